@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// tokenBucket bounds how often something is done, with some at once. It is safe for concurrent
-// use.
+// tokenBucket limits a rate, with a burst. It is safe for concurrent use.
 type tokenBucket struct {
-	// tokenInterval is the time in which a token appears, and full the one in which all do.
+	// tokenInterval is the time in which one token is added, and refillTime the time in which an
+	// empty bucket becomes full.
 	tokenInterval, refillTime time.Duration
 
 	mu sync.Mutex
-	// fullAt is when there will be all tokens again.
+	// fullAt is when the bucket will be full again.
 	fullAt time.Time
 }
 
-// newTokenBucket returns a bucket that is full.
+// newTokenBucket returns a full bucket.
 func newTokenBucket(perSecond float64, burst int) tokenBucket {
 	each := time.Duration(float64(time.Second) / perSecond)
 	return tokenBucket{tokenInterval: each, refillTime: each * time.Duration(burst)}
 }
 
-// takeToken takes a token, if there is one now.
+// takeToken takes a token, if one is available now.
 func (b *tokenBucket) takeToken(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,8 +36,8 @@ func (b *tokenBucket) takeToken(now time.Time) bool {
 	return true
 }
 
-// reserveToken takes a token and returns when it may be used. Whoever comes later waits
-// longer, and takes none before.
+// reserveToken takes a token and returns when it may be used. Later callers wait
+// longer.
 func (b *tokenBucket) reserveToken(now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +46,7 @@ func (b *tokenBucket) reserveToken(now time.Time) time.Time {
 	return turn
 }
 
-// nextTokenTime returns when there is a token; now, if there is one.
+// nextTokenTime returns when a token is available, which is now if there is one.
 func (b *tokenBucket) nextTokenTime(now time.Time) time.Time {
 	if b.fullAt.Before(now) {
 		b.fullAt = now

@@ -15,14 +15,14 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// callResult is what a call came to.
+// callResult is the result of a call.
 type callResult struct {
 	progress item.Progress
 	failure  *operation.Failure
 }
 
-// startCall starts a call in the background, when there is a place for it, unless it is on
-// its way. It says whether that was possible.
+// startCall starts a call in the background, which first waits for a slot, unless the call is in
+// flight. It reports whether that was possible.
 func (r *Reconciler) startCall(k *trackedOperation, id string, place acquireSlotFunc, call func(context.Context, *trackedOperation) callResult) bool {
 	return r.calls.EnsureStarted(id, k.name, func(ctx context.Context) (callResult, error) {
 		leave, err := place(ctx, k)
@@ -34,18 +34,18 @@ func (r *Reconciler) startCall(k *trackedOperation, id string, place acquireSlot
 	})
 }
 
-// acquireSlotFunc waits for a place for a call about an operation, and returns what leaves it.
+// acquireSlotFunc waits for the slot of a call, and returns the function that releases it.
 type acquireSlotFunc func(context.Context, *trackedOperation) (leave func(), err error)
 
-// acquireCancelSlot takes a place beside the questions how far operations are.
+// acquireCancelSlot acquires a slot for Cancel, which is independent of those for polls.
 func (r *Reconciler) acquireCancelSlot(ctx context.Context, k *trackedOperation) (leave func(), err error) {
 	leave, _, err = r.cancelSlots.acquireSlot(ctx, k.plugin, nil)
 	return leave, err
 }
 
-// acquirePollSlot takes a place among the questions how far operations are. Those that hang
-// must not use up the time in which the end of an operation has to be confirmed: when its
-// Cancel was answered it is asked about beside them.
+// acquirePollSlot acquires a slot for a poll. Once the Cancel of the operation was answered, it
+// uses confirmSlots instead of pollSlots: polls that hang must not use up the time in which the
+// end of the operation must be confirmed.
 func (r *Reconciler) acquirePollSlot(ctx context.Context, k *trackedOperation) (leave func(), err error) {
 	leave, taken, err := r.pollSlots.acquireSlot(ctx, k.plugin, k.priority)
 	if taken || err != nil {
@@ -55,7 +55,7 @@ func (r *Reconciler) acquirePollSlot(ctx context.Context, k *trackedOperation) (
 	return leave, err
 }
 
-// observeCalls returns what calls came to.
+// observeCalls returns the results of calls.
 func (r *Reconciler) observeCalls(k *trackedOperation) operation.Observed {
 	var seen operation.Observed
 	if outcome, is := r.calls.LookupOutcome(k.pollID); is {
@@ -72,7 +72,7 @@ func (r *Reconciler) observeCalls(k *trackedOperation) operation.Observed {
 	return seen
 }
 
-// forgetObservedCalls lets go of what was observed.
+// forgetObservedCalls drops the results that were observed.
 func (r *Reconciler) forgetObservedCalls(k *trackedOperation, seen operation.Observed) {
 	if seen.Poll != nil {
 		r.calls.Forget(k.pollID)
@@ -83,7 +83,7 @@ func (r *Reconciler) forgetObservedCalls(k *trackedOperation, seen operation.Obs
 	}
 }
 
-// failureForOutcome returns why a call did not succeed. An error is one inside the operator.
+// failureForOutcome returns why a call failed. An error of the outcome is internal to the operator.
 func (r *Reconciler) failureForOutcome(k *trackedOperation, outcome *runner.Outcome[callResult]) *operation.Failure {
 	if outcome.Err != nil {
 		r.operationLogger(k.name).Error(outcome.Err, "A call of a plugin failed inside the operator")
@@ -92,7 +92,7 @@ func (r *Reconciler) failureForOutcome(k *trackedOperation, outcome *runner.Outc
 	return outcome.Value.failure
 }
 
-// pollProgress asks how far an operation is.
+// pollProgress asks the plugin for the progress of an operation.
 func (r *Reconciler) pollProgress(ctx context.Context, k *trackedOperation) callResult {
 	progress, failure := r.operationClient.GetProgress(ctx, k.operationTarget())
 	r.Metrics.polls.WithLabelValues(k.plugin).Inc()
@@ -102,13 +102,13 @@ func (r *Reconciler) pollProgress(ctx context.Context, k *trackedOperation) call
 	return callResult{progress: progress, failure: failure}
 }
 
-// cancelOperation asks for the end of an operation.
+// cancelOperation asks the plugin to cancel an operation.
 func (r *Reconciler) cancelOperation(ctx context.Context, k *trackedOperation) callResult {
 	k.cancelInFlight.Store(true)
 	return callResult{failure: r.operationClient.CancelOperation(ctx, k.operationTarget())}
 }
 
-// operationTarget is what plugins are told about an operation.
+// operationTarget returns what plugins receive about an operation.
 func (k *trackedOperation) operationTarget() operations.Target {
 	log := ctrl.Log.WithName("asyncoperation").WithValues("plugin", k.plugin, "for", k.parentRef.Name)
 	subject, parameters := k.parent.viewForAction(k.action)

@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 )
 
-// TestClockAhead has operators see operations for the first time by a clock that is a day ahead.
+// TestClockAhead: an operator whose clock is a day ahead sees operations for the first time.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	ahead := func(r *asyncoperation.Reconciler) { r.Now = func() time.Time { return time.Now().Add(24 * time.Hour) } }
 	for name, options := range map[string][]func(*asyncoperation.Reconciler){
-		"the API server knows the time": {ahead},
-		"nothing may be created": {ahead, func(r *asyncoperation.Reconciler) {
+		"server time available": {ahead},
+		"creating objects is forbidden": {ahead, func(r *asyncoperation.Reconciler) {
 			r.ServerTime = func(context.Context, string) (time.Time, error) {
 				return time.Time{}, apierrors.NewForbidden(schema.GroupResource{}, "server-time", nil)
 			}
@@ -34,7 +34,7 @@ func TestClockAhead(t *testing.T) {
 			operator(t, env, p, options...)
 			await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 			if _, cancels := p.questions(op.Spec.OperationID); cancels > 0 || op.Status.Cancel != nil {
-				t.Errorf("it was to be cancelled: %+v", op.Status.Cancel)
+				t.Errorf("cancellation was requested: %+v", op.Status.Cancel)
 			}
 		})
 	}

@@ -47,24 +47,24 @@ import (
 // Actions finds actions of plugins.
 type Actions interface {
 	operations.Actions
-	// LoadAttempted returns a channel that is closed once it was tried to load the plugin.
+	// LoadAttempted returns a channel that is closed after the first attempt to load the plugin.
 	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
 // Limits bound what the controller does. Each has a default.
 type Limits struct {
-	// CallTimeout bounds one call of a plugin; 30 s by default. It should be much shorter
+	// CallTimeout limits one call of a plugin; 30 s by default. It should be much shorter
 	// than the time that operations have to end after a Cancel.
 	CallTimeout time.Duration
-	// CallsPerPlugin is how many questions to one Plugin go on at a time; 8 by default. As
-	// many Cancels go on beside them, and as many questions whether what was cancelled
-	// has ended.
+	// CallsPerPlugin limits the concurrent polls of one Plugin; 8 by default. The same limit
+	// applies, separately, to calls of Cancel and to polls of operations whose Cancel was
+	// answered.
 	CallsPerPlugin int
-	// WritesPerSecond is how many statuses are written, and WriteBurst how many at once;
-	// 80 and 10 by default.
+	// WritesPerSecond limits the rate of status writes, and WriteBurst is its burst; 80 and 10
+	// by default.
 	WritesPerSecond float64
 	WriteBurst      int
-	// TTL is how long an operation is kept that has ended, if its Backup or Restore has,
+	// TTL is how long a finished operation is kept after its Backup or Restore has finished,
 	// too; 1 h by default.
 	TTL time.Duration
 }
@@ -85,18 +85,18 @@ type Reconciler struct {
 	Reader   client.Reader
 	Actions  Actions
 	Recorder events.EventRecorder
-	// Redactor keeps secrets out of what plugins say.
+	// Redactor removes secrets from the messages of plugins.
 	Redactor *redact.Redactor
 	Metrics  *Metrics
-	// Operations says how long an operation may take, and has to end after a Cancel.
+	// Operations has the default timeout of operations, and the time to end after a Cancel.
 	Operations kuberun.OperationDefaults
 	Limits     Limits
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// ServerTime returns the time of the API server; by default it is asked for it.
+	// ServerTime returns the time of the API server; by default from a request to it.
 	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
-	// Random returns a number of at least 0 and less than 1, by which questions are
-	// spread. It is called concurrently.
+	// Random returns a number in [0, 1), the jitter of polls. It is called
+	// concurrently.
 	Random func() float64
 
 	log             logr.Logger
@@ -105,20 +105,20 @@ type Reconciler struct {
 	calls           *runner.Runner[callResult]
 	tracked         trackedOperations
 	parents         parents
-	// ttls are until when operations are kept that have ended.
+	// ttls tracks until when finished operations are kept.
 	ttls due.Tracker[types.NamespacedName]
-	// pollSlots, cancels and confirms are the places of the calls: confirms of questions about
-	// operations of which the plugin has answered the Cancel.
+	// pollSlots, cancelSlots and confirmSlots limit the calls. confirmSlots are for polls of
+	// operations whose Cancel the plugin has answered.
 	pollSlots, cancelSlots, confirmSlots callSlots
 	writeBucket                          tokenBucket
-	// writeSlots has a place for each write that goes on.
+	// writeSlots has one entry per write in flight.
 	writeSlots chan struct{}
 }
 
 const (
-	// maxConcurrentReconciles is how many operations are looked at in parallel, and writers how many of
-	// them may wait for the API server to take a status: a slow one must not keep plugins
-	// from being asked.
+	// maxConcurrentReconciles is how many operations are reconciled in parallel, and
+	// maxConcurrentWrites how many of these may wait for a status write: a slow API server must
+	// not delay polls.
 	maxConcurrentReconciles, maxConcurrentWrites = 32, 20
 )
 
@@ -152,12 +152,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			if req == nil {
 				return r.log
 			}
-			return logr.Discard() // a logger for each of a thousand passes a second is dear: see logger
+			return logr.Discard() // a logger for each of a thousand reconciles a second is expensive: see operationLogger
 		}).
 		Complete(r)
 }
 
-// initializeState fills in what is missing. Wake is called when a call has ended.
+// initializeState sets defaults and internal state. wake is called when a call has ended.
 func (r *Reconciler) initializeState(wake func(types.NamespacedName)) {
 	r.Limits, r.Operations = r.Limits.withDefaults(), r.Operations.WithDefaults()
 	if r.Now == nil {
@@ -187,13 +187,13 @@ func (r *Reconciler) operationLogger(name types.NamespacedName) logr.Logger {
 	return r.log.WithValues("namespace", name.Namespace, "name", name.Name)
 }
 
-// Reconcile moves one operation on. It logs what goes wrong, panics too: the controller has no
-// logger for that.
+// Reconcile advances one operation. It logs errors and panics itself, because the controller has a
+// discarding logger.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.operationLogger(req.NamespacedName).Error(fmt.Errorf("panic: %v", p), "Observed a panic", "stacktrace", string(debug.Stack()))
-			panic(p) // the controller makes an error of it, and tries again
+			panic(p) // the controller turns it into an error and retries
 		}
 	}()
 	result, err := r.reconcileOperation(ctx, req)
@@ -203,8 +203,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, err
 }
 
-// reconcileOperation observes what calls came to, decides, writes the status if that is due, and starts
-// calls. Questions go on while a write waits for its turn; a Cancel does not.
+// reconcileOperation observes the results of calls, decides, writes the status if a write is due,
+// and starts calls. Polls continue while a write waits for its turn; a Cancel waits for the write.
 func (r *Reconciler) reconcileOperation(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var op v1alpha1.AsyncOperation
 	if err := r.Client.Get(ctx, req.NamespacedName, &op); err != nil {
@@ -247,15 +247,15 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, req ctrl.Request) (
 		}
 	}
 	if op.Ended() {
-		return ctrl.Result{RequeueAfter: after}, nil // the watch brings what was written
+		return ctrl.Result{RequeueAfter: after}, nil // the watch delivers the written status
 	}
 	result, err := r.startDueCalls(ctx, k, step)
 	return minRequeue(result, after), err
 }
 
-// readServerTimeIfResumed returns the time of the API server for an operation that is seen for the first time and
-// looks as if it had begun in an earlier process. Where nothing may be created it cannot be
-// asked; the operation has its whole time then.
+// readServerTimeIfResumed returns the time of the API server for an operation that this process
+// sees for the first time and that seems to have started in an earlier process. If the operator may
+// not create objects, the time is unknown, and the operation gets its whole timeout.
 func (r *Reconciler) readServerTimeIfResumed(ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation) (time.Time, error) {
 	if k.status != nil || r.Now().Sub(op.CreationTimestamp.Time) < time.Minute {
 		return time.Time{}, nil
@@ -267,7 +267,7 @@ func (r *Reconciler) readServerTimeIfResumed(ctx context.Context, k *trackedOper
 	return now, err
 }
 
-// decideStatus moves the status on and remembers it.
+// decideStatus advances the status and keeps it in memory.
 func (r *Reconciler) decideStatus(k *trackedOperation, op *v1alpha1.AsyncOperation, seen operation.Observed) operation.Decision {
 	step := r.machine.Decide(op, &k.memory, seen, r.Now())
 	status := op.Status // a pointer into the object would keep all of it in memory
@@ -279,7 +279,7 @@ func (r *Reconciler) decideStatus(k *trackedOperation, op *v1alpha1.AsyncOperati
 	return step
 }
 
-// startDueCalls starts the calls that are to be made.
+// startDueCalls starts the calls that are due.
 func (r *Reconciler) startDueCalls(ctx context.Context, k *trackedOperation, step operation.Decision) (ctrl.Result, error) {
 	result := ctrl.Result{RequeueAfter: step.RequeueAfter}
 	if !step.Poll && !step.Cancel {
@@ -292,14 +292,14 @@ func (r *Reconciler) startDueCalls(ctx context.Context, k *trackedOperation, ste
 	if waiting {
 		return minRequeue(result, after), nil
 	}
-	if step.Cancel && !r.startCall(k, k.cancelID, r.acquireCancelSlot, r.cancelOperation) || //nolint:contextcheck // a call outlives the pass that starts it; the runner gives it its context
+	if step.Cancel && !r.startCall(k, k.cancelID, r.acquireCancelSlot, r.cancelOperation) || //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 		step.Poll && !r.startCall(k, k.pollID, r.acquirePollSlot, r.pollProgress) { //nolint:contextcheck // as above
 		return minRequeue(result, time.Second), nil
 	}
 	return result, nil
 }
 
-// minRequeue returns a result with another pass after a time, if there is one.
+// minRequeue returns a result that requeues after a time at the latest; 0 changes nothing.
 func minRequeue(result ctrl.Result, after time.Duration) ctrl.Result {
 	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
 		result.RequeueAfter = after

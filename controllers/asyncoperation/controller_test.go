@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestWalk follows an operation from its beginning to its end.
+// TestWalk follows an operation from start to end.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -60,12 +60,12 @@ func TestWalk(t *testing.T) {
 	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 	env.WaitForEvent(op, "Normal Completed: Completed after ")
 	if !op.Ended() || op.Status.Duration == "" || !conditions.IsTrue(op, v1alpha1.ConditionReady) || !conditions.IsTrue(op, v1alpha1.ConditionSucceeded) {
-		t.Errorf("the status at the end is %+v", op.Status)
+		t.Errorf("the final status is %+v", op.Status)
 	}
 	expectQuestion(t, b, p)
 }
 
-// expectQuestion looks at what the plugin was told with the first question.
+// expectQuestion checks what the plugin received with the first poll.
 func expectQuestion(t *testing.T, b *v1alpha1.Backup, p *plugin) {
 	t.Helper()
 	got := p.polls[0]
@@ -84,7 +84,7 @@ func expectQuestion(t *testing.T, b *v1alpha1.Backup, p *plugin) {
 		Call: adapter.ItemCall{Action: "example.io/copy", CallID: "call-1", Key: string(b.UID), Parameters: map[string]string{"speed": "slow"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("question (-want +got):\n%s", diff)
+		t.Errorf("poll (-want +got):\n%s", diff)
 	}
 	if subject.APIVersion != "velero.io/v1" || subject.Kind != "Backup" || subject.Metadata.Name != b.Name ||
 		subject.Metadata.UID != b.UID || subject.Metadata.Labels["team"] != "shop" || subject.Status["phase"] != "InProgress" {
@@ -108,11 +108,11 @@ func TestRestoresOperation(t *testing.T) {
 	operator(t, env, p)
 	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 	if got := p.polls[0]; got.Kind != "RestoreItemAction" || !strings.Contains(string(got.Operation.Parent), `"kind":"Restore"`) {
-		t.Errorf("the plugin was asked %+v about %s", got, got.Operation.Parent)
+		t.Errorf("the plugin was polled with %+v for %s", got, got.Operation.Parent)
 	}
 }
 
-// TestEnds has what people see of operations that do not end well, or not at once.
+// TestEnds covers the outcomes that users see, of operations that fail or are delayed.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	hangs := func(ctx context.Context, _ asked, _ int) (item.Progress, error) {
@@ -152,49 +152,49 @@ func TestEnds(t *testing.T) {
 		},
 		"goes backwards": {plugin: answers(half, item.Progress{NCompleted: 1, NTotal: 2}, done), phase: "Completed", reason: "Completed", text: "Completed after", neverCancelled: true},
 		"is lost": {
-			plugin: answers(half, lost), phase: "Failed", reason: "OperationLost", text: "The plugin does not know the operation any more",
+			plugin: answers(half, lost), phase: "Failed", reason: "OperationLost", text: "The plugin no longer knows the operation",
 			event: "Warning OperationLost", errors: true, neverCancelled: true,
 		},
-		"is cancelled": {
-			plugin: stoppable(), edit: cancel, phase: "Cancelled", reason: "Cancelled", text: "Cancelled after", event: "Normal Cancelled",
+		"is canceled": {
+			plugin: stoppable(), edit: cancel, phase: "Cancelled", reason: "Cancelled", text: "Canceled after", event: "Normal Cancelled",
 		},
 		"takes too long": {
 			plugin: stoppable(), edit: short, phase: "Failed", reason: "TimedOut",
-			text: "It was cancelled because it took longer than 1s", event: "Warning TimedOut",
+			text: "Canceled because it took longer than 1s", event: "Warning TimedOut",
 		},
 		"stalls": {
 			plugin: stoppable(), edit: stalls, phase: "Failed", reason: "OperationStalled",
-			text: "It was cancelled because nothing more of it was done for 500ms", event: "Warning OperationStalled",
+			text: "Canceled because it made no progress for 500ms", event: "Warning OperationStalled",
 		},
 		"refuses": {
 			plugin: goingOn(func(context.Context, asked) error { return errBusy }), edit: cancel, phase: "Failed", reason: "CancelRefused",
-			text:  "It was to be cancelled because joe wants that, and the plugin refused: it may still go on there: the service is busy",
+			text:  "Cancellation was requested because joe wants that, but the plugin refused; the operation may still be running: the service is busy",
 			event: "Warning CancelRefused",
 		},
 		"never confirms": {
 			plugin: goingOn(nil), edit: cancel, phase: "Failed", reason: "CancelUnconfirmed",
-			text: "It was to be cancelled because joe wants that, and the plugin never said that it ended", event: "Warning CancelUnconfirmed",
+			text: "Cancellation was requested because joe wants that, but the plugin never confirmed the end", event: "Warning CancelUnconfirmed",
 		},
 		"hangs": {
 			plugin: &plugin{progress: hangs, cancel: func(ctx context.Context, a asked) error { _, err := hangs(ctx, a, 0); return err }},
 			edit:   short, phase: "Failed", reason: "CancelUnconfirmed",
-			text:  "It was to be cancelled because it took longer than 1s, and the plugin could not be asked: it may still go on there: it did not answer within 200ms",
+			text:  "Cancellation was requested because it took longer than 1s, but the plugin could not be reached; the operation may still be running: it did not answer within 200ms",
 			event: "Warning CancelUnconfirmed", errors: true,
 		},
 		"has no plugin": {
 			plugin: &plugin{missing: func() error { return fmt.Errorf("the plugin %q is not loaded", "example") }}, edit: short, phase: "Failed",
-			reason: "CancelUnconfirmed", text: `It was to be cancelled because it took longer than 1s, and the plugin could not be asked: it may still go on there: the plugin "example" is not loaded`,
+			reason: "CancelUnconfirmed", text: `Cancellation was requested because it took longer than 1s, but the plugin could not be reached; the operation may still be running: the plugin "example" is not loaded`,
 			errors: true, neverCancelled: true,
 		},
 		"has no action": {
 			plugin: &plugin{missing: func() error { return fmt.Errorf("not provided: %w", caller.ErrNoSuchAction) }}, edit: short, phase: "Failed",
-			reason: "CancelUnconfirmed", text: "It was to be cancelled because it took longer than 1s", errors: true, neverCancelled: true,
+			reason: "CancelUnconfirmed", text: "Cancellation was requested because it took longer than 1s", errors: true, neverCancelled: true,
 		},
 		"is done before its cancel": {
 			plugin: onceCancelled(done), edit: cancel, phase: "Completed", reason: "Completed", text: "Completed after",
 		},
-		"is cancelled elsewhere": {
-			plugin: answers(stopped), phase: "Failed", reason: "OperationFailed", text: "The plugin says that it was cancelled, which was not asked for here", neverCancelled: true,
+		"is canceled elsewhere": {
+			plugin: answers(stopped), phase: "Failed", reason: "OperationFailed", text: "The plugin reports a cancellation that was not requested", neverCancelled: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,10 +214,10 @@ func TestEnds(t *testing.T) {
 				env.WaitForEvent(op, tc.event)
 			}
 			if (op.Status.TransientErrors > 0) != tc.errors {
-				t.Errorf("%d transient errors", op.Status.TransientErrors)
+				t.Errorf("got %d transient errors", op.Status.TransientErrors)
 			}
 			if _, cancels := tc.plugin.questions(name); (cancels == 0) != tc.neverCancelled {
-				t.Errorf("its end was asked for %d times", cancels)
+				t.Errorf("Cancel was called %d times", cancels)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// succeededReason says in one word how an operation stands.
+// succeededReason returns the reason of the condition Succeeded of an operation.
 func succeededReason(op *v1alpha1.AsyncOperation) string {
 	if c := conditions.Get(op, v1alpha1.ConditionSucceeded); c != nil {
 		return c.Reason
@@ -20,8 +20,8 @@ func succeededReason(op *v1alpha1.AsyncOperation) string {
 	return ""
 }
 
-// emitStatusChange emits an event and logs a line when something that was written is news, and counts
-// ends.
+// emitStatusChange emits an event and logs a line if a written status has a new phase or reason,
+// and counts finished operations.
 func (r *Reconciler) emitStatusChange(k *trackedOperation, op *v1alpha1.AsyncOperation) {
 	phase, reason := op.Status.Phase, succeededReason(op)
 	if phase == k.emittedPhase && reason == k.emittedReason {
@@ -36,7 +36,7 @@ func (r *Reconciler) emitStatusChange(k *trackedOperation, op *v1alpha1.AsyncOpe
 		r.Metrics.recordFinished(op, reason)
 	}
 	if !news {
-		return // that a plugin is away is told in the status, as long as it is true
+		return // the status shows that a plugin is unreachable, while that is the case
 	}
 	if began {
 		reason = v1alpha1.ReasonStarted

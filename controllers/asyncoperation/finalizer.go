@@ -15,8 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// reconcileFinished lets go of an operation that has ended, as soon as its Backup or Restore has: if it
-// is being deleted, and else by deleting it when it was kept for a while.
+// reconcileFinished releases a finished operation once its Backup or Restore has finished. It
+// removes the finalizer if the operation is being deleted; otherwise it deletes the operation after
+// the TTL.
 func (r *Reconciler) reconcileFinished(ctx context.Context, op *v1alpha1.AsyncOperation) (ctrl.Result, error) {
 	wait := r.ttls.TimeUntilDue(client.ObjectKeyFromObject(op), op.Status.CompletionTimestamp.Add(r.Limits.TTL), r.Limits.TTL, r.Now())
 	deleted := !op.DeletionTimestamp.IsZero()
@@ -28,19 +29,19 @@ func (r *Reconciler) reconcileFinished(ctx context.Context, op *v1alpha1.AsyncOp
 		return ctrl.Result{}, err
 	}
 	if parent != nil && parent.Run().CompletionTimestamp == nil {
-		return ctrl.Result{RequeueAfter: r.Limits.TTL}, nil // its end has it looked at, too
+		return ctrl.Result{RequeueAfter: r.Limits.TTL}, nil // the end of the parent enqueues the operation, too
 	}
 	if deleted {
 		return ctrl.Result{}, r.removeFinalizer(ctx, op)
 	}
 	err = r.Client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
 	if err := client.IgnoreNotFound(err); err != nil {
-		return ctrl.Result{}, fmt.Errorf("removing AsyncOperation %s, which has ended: %w", op.Name, err)
+		return ctrl.Result{}, fmt.Errorf("deleting the finished AsyncOperation %s: %w", op.Name, err)
 	}
 	return ctrl.Result{}, nil
 }
 
-// removeFinalizer takes the finalizer off.
+// removeFinalizer removes the finalizer.
 func (r *Reconciler) removeFinalizer(ctx context.Context, op *v1alpha1.AsyncOperation) error {
 	patch := client.MergeFromWithOptions(op.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	if !controllerutil.RemoveFinalizer(op, v1alpha1.FinalizerAsyncOperation) {
@@ -48,7 +49,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, op *v1alpha1.AsyncOper
 	}
 	err := r.Client.Patch(ctx, op, patch)
 	if apierrors.IsConflict(err) {
-		return nil // the watch brings what was newer
+		return nil // the watch delivers the newer object
 	}
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("releasing AsyncOperation %s: %w", op.Name, err)

@@ -8,21 +8,21 @@ import (
 	"runtime/debug"
 )
 
-// While so many operations are open the garbage collector lets a quarter as much garbage
-// lie about as it does by default. What is known of ten thousand operations stays for hours,
-// and as much again would be garbage all the time; more collections cost some percent
-// of the processor time that the questions take. Some less than that end it.
+// While this many operations are open, GOGC is a quarter of its default. The state of
+// ten thousand operations stays in memory for hours, and by default the heap would hold
+// as much garbage again. The additional collections cost a few percent of the CPU time of the
+// polls. The lower number restores the default.
 const (
 	manyOpen, fewOpen = 2000, 1000
 	frugalPercent     = 25
 	defaultPercent    = 100
 )
 
-// frugal is whether the garbage collector works more often. Its owner guards it.
+// frugal is whether the garbage collector runs more often. Its owner guards it.
 type frugal bool
 
-// adapt changes that for a number of open operations, unless the environment says how
-// often it works.
+// adapt changes that for a number of open operations, unless GOGC is set in the
+// environment.
 func (f *frugal) adapt(open int) {
 	switch {
 	case os.Getenv("GOGC") != "":

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFrugal follows how often the garbage collector works. It is about the whole process,
-// and so no other test runs at the same time.
+// TestFrugal checks the GOGC setting. The setting is global to the process, so the test does not
+// run in parallel with others.
 func TestFrugal(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(defaultPercent)
@@ -32,11 +32,11 @@ func TestFrugal(t *testing.T) {
 		{0, defaultPercent},
 	} {
 		if f.adapt(step.open); percent() != step.percent {
-			t.Errorf("with %d operations it works at %d %%, want %d %%", step.open, percent(), step.percent)
+			t.Errorf("with %d operations GOGC is %d %%, want %d %%", step.open, percent(), step.percent)
 		}
 	}
 	t.Setenv("GOGC", "100")
 	if f.adapt(manyOpen); percent() != defaultPercent {
-		t.Errorf("it works at %d %%, and the environment says 100 %%", percent())
+		t.Errorf("GOGC is %d %%, but the environment sets 100 %%", percent())
 	}
 }

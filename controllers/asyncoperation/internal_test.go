@@ -61,10 +61,10 @@ func TestBucket(t *testing.T) {
 		}
 	}
 	if b.takeToken(at(time.Hour + 399*time.Millisecond)) {
-		t.Error("a token was taken that somebody waits for")
+		t.Error("a reserved token was taken")
 	}
 	if !b.takeToken(at(time.Hour + 400*time.Millisecond)) {
-		t.Error("there is no token after those that were waited for")
+		t.Error("no token is available after the reserved ones")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(taken, err)
 		}
 		if _, taken, err := p.acquireSlot(t.Context(), "b", nil); !taken || err != nil {
-			t.Fatalf("a place of another plugin: %v, %v", taken, err)
+			t.Fatalf("slot of another plugin: %v, %v", taken, err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		failed := make(chan error, 1)
@@ -93,7 +93,7 @@ func TestPlaces(t *testing.T) {
 		synctest.Wait()
 		close(hurry)
 		if !<-gaveUp {
-			t.Error("it was not given up in a hurry")
+			t.Error("acquireSlot kept waiting after hurry was closed")
 		}
 		cancel(errUntracked)
 		if err := <-failed; err != errUntracked { //nolint:errorlint // the cause itself
@@ -101,7 +101,7 @@ func TestPlaces(t *testing.T) {
 		}
 		leave()
 		if _, taken, _ := p.acquireSlot(t.Context(), "a", hurry); taken {
-			t.Error("a place was taken in a hurry")
+			t.Error("a slot was taken although hurry is closed")
 		}
 		if _, taken, err := p.acquireSlot(t.Context(), "a", nil); !taken || err != nil {
 			t.Fatal(taken, err)
@@ -109,7 +109,7 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestParentToVeleroJSON compares what plugins are told about a Backup or Restore.
+// TestParentToVeleroJSON compares the JSON of a Backup or Restore that plugins receive.
 func TestParentToVeleroJSON(t *testing.T) {
 	t.Parallel()
 	op := &v1alpha1.AsyncOperation{
@@ -131,8 +131,8 @@ func TestParentToVeleroJSON(t *testing.T) {
 		object *v1alpha1.Restore
 		want   string
 	}{
-		"gone": {want: `{"kind":"Restore","apiVersion":"velero.io/v1","metadata":{"name":"back","namespace":"grapnel","uid":"u1","creationTimestamp":null},"spec":{"itemOperationTimeout":"1h0m0s"},"status":{"phase":"InProgress"}}`},
-		"there": {object: restore, want: `{"kind":"Restore","apiVersion":"velero.io/v1",` +
+		"does not exist": {want: `{"kind":"Restore","apiVersion":"velero.io/v1","metadata":{"name":"back","namespace":"grapnel","uid":"u1","creationTimestamp":null},"spec":{"itemOperationTimeout":"1h0m0s"},"status":{"phase":"InProgress"}}`},
+		"exists": {object: restore, want: `{"kind":"Restore","apiVersion":"velero.io/v1",` +
 			`"metadata":{"name":"back","namespace":"grapnel","uid":"u1","annotations":{"a":"b"},"creationTimestamp":"2026-03-04T12:00:00Z"},` +
 			`"spec":{"backupName":"nightly-1","itemOperationTimeout":"1h0m0s","namespaceMapping":{"a":"b"},"scheduleName":"nightly"},` +
 			`"status":{"phase":"InProgress","startTimestamp":"2026-03-04T12:00:00Z"}}`},
@@ -154,26 +154,26 @@ func TestParentToVeleroJSON(t *testing.T) {
 	}
 }
 
-// TestParentsAreDropped holds a parent as long as it has operations.
+// TestParentsAreDropped: a parent is kept as long as it has operations.
 func TestParentsAreDropped(t *testing.T) {
 	t.Parallel()
 	var p parents
 	first, second := p.acquireParent("u"), p.acquireParent("u")
 	if first != second {
-		t.Fatal("one parent is known twice")
+		t.Fatal("the same parent has two entries")
 	}
 	p.releaseParent("u")
 	if p.acquireParent("u") != first {
-		t.Error("a parent was dropped that is held")
+		t.Error("a parent that is still used was dropped")
 	}
 	p.releaseParent("u")
 	p.releaseParent("u")
 	if len(p.byUID) != 0 {
-		t.Errorf("%d parents are left", len(p.byUID))
+		t.Errorf("%d parents remain", len(p.byUID))
 	}
 }
 
-// TestMetrics compares all that is measured with names that dashboards rely on.
+// TestMetrics compares all metrics with the names that dashboards rely on.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -210,7 +210,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// scrape returns what is measured, by name with labels.
+// scrape returns the values of all metrics, by name with labels.
 func scrape(registry *prometheus.Registry) map[string]string {
 	recorder := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
@@ -224,7 +224,7 @@ func scrape(registry *prometheus.Registry) map[string]string {
 	return values
 }
 
-// TestCallsAreForgotten ends calls after their operation was forgotten.
+// TestCallsAreForgotten ends calls after their operation was untracked.
 func TestCallsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,36 +247,37 @@ func TestCallsAreForgotten(t *testing.T) {
 		synctest.Wait()
 		r.trackOperation(name, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{UID: "new"}})
 		if _, is := r.calls.LookupOutcome(k.pollID); !is || len(r.tracked.endingCalls) != 1 {
-			t.Fatalf("calls that end are %v", r.tracked.endingCalls)
+			t.Fatalf("ending calls are %v", r.tracked.endingCalls)
 		}
 		close(hangs)
 		synctest.Wait()
 		if _, is := r.calls.LookupOutcome(k.pollID); is || len(r.tracked.endingCalls) != 0 {
-			t.Errorf("left is %v", slices.Collect(maps.Keys(r.tracked.endingCalls)))
+			t.Errorf("remaining calls are %v", slices.Collect(maps.Keys(r.tracked.endingCalls)))
 		}
 	})
 }
 
-// TestWritesQueueUpAgain has as many writes go on as may.
+// TestWritesQueueUpAgain has the maximum number of writes in flight.
 func TestWritesQueueUpAgain(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{writeBucket: newTokenBucket(10, 1), writeSlots: make(chan struct{}, 1)}
 	r.writeSlots <- struct{}{}
 	progress, ends := &trackedOperation{}, &trackedOperation{}
 	if begun, after := r.acquireWriteSlot(progress, operation.OptionalWrite, noon); begun || after != 0 {
-		t.Errorf("a write of progress began: %t, or is tried again after %s", begun, after)
+		t.Errorf("write of progress: begun = %t, retry after %s", begun, after)
 	}
 	at := noon.Add(time.Second)
 	if begun, after := r.acquireWriteSlot(ends, operation.RequiredWrite, at); begun || after != minWriteRequeue || !ends.writeTime.After(at) {
-		t.Errorf("a write of an end began: %t, or is tried again after %s, at %s", begun, after, ends.writeTime)
+		t.Errorf("write of an outcome: begun = %t, retry after %s, at %s", begun, after, ends.writeTime)
 	}
 	<-r.writeSlots
 	if begun, _ := r.acquireWriteSlot(ends, operation.RequiredWrite, at.Add(minWriteRequeue)); !begun || !ends.writeTime.IsZero() || len(r.writeSlots) != 1 {
-		t.Error("a write of an end did not begin in its turn")
+		t.Error("the write of an outcome did not begin in its turn")
 	}
 }
 
-// TestPanicIsLogged has a Client panic. The controller's own logger is silent in passes.
+// TestPanicIsLogged has a Client that panics. The controller's own logger discards everything
+// during Reconcile.
 func TestPanicIsLogged(t *testing.T) {
 	t.Parallel()
 	var said []string

@@ -22,10 +22,10 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestRestart ends the operator while an operation goes on, and starts another one.
+// TestRestart stops the operator while an operation runs, and starts another one.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	t.Run("of what runs", func(t *testing.T) {
+	t.Run("running", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		op := begin(env, backup(env))
@@ -35,7 +35,7 @@ func TestRestart(t *testing.T) {
 		operator(t, env, answers(done))
 		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 	})
-	t.Run("of what is cancelled", func(t *testing.T) {
+	t.Run("canceling", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		op := begin(env, backup(env), cancel)
@@ -44,7 +44,7 @@ func TestRestart(t *testing.T) {
 		stop := operator(t, env, deaf)
 		suite.Eventually(t, func() string {
 			if _, cancels := deaf.questions("job-1"); cancels == 0 {
-				return "it was not cancelled"
+				return "Cancel was not called"
 			}
 			return ""
 		})
@@ -56,10 +56,10 @@ func TestRestart(t *testing.T) {
 		operator(t, env, second)
 		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
 		if _, cancels := second.questions("job-1"); cancels == 0 {
-			t.Error("it was not cancelled again, though nobody knows whether it was")
+			t.Error("Cancel was not called again, although its outcome is unknown")
 		}
 	})
-	t.Run("of what has ended", func(t *testing.T) {
+	t.Run("finished", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		b := backup(env)
@@ -74,12 +74,12 @@ func TestRestart(t *testing.T) {
 		await(env, begin(env, b, callResult("job-2")), v1alpha1.AsyncOperationPhaseCompleted)
 		polls, cancels := second.questions("job-1")
 		if suite.GetIfExists(env, op); op.ResourceVersion != version || polls+cancels > 0 {
-			t.Errorf("an operation that has ended was touched, asked about %d times and cancelled %d times", polls, cancels)
+			t.Errorf("a finished operation was polled %d times and canceled %d times", polls, cancels)
 		}
 	})
 }
 
-// TestHangingPlugin has a plugin that never answers beside one that does.
+// TestHangingPlugin has one plugin that never answers and one that does.
 func TestHangingPlugin(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -110,11 +110,11 @@ func TestHangingPlugin(t *testing.T) {
 		await(env, begin(env, b, ofPlugin("good"), callResult(fmt.Sprintf("good-%d", i))), v1alpha1.AsyncOperationPhaseCompleted)
 	}
 	if n := most.Load(); n != 8 {
-		t.Errorf("%d calls of the plugin that hangs at a time, want 8", n)
+		t.Errorf("%d concurrent calls of the hanging plugin, want 8", n)
 	}
 }
 
-// TestPluginComesAndGoes has a plugin that is removed for a while.
+// TestPluginComesAndGoes has a plugin that is missing for a while.
 func TestPluginComesAndGoes(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -130,14 +130,14 @@ func TestPluginComesAndGoes(t *testing.T) {
 	operator(t, env, p)
 	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
 	away.Store(true)
-	const want = `The plugin cannot be reached, and is asked again: the plugin "example" is not loaded`
+	const want = `The plugin cannot be reached; retrying: the plugin "example" is not loaded`
 	says := func(want string) {
 		t.Helper()
 		suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
 			if op.Status.Message == want {
 				return ""
 			}
-			return fmt.Sprintf("it says %q, want %q", op.Status.Message, want)
+			return fmt.Sprintf("the message is %q, want %q", op.Status.Message, want)
 		})
 	}
 	says(want)
@@ -148,7 +148,7 @@ func TestPluginComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestAwaitsThePlugin lets an operator find an operation whose plugin it has not loaded.
+// TestAwaitsThePlugin: an operator finds an operation whose plugin it has not loaded yet.
 func TestAwaitsThePlugin(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -163,20 +163,20 @@ func TestAwaitsThePlugin(t *testing.T) {
 	op, orphan := begin(env, b, ofPlugin(name)), begin(env, b, callResult("job-2"))
 	late := begin(env, b, callResult("job-3"), ofPlugin(name), func(op *v1alpha1.AsyncOperation) { op.Spec.Timeout.Duration = time.Second })
 	operator(t, env, p)
-	await(env, orphan, v1alpha1.AsyncOperationPhaseCompleted) // nobody will load its Plugin
+	await(env, orphan, v1alpha1.AsyncOperationPhaseCompleted) // its Plugin will never be loaded
 	await(env, late, v1alpha1.AsyncOperationPhaseCancelling)
 	if polls, _ := p.questions("job-1"); polls != 0 || suite.GetIfExists(env, op) && op.Status.TransientErrors != 0 {
-		t.Errorf("asked %d times before the plugin was loaded, %d errors", polls, op.Status.TransientErrors)
+		t.Errorf("polled %d times before the plugin was loaded, %d errors", polls, op.Status.TransientErrors)
 	}
 	close(p.loading)
 	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 	await(env, late, v1alpha1.AsyncOperationPhaseCompleted)
 }
 
-// TestDeletion removes operations, and what they belong to, while they go on.
+// TestDeletion deletes operations, and their parents, while they run.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
-	t.Run("of the operation", func(t *testing.T) {
+	t.Run("operation", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		b := backup(env)
@@ -185,15 +185,15 @@ func TestDeletion(t *testing.T) {
 		operator(t, env, p)
 		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
 		env.Delete(op)
-		await(env, op, v1alpha1.AsyncOperationPhaseCancelled) // its Backup is to read that
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled) // the Backup still has to read the outcome
 		conclude(t, env, b)
 		env.WaitForDeletion(op)
 		if _, cancels := p.questions("job-1"); cancels != 1 {
-			t.Errorf("it was cancelled %d times", cancels)
+			t.Errorf("Cancel was called %d times", cancels)
 		}
 		env.WaitForEvent(op, "Normal Cancelled")
 	})
-	t.Run("of one that can not be cancelled", func(t *testing.T) {
+	t.Run("operation that cannot be canceled", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		b := backup(env)
@@ -205,7 +205,7 @@ func TestDeletion(t *testing.T) {
 		conclude(t, env, b)
 		env.WaitForDeletion(op)
 	})
-	t.Run("of one that has ended", func(t *testing.T) {
+	t.Run("finished operation", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		b := backup(env)
@@ -216,7 +216,7 @@ func TestDeletion(t *testing.T) {
 		conclude(t, env, b)
 		env.WaitForDeletion(op)
 	})
-	t.Run("of the Backup", func(t *testing.T) {
+	t.Run("Backup", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		b := backup(env)
@@ -229,10 +229,10 @@ func TestDeletion(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if first, last := p.polls[0].Operation.Parent, p.cancels[0].Operation.Parent; string(first) != string(last) {
-			t.Errorf("the plugin saw %s, and of the Backup that is gone %s", first, last)
+			t.Errorf("the plugin saw %s, and %s after the Backup was deleted", first, last)
 		}
 	})
-	t.Run("of the Backup, before the operator", func(t *testing.T) {
+	t.Run("Backup, before the operator starts", func(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		other := backup(env)
@@ -242,7 +242,7 @@ func TestDeletion(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsAnyMore ends a Backup without its operations.
+// TestNobodyWaitsAnyMore finishes a Backup before its operations.
 func TestNobodyWaitsAnyMore(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -256,7 +256,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	await(env, late, v1alpha1.AsyncOperationPhaseCancelled)
 }
 
-// TestTTL has operations that have ended and are kept, or not.
+// TestTTL has finished operations, with and without an unfinished parent.
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -271,7 +271,7 @@ func TestTTL(t *testing.T) {
 	env.WaitForDeletion(kept)
 }
 
-// TestTTL_ClockSetBack has an operation that ended by a clock which was a year ahead.
+// TestTTL_ClockSetBack has an operation that finished by a clock that was a year ahead.
 func TestTTL_ClockSetBack(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -291,12 +291,12 @@ func TestTTL_ClockSetBack(t *testing.T) {
 func TestNothingIsCancelledBeforeItIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(ctx context.Context, c client.Client, op client.Object) error{
-		"somebody was faster": func(ctx context.Context, c client.Client, op client.Object) error {
+		"conflict": func(ctx context.Context, c client.Client, op client.Object) error {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
 			return c.Patch(ctx, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Namespace: op.GetNamespace(), Name: op.GetName()}}, patch)
 		},
 		"the API server failed": func(context.Context, client.Client, client.Object) error {
-			return errors.New("the API server is away")
+			return errors.New("the API server is unavailable")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -317,13 +317,13 @@ func TestNothingIsCancelledBeforeItIsRecorded(t *testing.T) {
 			})
 			await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
 			if cancelsThen.Load() != 0 || failed.Load() == 0 {
-				t.Errorf("%d calls before the first write, of %d writes %d failed", cancelsThen.Load(), writes.Load(), failed.Load())
+				t.Errorf("%d calls before the first write; of %d writes %d failed", cancelsThen.Load(), writes.Load(), failed.Load())
 			}
 		})
 	}
 }
 
-// TestWritesAreBounded has more to write than may be written.
+// TestWritesAreBounded has more writes than the limit allows.
 func TestWritesAreBounded(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst, n = 20, 5, 30
@@ -351,7 +351,7 @@ func TestWritesAreBounded(t *testing.T) {
 		}}
 	})
 	for _, op := range ops {
-		await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no end is left out
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no outcome is skipped
 		if op.Status.Progress.Completed != 20 {
 			t.Errorf("the last answer was lost: %+v", op.Status.Progress)
 		}
@@ -362,15 +362,15 @@ func TestWritesAreBounded(t *testing.T) {
 		t.Errorf("%d writes in %s, want %d at most", writes, last.Sub(first), most)
 	}
 	if writes < n {
-		t.Errorf("%d writes, want the end of each", writes)
+		t.Errorf("%d writes, want the outcome of each", writes)
 	}
 }
 
-// watched is a client that says which status it is about to write.
+// watched is a client that reports each status before it writes it.
 type watched struct {
 	client.Client
 	before func(ctx context.Context, object client.Object) error
-	// failed counts writes that were not made, if it is set.
+	// failed, if set, counts failed writes.
 	failed *atomic.Int32
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// Metrics counts what becomes of operations. It is safe for concurrent use.
+// Metrics counts operations and polls. It is safe for concurrent use.
 type Metrics struct {
 	operations *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
@@ -24,20 +24,20 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_item_operations_total",
-			Help: "Operations on objects that ended, by Plugin, kind of the action and result, which is the reason of their condition Succeeded.",
+			Help: "Finished operations on objects, by Plugin, kind of the action and result, which is the reason of their condition Succeeded.",
 		}, []string{"plugin", "kind", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "grapnel_item_operation_duration_seconds", Help: "Time from the start of an operation on an object to its end.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 28800, 43200}, // to 12 h
 		}, plugin),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "grapnel_item_operations_open", Help: "Operations on objects that go on.",
+			Name: "grapnel_item_operations_open", Help: "Unfinished operations on objects.",
 		}, plugin),
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "grapnel_item_operation_polls_total", Help: "How often plugins were asked how far an operation is.",
+			Name: "grapnel_item_operation_polls_total", Help: "Polls of plugins for the progress of an operation.",
 		}, plugin),
 		pollErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "grapnel_item_operation_poll_errors_total", Help: "How often plugins did not say how far an operation is. It goes on.",
+			Name: "grapnel_item_operation_poll_errors_total", Help: "Failed polls of plugins for the progress of an operation. The operation continues.",
 		}, plugin),
 	}
 	for _, c := range []prometheus.Collector{m.operations, m.duration, m.open, m.polls, m.pollErrors} {
@@ -48,7 +48,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// recordFinished counts an operation whose end was written.
+// recordFinished counts an operation whose outcome was written.
 func (m *Metrics) recordFinished(op *v1alpha1.AsyncOperation, reason string) {
 	plugin := op.Spec.PluginRef.Name
 	m.operations.WithLabelValues(plugin, string(op.Spec.Kind), reason).Inc()

@@ -19,27 +19,27 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// parent is a Backup or Restore that has operations, as it was when the first of them was
+// parent is a Backup or Restore with operations, in the state in which the first of them was
 // seen. It is safe for concurrent use.
 type parent struct {
-	// refCount is how many operations hold it; parents keeps it.
+	// refCount is how many operations use it; parents guards it.
 	refCount int
 
 	mu sync.Mutex
-	// valid says that the rest was read and nothing is known that would change it.
+	// valid means that the other fields were read and are up to date.
 	valid, orphaned bool
 	veleroJSON      []byte
 	parameters      map[string]v1alpha1.ParameterSet
 }
 
-// parents are those that have operations. It is safe for concurrent use; the zero one is
-// ready.
+// parents are the parents of tracked operations. It is safe for concurrent use; the zero value is
+// ready to use.
 type parents struct {
 	mu    sync.Mutex
 	byUID map[types.UID]*parent
 }
 
-// acquireParent returns a parent, which is to be released.
+// acquireParent returns a parent, which the caller must release.
 func (p *parents) acquireParent(uid types.UID) *parent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *parents) releaseParent(uid types.UID) {
 	}
 }
 
-// invalidateParent has a parent read again.
+// invalidateParent makes the next use read the parent again.
 func (p *parents) invalidateParent(uid types.UID) {
 	p.mu.Lock()
 	held := p.byUID[uid]
@@ -75,16 +75,16 @@ func (p *parents) invalidateParent(uid types.UID) {
 	}
 }
 
-// viewForAction returns what an action sees of its Backup or Restore, in the form of velero.io/v1,
-// and what the user configured for the action.
+// viewForAction returns the Backup or Restore as an action sees it, converted to velero.io/v1,
+// and the parameters that the user configured for the action.
 func (p *parent) viewForAction(action string) (subject []byte, parameters map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.veleroJSON, kuberun.ToStringMap(p.parameters[action])
 }
 
-// isOrphaned says whether nobody waits for an operation any more: its Backup or Restore is
-// gone, or has ended without it.
+// isOrphaned reports whether the Backup or Restore of an operation no longer exists, or has
+// finished without the operation.
 func (r *Reconciler) isOrphaned(ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation) (bool, error) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *Reconciler) isOrphaned(ctx context.Context, k *trackedOperation, op *v1
 	}
 	if k.parent.orphaned = object == nil || object.Run().CompletionTimestamp != nil; k.parent.orphaned && k.parent.veleroJSON != nil {
 		k.parent.valid = true
-		return true, nil // plugins go on seeing it as it was
+		return true, nil // plugins keep seeing its last state
 	}
 	if k.parent.veleroJSON, err = parentToVeleroJSON(op, object, r.Operations.Timeout); err != nil {
 		return false, err
@@ -109,8 +109,8 @@ func (r *Reconciler) isOrphaned(ctx context.Context, k *trackedOperation, op *v1
 	return k.parent.orphaned, nil
 }
 
-// readParent returns the Backup or Restore of an operation, or nil if it is gone. Only
-// the API server itself is believed that.
+// readParent returns the Backup or Restore of an operation, or nil if the parent does not exist.
+// It confirms that with a read past the cache.
 func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation) (kuberun.Object, error) {
 	key := types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.Subject.Name}
 	for _, reader := range []client.Reader{r.Client, r.Reader} {
@@ -126,12 +126,12 @@ func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation
 			return nil, fmt.Errorf("reading %s %s: %w", op.Spec.Subject.Kind, key.Name, err)
 		}
 	}
-	return nil, nil //nolint:nilnil // that it is gone is an answer
+	return nil, nil //nolint:nilnil // nil means that the parent does not exist
 }
 
-// parentToVeleroJSON returns what plugins see of the Backup or Restore of an operation, as they saw
-// it when they started the operation: if it is gone, little more than its name. The
-// timeout is what an operation has of which the Backup or Restore says nothing.
+// parentToVeleroJSON returns the Backup or Restore of an operation as plugins saw it when they
+// started the operation. If the parent no longer exists, that is little more than its name. timeout
+// is the default timeout of operations.
 func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object kuberun.Object, timeout time.Duration) ([]byte, error) {
 	shown := velero.Object{
 		Kind:     op.Spec.Subject.Kind,
@@ -147,20 +147,20 @@ func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object kuberun.Object, time
 	return shown.ToJSON()
 }
 
-// isFinishedRun says whether the outcome of a Backup or Restore is known.
+// isFinishedRun reports whether a Backup or Restore has finished.
 func isFinishedRun(object client.Object) bool {
 	parent, ok := object.(kuberun.Object)
 	return ok && kuberun.IsFinished(parent)
 }
 
-// parentToOperations wakes the operations of a Backup or Restore that is gone, or has ended.
+// parentToOperations maps a deleted or finished Backup or Restore to its operations.
 func (r *Reconciler) parentToOperations(ctx context.Context, parent client.Object) []reconcile.Request {
 	r.parents.invalidateParent(parent.GetUID())
 	var ops v1alpha1.AsyncOperationList
 	err := r.Client.List(ctx, &ops, client.UnsafeDisableDeepCopy, client.InNamespace(parent.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
 	if err != nil {
-		r.log.Error(err, "Listing the AsyncOperations of what is gone", "parent", parent.GetName())
+		r.log.Error(err, "Listing the AsyncOperations of a deleted or finished parent", "parent", parent.GetName())
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(ops.Items))

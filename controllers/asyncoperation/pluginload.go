@@ -14,10 +14,10 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// requeueUntilPluginLoaded says whether a call has to wait until it was tried to load the plugin: an
-// operator that takes over finds operations before it has loaded their plugins. That is
-// no failure, and timeouts go on meanwhile. The operation is woken when the wait is over,
-// or to be looked at again after a time.
+// requeueUntilPluginLoaded reports whether a call must wait until loading the plugin was attempted.
+// An operator that takes over finds operations before it has loaded their plugins. That is no
+// failure, and timeouts keep running meanwhile. The operation is enqueued when the wait ends, or
+// requeued after the returned time.
 func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, k *trackedOperation) (waiting bool, after time.Duration, err error) {
 	tried := r.Actions.LoadAttempted(k.plugin)
 	select {
@@ -28,12 +28,12 @@ func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, k *trackedOpe
 	}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: k.plugin}, &v1alpha1.Plugin{})
 	if apierrors.IsNotFound(err) {
-		return false, 0, nil // nobody will load it
+		return false, 0, nil // it will never be loaded
 	}
 	if err != nil {
 		return false, 0, fmt.Errorf("reading Plugin %s: %w", k.plugin, err)
 	}
-	//nolint:contextcheck // the wait outlives the pass that starts it; the runner gives it its context
+	//nolint:contextcheck // the wait outlives the reconcile that starts it; the runner gives it its context
 	started := r.calls.EnsureStarted(k.loadID, k.name, func(ctx context.Context) (callResult, error) {
 		select {
 		case <-tried:

@@ -8,18 +8,17 @@ import (
 	"sync"
 )
 
-// callSlots bounds the calls of each plugin that go on at a time. It is safe for concurrent
-// use.
+// callSlots limits the concurrent calls of each plugin. It is safe for concurrent use.
 type callSlots struct {
-	// perPlugin is how many a plugin has.
+	// perPlugin is the number of slots of a plugin.
 	perPlugin int
 
 	mu       sync.Mutex
 	byPlugin map[string]chan struct{}
 }
 
-// acquireSlot waits for a place, and returns what leaves it. It gives up when the channel hurry,
-// if there is one, is closed, and then has not taken one. It fails only with ctx.
+// acquireSlot waits for a slot, and returns the function that releases it. It returns without a
+// slot when the channel hurry, if there is one, is closed. It fails only with ctx.
 func (p *callSlots) acquireSlot(ctx context.Context, plugin string, hurry <-chan struct{}) (leave func(), taken bool, err error) {
 	p.mu.Lock()
 	places := p.byPlugin[plugin]

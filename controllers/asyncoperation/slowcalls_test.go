@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestSlowWritesDelayNoQuestions has an API server that takes no status for a while. Twenty
-// writes wait for it; the operations of all the others are asked about all the time.
+// TestSlowWritesDelayNoQuestions has an API server that blocks status writes for a while. Twenty
+// writes wait for it; all other operations are polled all the time.
 func TestSlowWritesDelayNoQuestions(t *testing.T) {
 	t.Parallel()
 	const n, writers, often = 40, 20, 5
@@ -54,18 +54,18 @@ func TestSlowWritesDelayNoQuestions(t *testing.T) {
 			}
 		}
 		if asked < n-writers {
-			return fmt.Sprintf("%d operations were asked about often, want %d", asked, n-writers)
+			return fmt.Sprintf("%d operations were polled often, want %d", asked, n-writers)
 		}
 		return ""
 	})
 	close(slow)
 	for _, op := range ops {
-		await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no end was lost
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no outcome was lost
 	}
 }
 
-// TestHangingPluginIsAskedToCancel has a plugin that hangs whenever it is asked how far an
-// operation is. What is to end there is not kept from ending by that.
+// TestHangingPluginIsAskedToCancel has a plugin that hangs on every poll. That must not
+// prevent the cancellation of its operations.
 func TestHangingPluginIsAskedToCancel(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -83,7 +83,7 @@ func TestHangingPluginIsAskedToCancel(t *testing.T) {
 		one, _ := p.questions("job-1")
 		two, _ := p.questions("job-2")
 		if one+two == 0 {
-			return "the plugin was not asked"
+			return "the plugin was not polled"
 		}
 		return ""
 	})
@@ -94,13 +94,13 @@ func TestHangingPluginIsAskedToCancel(t *testing.T) {
 			if op.Status.Cancel != nil && op.Status.Cancel.Answer == v1alpha1.CancelAnswerAcknowledged {
 				return ""
 			}
-			return fmt.Sprintf("the plugin was not asked to cancel: %s", op.Status.Message)
+			return fmt.Sprintf("Cancel was not called: %s", op.Status.Message)
 		})
 	}
 }
 
-// TestEndIsConfirmedBesideQuestionsThatHang has a plugin with one place, which one question
-// holds for ever. Another operation, which waits for that place, ends when it is cancelled.
+// TestEndIsConfirmedBesideQuestionsThatHang has a plugin with one slot, which a hanging poll
+// holds forever. Another operation, which waits for that slot, ends when it is canceled.
 func TestEndIsConfirmedBesideQuestionsThatHang(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -119,7 +119,7 @@ func TestEndIsConfirmedBesideQuestionsThatHang(t *testing.T) {
 	first := begin(env, b)
 	suite.Eventually(t, func() string {
 		if polls, _ := p.questions("job-1"); polls == 0 {
-			return "the plugin was not asked"
+			return "the plugin was not polled"
 		}
 		return ""
 	})
@@ -127,6 +127,6 @@ func TestEndIsConfirmedBesideQuestionsThatHang(t *testing.T) {
 	suite.UpdateWithRetry(env, second, cancel)
 	await(env, second, v1alpha1.AsyncOperationPhaseCancelled)
 	if suite.GetIfExists(env, first) && first.Ended() {
-		t.Errorf("the one that hangs has ended: %s", first.Status.Message)
+		t.Errorf("the hanging operation has finished: %s", first.Status.Message)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 )
 
-// patchStatus writes the status in its turn, and says whether it did. Stored is what the cache
-// has of it. What must be written and was not is to be looked at again after a time, or,
-// if that is 0, when the watch brings something newer.
+// patchStatus writes the status if it is its turn, and reports whether it did. stored is the cached
+// object. If a required write did not happen, the operation must be requeued after the returned
+// time or, if that is 0, waits for the watch to deliver a newer object.
 func (r *Reconciler) patchStatus(
 	ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation, stored v1alpha1.AsyncOperationStatus, urgency operation.WriteUrgency,
 ) (written bool, after time.Duration, err error) {
@@ -26,14 +26,14 @@ func (r *Reconciler) patchStatus(
 		return false, after, nil
 	}
 	defer func() { <-r.writeSlots }()
-	// The answer is read into a copy: the API keeps less of times than is known here.
+	// Decode the response into a copy: the API truncates times, which are more precise here.
 	changed := op.DeepCopy()
 	base := op.DeepCopy()
 	base.Status = stored
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, changed, patch); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return false, 0, nil // the watch brings what was newer
+			return false, 0, nil // the watch delivers the newer object
 		}
 		return false, 0, fmt.Errorf("writing the status of AsyncOperation %s: %w", op.Name, err)
 	}
@@ -42,11 +42,11 @@ func (r *Reconciler) patchStatus(
 	return true, 0, nil
 }
 
-// minWriteRequeue is how long a write that must be waits at least if too many go on.
+// minWriteRequeue is how long a required write waits at least if too many are in flight.
 const minWriteRequeue = 100 * time.Millisecond
 
-// acquireWriteSlot says whether a status may be written now, and otherwise when to try again; 0
-// leaves it to a later change. A write that has begun holds a place in r.writing.
+// acquireWriteSlot reports whether a status may be written now, and otherwise when to retry; 0
+// leaves it to a later change. A write that may begin holds a slot in r.writeSlots.
 func (r *Reconciler) acquireWriteSlot(k *trackedOperation, urgency operation.WriteUrgency, now time.Time) (begun bool, after time.Duration) {
 	if urgency == operation.OptionalWrite {
 		if !r.writeBucket.takeToken(now) {
@@ -64,12 +64,12 @@ func (r *Reconciler) acquireWriteSlot(k *trackedOperation, urgency operation.Wri
 	if urgency == operation.OptionalWrite {
 		return false, 0
 	}
-	// It queues up again: however many wait, few of them try at a time.
+	// Queue again, so that few writes try at a time, however many wait.
 	return false, max(r.timeUntilWrite(k, now), minWriteRequeue)
 }
 
-// timeUntilWrite returns how long a write has to wait for its turn, which it gets when it asks for
-// the first time.
+// timeUntilWrite returns how long a write must wait for its turn. The first call reserves the
+// turn.
 func (r *Reconciler) timeUntilWrite(k *trackedOperation, now time.Time) time.Duration {
 	if k.writeTime.IsZero() {
 		k.writeTime = r.writeBucket.reserveToken(now)

@@ -31,22 +31,22 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
-// asked is what a plugin was asked.
+// asked is a call that a plugin received.
 type asked struct {
 	Plugin, Kind string
 	Call         adapter.ItemCall
 	Operation    adapter.OperationRef
 }
 
-// plugin is what all plugins of a test do, and a record of their calls.
+// plugin is the behavior of all plugins of a test, and a record of their calls.
 type plugin struct {
-	// progress answers the nth question about an operation, from 0 on.
+	// progress answers the nth poll of an operation, starting at 0.
 	progress func(ctx context.Context, a asked, n int) (item.Progress, error)
-	// cancel answers; it acknowledges by default.
+	// cancel answers a Cancel; by default it acknowledges.
 	cancel func(ctx context.Context, a asked) error
-	// missing is the error for an action that is not there.
+	// missing is the error for an action that does not exist.
 	missing func() error
-	// loading, if set, is closed when it was tried to load the plugins.
+	// loading, if set, is closed when loading the plugins was attempted.
 	loading chan struct{}
 
 	mu      sync.Mutex
@@ -86,8 +86,7 @@ func (p *plugin) LoadAttempted(string) <-chan struct{} {
 	return tried
 }
 
-// questions returns how often an operation was asked about, and how often its end was
-// asked for.
+// questions returns how often Progress and Cancel were called for an operation.
 func (p *plugin) questions(id string) (polls, cancels int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +106,7 @@ func (direct) Do(ctx context.Context, _ process.Call, fn func(context.Context, g
 	return fn(ctx, nil, "call-1")
 }
 
-// action is one of a plugin.
+// action is an action of a plugin.
 type action struct {
 	*plugin
 	name, kind string
@@ -168,8 +167,8 @@ func (a action) stop(ctx context.Context, call adapter.ItemCall, op adapter.Oper
 	return a.cancel(ctx, question)
 }
 
-// answers is a plugin that gives these answers one after the other, and the last one
-// again and again.
+// answers returns a plugin that gives these answers in order, and then repeats the last
+// one.
 func answers(list ...any) *plugin {
 	return &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
 		switch answer := list[min(n, len(list)-1)].(type) {
@@ -183,8 +182,8 @@ func answers(list ...any) *plugin {
 	}}
 }
 
-// onceCancelled is a plugin whose operations go on until they are cancelled, and then
-// answer this.
+// onceCancelled returns a plugin whose operations run until they are canceled, and then
+// give this answer.
 func onceCancelled(answer item.Progress) *plugin {
 	p := &plugin{}
 	p.progress = func(_ context.Context, a asked, _ int) (item.Progress, error) {
@@ -204,7 +203,7 @@ var (
 	errBusy = errors.New("the service is busy")
 )
 
-// writable lets a test write as often as it wants.
+// writable effectively removes the limit of writes.
 func writable(r *asyncoperation.Reconciler) { r.Limits.WritesPerSecond = 10_000 }
 
 // operator starts an operator with this plugin.
@@ -227,7 +226,7 @@ func operator(t *testing.T, env *suite.Env, p *plugin, options ...func(*asyncope
 	})
 }
 
-// backup creates the Backup that operations are for.
+// backup creates the Backup that is the parent of operations.
 func backup(env *suite.Env, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	b := &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
@@ -239,7 +238,7 @@ func backup(env *suite.Env, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	return suite.Create(env, b)
 }
 
-// conclude ends a Backup, as its run does.
+// conclude finishes a Backup, as its controller does.
 func conclude(t *testing.T, env *suite.Env, b *v1alpha1.Backup) {
 	t.Helper()
 	at := metav1.Now()
@@ -249,7 +248,7 @@ func conclude(t *testing.T, env *suite.Env, b *v1alpha1.Backup) {
 	}
 }
 
-// begin creates an operation for a Backup, as the Backup's run does.
+// begin creates an operation for a Backup, as the Backup's controller does.
 func begin(env *suite.Env, b *v1alpha1.Backup, edits ...func(*v1alpha1.AsyncOperation)) *v1alpha1.AsyncOperation {
 	op := &v1alpha1.AsyncOperation{
 		ObjectMeta: metav1.ObjectMeta{
@@ -283,7 +282,7 @@ func cancel(op *v1alpha1.AsyncOperation) {
 	op.Spec.DesiredState, op.Spec.CancelReason = v1alpha1.DesiredStateCancel, "joe wants that"
 }
 
-// await waits for a phase, and leaves the operation as it is then in op.
+// await waits for a phase, and stores the object in op.
 func await(env *suite.Env, op *v1alpha1.AsyncOperation, phase v1alpha1.AsyncOperationPhase) {
 	suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
 		if op.Status.Phase == phase {

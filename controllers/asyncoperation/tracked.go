@@ -15,52 +15,52 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 )
 
-// trackedOperation is an operation that goes on. Its first part is fixed and may be read by calls;
-// the rest belongs to the pass that looks at the operation, of which there is one at a
+// trackedOperation is an unfinished operation. The first group of fields is constant and may be
+// read by calls. The rest belongs to the reconcile of the operation, of which there is one at a
 // time.
 type trackedOperation struct {
 	name types.NamespacedName
 	uid  types.UID
-	// kind and action name the action, plugin the Plugin that provides it, and id what it
-	// started.
+	// kind and action name the action, plugin the Plugin that provides it, and id is the ID that
+	// the action gave the operation.
 	kind               v1alpha1.ActionKind
 	action, plugin, id string
 	parentRef          v1alpha1.SubjectReference
 	parent             *parent
-	// The names of its calls, and of the wait for its plugin.
+	// The IDs of its calls, and of the wait for its plugin.
 	pollID, cancelID, loadID string
-	// cancelInFlight says that a call of Cancel has its place.
+	// cancelInFlight means that a call of Cancel holds its slot.
 	cancelInFlight atomic.Bool
 	// priority is closed when the plugin has answered the Cancel of the operation.
 	priority chan struct{}
 
 	memory operation.Memory
-	// status is the newest one, which may not be written yet; nil until the first pass.
+	// status is the newest status, which may be unwritten; nil until the first reconcile.
 	status *v1alpha1.AsyncOperationStatus
-	// emittedPhase and reason were told last, in an event and the log.
+	// emittedPhase and emittedReason are those of the last event and log line.
 	emittedPhase  v1alpha1.AsyncOperationPhase
 	emittedReason string
-	// prioritized says that hurry is closed.
+	// prioritized means that priority is closed.
 	prioritized bool
-	// writeTime is when the status may be written that waits for that; zero if none does.
+	// writeTime is when the waiting status may be written; zero if none waits.
 	writeTime time.Time
 }
 
-// trackedOperations are the operations that go on. It is safe for concurrent use; the zero
-// one is ready.
+// trackedOperations are the unfinished operations. It is safe for concurrent use; the zero value is
+// ready to use.
 type trackedOperations struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]*trackedOperation
-	// frugal follows how many there are.
+	// frugal adapts the garbage collector to their number.
 	frugal frugal
-	// endingCalls are calls about operations that were forgotten before these ended.
+	// endingCalls are unfinished calls of operations that are no longer tracked.
 	endingCalls map[types.NamespacedName][]string
 }
 
-var errUntracked = errors.New("the operation has ended, or is gone")
+var errUntracked = errors.New("the operation has finished or was deleted")
 
-// trackOperation returns what is known of an operation, which is little if it is seen for the first
-// time.
+// trackOperation returns the tracked operation, and starts tracking an operation that is new to
+// this process.
 func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.AsyncOperation) *trackedOperation {
 	r.tracked.mu.Lock()
 	k := r.tracked.byName[name]
@@ -68,7 +68,7 @@ func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.Asyn
 	if k != nil && k.uid == op.UID {
 		return k
 	}
-	r.untrackOperation(name) // another one that had its name
+	r.untrackOperation(name) // a previous operation of the same name
 	uid := string(op.UID)
 	k = &trackedOperation{
 		name: name, uid: op.UID, kind: op.Spec.Kind, action: op.Spec.PluginName, plugin: op.Spec.PluginRef.Name,
@@ -87,7 +87,7 @@ func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.Asyn
 	return k
 }
 
-// untrackOperation drops what is known of an operation that has ended or is gone, and ends its
+// untrackOperation stops tracking an operation that has finished or was deleted, and cancels its
 // calls.
 func (r *Reconciler) untrackOperation(name types.NamespacedName) {
 	r.tracked.mu.Lock()
@@ -106,7 +106,7 @@ func (r *Reconciler) untrackOperation(name types.NamespacedName) {
 	}
 }
 
-// addEndingCalls takes note of the calls of an operation that is forgotten.
+// addEndingCalls remembers the calls of an operation that is no longer tracked.
 func (o *trackedOperations) addEndingCalls(k *trackedOperation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,7 +116,7 @@ func (o *trackedOperations) addEndingCalls(k *trackedOperation) {
 	o.endingCalls[k.name] = append(o.endingCalls[k.name], k.pollID, k.cancelID, k.loadID)
 }
 
-// collectFinishedCalls lets go of calls that have ended and that nobody waits for any more.
+// collectFinishedCalls forgets finished calls of operations that are no longer tracked.
 func (r *Reconciler) collectFinishedCalls(name types.NamespacedName) {
 	r.tracked.mu.Lock()
 	defer r.tracked.mu.Unlock()

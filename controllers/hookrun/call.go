@@ -26,12 +26,12 @@ func (r *Reconciler) callAction(ctx context.Context, run *v1alpha1.HookRun) (cal
 	call := newCall(run)
 	ctx, cancel := context.WithDeadline(ctx, attempt.Deadline.Time)
 	defer cancel()
-	// The deadline is what counts for all calls of the attempt together. It was
-	// rounded up to be stored, which a single call need not profit from.
+	// The deadline limits all calls of the attempt together. It was rounded up to be
+	// stored, and a single call does not get the extra time.
 	ctx, cancelCall := context.WithTimeout(ctx, run.Spec.Timeout.Duration)
 	defer cancelCall()
 	if err := r.addCallContext(ctx, run, &call); err != nil {
-		// What is gone does not come back.
+		// A deleted parent does not come back.
 		return callResult{notAttempted: !isNotFoundOrReplaced(err)}, contextError(ctx, call, err)
 	}
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.ActionKind(), call.Action)
@@ -40,7 +40,7 @@ func (r *Reconciler) callAction(ctx context.Context, run *v1alpha1.HookRun) (cal
 	}
 	if err != nil {
 		return callResult{notAttempted: true}, executor.NewError(executor.Unreachable, call,
-			fmt.Sprintf("Plugin %s is not loaded; look at it with kubectl get plugin %s",
+			fmt.Sprintf("Plugin %s is not loaded; check it with kubectl get plugin %s",
 				run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
 	}
 	if err := r.verifyNotSuperseded(ctx, run); err != nil {
@@ -58,12 +58,12 @@ func (r *Reconciler) callAction(ctx context.Context, run *v1alpha1.HookRun) (cal
 	return callResult{Answer: answer, executor: by}, err
 }
 
-// errSuperseded means that an attempt is no longer this operator's to call.
+// errSuperseded means that this operator must not call the attempt any longer.
 var errSuperseded = errors.New("another operator has taken over")
 
-// verifyNotSuperseded returns nil if the attempt may be called now: this operator leads, and none moved
-// the run on since the attempt was recorded. The process may have been paused at any time
-// since then, and another operator may have done all that was to be done meanwhile.
+// verifyNotSuperseded returns nil if the attempt may be called now: this operator is the leader,
+// and no other operator advanced the HookRun since the attempt was recorded. The process may have
+// been paused since then, while another operator finished the work.
 func (r *Reconciler) verifyNotSuperseded(ctx context.Context, run *v1alpha1.HookRun) error {
 	if err := r.awaitLease(ctx); err != nil {
 		return err
@@ -72,16 +72,16 @@ func (r *Reconciler) verifyNotSuperseded(ctx context.Context, run *v1alpha1.Hook
 	err := readWithRetry(ctx, func(ctx context.Context) error { return r.Reader.Get(ctx, client.ObjectKeyFromObject(run), &live) })
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%w: HookRun %s is gone", errSuperseded, run.Name)
+		return fmt.Errorf("%w: HookRun %s was deleted", errSuperseded, run.Name)
 	case err != nil:
 		return fmt.Errorf("reading HookRun %s: %w", run.Name, err)
 	case live.UID != run.UID || live.Status.Attempt != run.Status.Attempt || !hasUnansweredCall(&live):
-		return fmt.Errorf("%w: HookRun %s was moved on", errSuperseded, run.Name)
+		return fmt.Errorf("%w: HookRun %s was changed", errSuperseded, run.Name)
 	}
 	return r.awaitLease(ctx)
 }
 
-// awaitLease waits until the operator may act. If it never may, it has been superseded.
+// awaitLease waits until the operator may act. It returns errSuperseded if that never happens.
 func (r *Reconciler) awaitLease(ctx context.Context) error {
 	err := r.Fence.WaitForLease(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -90,22 +90,22 @@ func (r *Reconciler) awaitLease(ctx context.Context) error {
 	return err
 }
 
-// callActionOrFail is call for an attempt that begins, or goes on with another call: what cannot be read
-// fails it.
+// callActionOrFail is callAction for a new attempt, or for another call of an open one: a read
+// error fails the attempt.
 func (r *Reconciler) callActionOrFail(ctx context.Context, run *v1alpha1.HookRun) (callResult, error) {
 	made, err := r.callAction(ctx, run)
 	made.notAttempted = false
 	return made, err
 }
 
-// errActionRemoved is the error of a call whose action the Plugin does not have any more.
+// errActionRemoved is the error of a call whose action the Plugin no longer provides.
 func errActionRemoved(run *v1alpha1.HookRun, call executor.Call, err error) error {
 	return executor.NewError(executor.Invalid, call,
-		fmt.Sprintf("Plugin %s does not provide the action any more; look at it with kubectl get plugin %s -o yaml",
+		fmt.Sprintf("Plugin %s no longer provides the action; check it with kubectl get plugin %s -o yaml",
 			run.Spec.PluginRef.Name, run.Spec.PluginRef.Name), err)
 }
 
-// newCall returns the call of the last attempt, without what has to be read for it.
+// newCall returns the call of the last attempt, without the input that must be read.
 func newCall(run *v1alpha1.HookRun) executor.Call {
 	return executor.Call{
 		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
@@ -113,8 +113,9 @@ func newCall(run *v1alpha1.HookRun) executor.Call {
 	}
 }
 
-// resumableExecutor returns what ends and, if the plugin provides it still, runs the action of a run; nil
-// if what the action begins does not go on without the operator, or the plugin is not loaded.
+// resumableExecutor returns the executor that stops the action of a HookRun, and whether the plugin
+// still provides the action. The executor is nil if the action does not continue without the
+// operator, or if the plugin is not loaded.
 func (r *Reconciler) resumableExecutor(run *v1alpha1.HookRun) (by executor.Resumable, provided bool) {
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, newCall(run).ActionKind(), run.Spec.PluginName)
 	if errors.Is(err, caller.ErrNoSuchAction) {
@@ -127,8 +128,8 @@ func (r *Reconciler) resumableExecutor(run *v1alpha1.HookRun) (by executor.Resum
 	return by, true
 }
 
-// executorFor returns what ran the action of a run, if what it left can be removed; nil if not. That
-// is what was called: its Plugin may have been changed since.
+// executorFor returns the executor that ran the action of a HookRun; nil if it cannot remove
+// leftovers. It prefers the executor of the call, because the Plugin may have changed since.
 func (r *Reconciler) executorFor(run *v1alpha1.HookRun, ended *callOutcome) executor.Resumable {
 	if ended != nil && ended.Value.executor != nil {
 		return ended.Value.executor
@@ -137,7 +138,7 @@ func (r *Reconciler) executorFor(run *v1alpha1.HookRun, ended *callOutcome) exec
 	return by
 }
 
-// observeAttempt looks at what else is known of the current attempt.
+// observeAttempt returns what is known of the current attempt besides its status.
 func (r *Reconciler) observeAttempt(run *v1alpha1.HookRun, ended *callOutcome, known bool) observed {
 	seen := observed{inFlight: known, result: ended}
 	if run.Status.Attempt == 0 {
@@ -150,18 +151,18 @@ func (r *Reconciler) observeAttempt(run *v1alpha1.HookRun, ended *callOutcome, k
 	by, provided := r.resumableExecutor(run)
 	seen.resumable = by != nil && hasUnansweredCall(run)
 	seen.actionRemoved = seen.resumable && !provided
-	// As long as the plugin is not loaded, nobody knows.
+	// Until the plugin is loaded, assume that resources exist.
 	seen.mayLeaveResources = (ended == nil || !ended.Value.leftoversStopped) && (r.executorFor(run, ended) != nil || !r.isPluginLoadAttempted(run))
 	return seen
 }
 
-// stopTimeout is how long it may take to end what another operator left running.
+// stopTimeout limits how long stopping leftovers may take.
 const stopTimeout = time.Minute
 
-// stopLeftovers ends what another operator left running of an attempt that is cancelled or overdue, or
-// cannot be followed, and says which of these it is. What cannot be ended ends at its own
-// deadline. What ended by itself before the attempt was overdue has its answer, and is left
-// until that is recorded.
+// stopLeftovers stops what another operator left running of an attempt that is canceled, overdue,
+// or cannot be resumed; the error tells these apart. What cannot be stopped ends at its own
+// deadline. If the action ended before its deadline, stopLeftovers returns its answer and keeps its
+// resources until the answer is recorded.
 func (r *Reconciler) stopLeftovers(ctx context.Context, run *v1alpha1.HookRun) (was callResult, err error) {
 	call, deadline := newCall(run), openAttempt(run).Deadline.Time
 	log := r.callLogger(run, call)
@@ -173,22 +174,22 @@ func (r *Reconciler) stopLeftovers(ctx context.Context, run *v1alpha1.HookRun) (
 	case !r.Now().Before(deadline):
 		was.Answer, ended, err = r.collectResult(ctx, was.executor, call, deadline)
 	case shouldCancel(run):
-		err = executor.NewError(executor.Interrupted, call, "was cancelled while another operator took over", context.Canceled)
+		err = executor.NewError(executor.Interrupted, call, "was canceled while another operator took over", context.Canceled)
 	default:
 		err = errActionRemoved(run, call, caller.ErrNoSuchAction)
 	}
 	if was.executor == nil || ended {
 		return was, err
 	}
-	log.Info("Ending what was left running of the action")
+	log.Info("Stopping what another operator left running of the action")
 	stopErr := was.executor.Stop(ctx, call)
 	if was.leftoversStopped = stopErr == nil; !was.leftoversStopped {
-		log.Error(stopErr, "It was not ended, and ends at its own deadline")
+		log.Error(stopErr, "Stopping the action failed; it ends at its own deadline")
 	}
 	return was, err
 }
 
-// collectResult returns what an attempt came to that is overdue.
+// collectResult returns the result of an overdue attempt, and whether the action ended in time.
 func (r *Reconciler) collectResult(
 	ctx context.Context, action executor.Resumable, call executor.Call, deadline time.Time,
 ) (answer executor.Answer, ended bool, err error) {
@@ -198,36 +199,36 @@ func (r *Reconciler) collectResult(
 	}
 	switch {
 	case ended:
-		log.Info("The action ended in time, while no operator was there", "message", answer.Message)
+		log.Info("The action ended in time, while no operator was running", "message", answer.Message)
 		return answer, true, err
 	case executor.ErrorKindOf(err) == executor.Timeout:
 		return answer, false, err
 	case err != nil:
-		log.Error(err, "It is not known whether the action ended in time")
+		log.Error(err, "Could not determine whether the action ended in time")
 	}
 	return answer, false, executor.NewError(executor.Timeout, call,
 		"did not end before its deadline, which passed while another operator took over", context.DeadlineExceeded)
 }
 
-// callLogger is where what an action does is told.
+// callLogger returns the logger of a call, which writes to the log of the parent.
 func (r *Reconciler) callLogger(run *v1alpha1.HookRun, call executor.Call) logr.Logger {
 	return r.Logs.Logger(run.Spec.Subject.UID, logStreamFor(run.Spec.Hook)).
 		WithValues("hook", run.Spec.Hook, "action", call.Action, "attempt", call.Attempt)
 }
 
-// contextError is the error of a call for which something could not be read. A run that
-// is cancelled, or an operator that ends, meanwhile says nothing about the plugin.
+// contextError is the error of a call whose input could not be read. If the HookRun was canceled or
+// the operator stopped meanwhile, the plugin is not to blame.
 func contextError(ctx context.Context, call executor.Call, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return executor.NewError(executor.Interrupted, call, "was interrupted before it was called", errors.Join(ctx.Err(), err))
 	case ctx.Err() != nil:
-		return executor.NewError(executor.Timeout, call, "what the action needs to know could not be read in time", errors.Join(ctx.Err(), err))
+		return executor.NewError(executor.Timeout, call, "reading the input of the action timed out", errors.Join(ctx.Err(), err))
 	}
-	return executor.NewError(executor.Unreachable, call, "what the action needs to know could not be read", err)
+	return executor.NewError(executor.Unreachable, call, "reading the input of the action failed", err)
 }
 
-// logStreamFor is the log that a point logs to.
+// logStreamFor returns the log that the actions of a hook point write to.
 func logStreamFor(hook v1alpha1.HookPoint) runlog.Stream {
 	if hook == v1alpha1.HookPostBackup || hook == v1alpha1.HookPostRestore {
 		return runlog.PostActions

@@ -27,7 +27,7 @@ func TestContextError(t *testing.T) {
 			t.Errorf("kind %s (%v), want %s", got, err, want)
 		}
 		if interrupted := errors.Is(err, context.Canceled); interrupted != (want == executor.Interrupted) {
-			t.Errorf("%s: that it was interrupted is %t: %v", want, interrupted, err)
+			t.Errorf("%s: errors.Is(err, context.Canceled) = %t: %v", want, interrupted, err)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestClockSetBack: no wait is longer than the largest pause, whatever a clock recorded that was
-// wrong.
+// TestClockSetBack: no wait exceeds the longest back-off, even if the recorded times come from a
+// wrong clock.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	recorded := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -28,21 +28,21 @@ func TestClockSetBack(t *testing.T) {
 		attempts []v1alpha1.HookAttempt
 		next     time.Duration
 		setBack  time.Duration
-		// passed is how much of the wait has passed in the life of the process; nil if it began now.
+		// passed is how much of the wait this process has seen; nil if the process starts now.
 		passed   *time.Duration
 		wantCall bool
 		wantWait time.Duration
 		// wantLeft is the time to the deadline of the open attempt.
 		wantLeft time.Duration
 	}{
-		"a retry, and the clock is right":                       {attempts: failed, next: 4 * time.Minute, wantWait: 4 * time.Minute},
-		"a retry, and it was set back a little":                 {attempts: failed, next: 4 * time.Minute, setBack: 30 * time.Second, wantWait: 4*time.Minute + 30*time.Second},
-		"a retry, and it was set back 30 days":                  {attempts: failed, next: 4 * time.Minute, setBack: 720 * time.Hour, wantCall: true, wantLeft: 10 * time.Minute},
-		"another call, and the clock is right":                  {attempts: open, next: time.Minute, wantWait: time.Minute, wantLeft: 10 * time.Minute},
-		"another call, and it was set back 5 minutes":           {attempts: open, next: time.Minute, setBack: 5 * time.Minute, passed: new(20 * time.Second), wantWait: 40 * time.Second, wantLeft: 10 * time.Minute},
-		"another call whose time has come, and it was set back": {attempts: open, next: time.Minute, setBack: 5 * time.Minute, passed: new(time.Minute), wantCall: true, wantLeft: 10 * time.Minute},
-		"a retry whose time has come, and it was set back":      {attempts: failed, next: 2 * time.Minute, setBack: 2 * time.Minute, passed: new(2 * time.Minute), wantCall: true, wantLeft: 10 * time.Minute},
-		"another call, and it was set back 1 hour":              {attempts: open, next: time.Minute, setBack: time.Hour, wantCall: true, wantLeft: 10 * time.Minute},
+		"retry, clock correct":                    {attempts: failed, next: 4 * time.Minute, wantWait: 4 * time.Minute},
+		"retry, clock set back 30 seconds":        {attempts: failed, next: 4 * time.Minute, setBack: 30 * time.Second, wantWait: 4*time.Minute + 30*time.Second},
+		"retry, clock set back 30 days":           {attempts: failed, next: 4 * time.Minute, setBack: 720 * time.Hour, wantCall: true, wantLeft: 10 * time.Minute},
+		"next call, clock correct":                {attempts: open, next: time.Minute, wantWait: time.Minute, wantLeft: 10 * time.Minute},
+		"next call, clock set back 5 minutes":     {attempts: open, next: time.Minute, setBack: 5 * time.Minute, passed: new(20 * time.Second), wantWait: 40 * time.Second, wantLeft: 10 * time.Minute},
+		"next call due, clock set back 5 minutes": {attempts: open, next: time.Minute, setBack: 5 * time.Minute, passed: new(time.Minute), wantCall: true, wantLeft: 10 * time.Minute},
+		"retry due, clock set back 2 minutes":     {attempts: failed, next: 2 * time.Minute, setBack: 2 * time.Minute, passed: new(2 * time.Minute), wantCall: true, wantLeft: 10 * time.Minute},
+		"next call, clock set back 1 hour":        {attempts: open, next: time.Minute, setBack: time.Hour, wantCall: true, wantLeft: 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,10 +63,10 @@ func TestClockSetBack(t *testing.T) {
 			}
 			got := decide(run, seen, now)
 			if got.startCall != tc.wantCall || got.requeueAfter != tc.wantWait {
-				t.Errorf("it is called: %t, or after %s; want %t, or after %s", got.startCall, got.requeueAfter, tc.wantCall, tc.wantWait)
+				t.Errorf("startCall = %t, requeueAfter = %s; want %t, %s", got.startCall, got.requeueAfter, tc.wantCall, tc.wantWait)
 			}
 			if a := openAttempt(run); a != nil && a.Deadline.Sub(now) != tc.wantLeft {
-				t.Errorf("its deadline is in %s, want %s", a.Deadline.Sub(now), tc.wantLeft)
+				t.Errorf("the deadline is in %s, want %s", a.Deadline.Sub(now), tc.wantLeft)
 			}
 		})
 	}

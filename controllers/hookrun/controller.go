@@ -44,10 +44,11 @@ import (
 // Catalog finds what runs an action.
 type Catalog interface {
 	Executor(pluginObject, kind, action string) (executor.Executor, error)
-	// ResumableExecutor returns what ends what any action of a plugin began, also one that the plugin
-	// does not provide any more; nil if it is not loaded, or nothing goes on without the operator.
+	// ResumableExecutor returns the executor that stops what any action of a plugin started,
+	// including actions that the plugin no longer provides. It returns nil if the plugin is not
+	// loaded, or if its actions do not continue without the operator.
 	ResumableExecutor(pluginObject string) executor.Resumable
-	// LoadAttempted returns a channel that is closed once it was tried to load the plugin.
+	// LoadAttempted returns a channel that is closed after the first attempt to load the plugin.
 	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
@@ -62,20 +63,20 @@ type Reconciler struct {
 	Metrics  *Metrics
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// Fence holds back calls while the operator may not be the leader; nil holds back none.
+	// Fence delays calls while the operator may not be the leader; nil delays none.
 	Fence *lease.Fence
 
 	calls          *runner.Runner[callResult]
 	deletedParents deletedParentCache
-	// nextCalls are until when to wait for the next call of a HookRun.
+	// nextCalls tracks when the next call of each HookRun is due.
 	nextCalls due.Tracker[types.NamespacedName]
 }
 
-// maxConcurrentReconciles is how many HookRuns are looked at in parallel; a pass blocks on
-// nothing but the API server.
+// maxConcurrentReconciles is how many HookRuns are reconciled in parallel. Reconcile blocks only
+// on the API server.
 const maxConcurrentReconciles = 4
 
-// minErrorBackoff is the first wait after an error; many are over at once.
+// minErrorBackoff is the first wait after an error. Many errors disappear immediately.
 const minErrorBackoff = 5 * time.Millisecond
 
 // SetupWithManager registers the controller and its background calls.
@@ -110,8 +111,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile moves one HookRun on: it observes the call that runs, decides,
-// writes the status once, and acts only when that write went through.
+// Reconcile advances one HookRun. It observes the running call, decides, writes the status once,
+// and acts only if that write succeeded.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var run v1alpha1.HookRun
 	if err := r.Client.Get(ctx, req.NamespacedName, &run); err != nil {
@@ -124,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	ended, known := r.calls.LookupOutcome(attemptID(&run))
 	if ended != nil && ended.Value.superseded {
-		// What becomes of the attempt is what the API server has of it.
+		// The status in the API server decides how the attempt continues.
 		r.calls.Forget(attemptID(&run))
 		ended, known = nil, false
 	}
@@ -139,7 +140,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	next := decide(&run, r.observeAttempt(&run, ended, known), r.Now())
 	if current, err := r.patchStatus(ctx, before, &run, next); !current || err != nil {
-		return ctrl.Result{}, err // the watch brings what was newer
+		return ctrl.Result{}, err // the watch delivers the newer object
 	}
 	if ended != nil {
 		r.calls.Forget(attemptID(before))
@@ -150,8 +151,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.executeDecision(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 }
 
-// patchStatus writes what changed in the status, and says whether the run is as the API server
-// has it: nothing may be done for an older one.
+// patchStatus writes the changes of the status. It reports whether run matches the object in the
+// API server; the controller must not act on an older one.
 func (r *Reconciler) patchStatus(ctx context.Context, before, run *v1alpha1.HookRun, next decision) (current bool, err error) {
 	if equality.Semantic.DeepEqual(before.Status, run.Status) {
 		if next.startCall || next.stopLeftovers {
@@ -171,9 +172,9 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, run *v1alpha1.Hook
 	return true, nil
 }
 
-// isCachedCopyCurrent says whether nobody changed the run since the cache saw it. An attempt that is
-// taken over is called without a write, which would fail if the run moved on: it may
-// have ended, and what answered for it is removed, so that it would be started anew.
+// isCachedCopyCurrent reports whether the cached HookRun is unchanged in the API server. Resuming
+// an attempt involves no write, so a stale copy causes no conflict. The attempt may have finished
+// meanwhile, with its resources deleted, and resuming it would start the action again.
 func (r *Reconciler) isCachedCopyCurrent(ctx context.Context, run *v1alpha1.HookRun) (bool, error) {
 	var live v1alpha1.HookRun
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run), &live)
@@ -186,8 +187,8 @@ func (r *Reconciler) isCachedCopyCurrent(ctx context.Context, run *v1alpha1.Hook
 	return live.UID == run.UID && live.ResourceVersion == run.ResourceVersion, nil
 }
 
-// shouldSkip says whether a run of which no call is known is left as it is: because it
-// was let go of, or is not needed any more, or until its plugin is there.
+// shouldSkip reports whether to leave a HookRun without a known call unchanged. That is the case
+// if it was released, is no longer needed, or waits for its plugin to be loaded.
 func (r *Reconciler) shouldSkip(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
 	if !run.DeletionTimestamp.IsZero() || run.Spec.Owed {
 		if orphan, after, err := r.releaseOrphan(ctx, run); orphan || err != nil {
@@ -200,13 +201,12 @@ func (r *Reconciler) shouldSkip(ctx context.Context, run *v1alpha1.HookRun) (sta
 	return r.requeueUntilCallable(ctx, run)
 }
 
-// attemptID names one attempt, so that the call of an earlier one is never taken
-// for it.
+// attemptID identifies one attempt. The call of an earlier attempt has a different ID.
 func attemptID(run *v1alpha1.HookRun) string {
 	return fmt.Sprintf("%s/%d", run.UID, run.Status.Attempt)
 }
 
-var errHookRunCanceled = errors.New("the HookRun was cancelled")
+var errHookRunCanceled = errors.New("the HookRun was canceled")
 
 func (r *Reconciler) executeDecision(run *v1alpha1.HookRun, next decision) (ctrl.Result, error) {
 	if next.cancelCall {
@@ -234,13 +234,13 @@ func (r *Reconciler) executeDecision(run *v1alpha1.HookRun, next decision) (ctrl
 	return ctrl.Result{RequeueAfter: next.requeueAfter}, nil
 }
 
-// parentToHookRuns wakes the runs of a subject that is gone.
+// parentToHookRuns maps a deleted parent to its HookRuns.
 func (r *Reconciler) parentToHookRuns(ctx context.Context, subject client.Object) []reconcile.Request {
 	var runs v1alpha1.HookRunList
 	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(subject.GetUID())})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a subject that is gone", "subject", subject.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a deleted parent", "subject", subject.GetName())
 		return nil
 	}
 	var requests []reconcile.Request
@@ -253,7 +253,7 @@ func (r *Reconciler) parentToHookRuns(ctx context.Context, subject client.Object
 	return requests
 }
 
-// emitEvent emits an event when a run started, ended, or has to be repeated.
+// emitEvent emits an event when a HookRun starts, finishes, or is retried.
 func (r *Reconciler) emitEvent(ctx context.Context, before, run *v1alpha1.HookRun) {
 	if run.Status.Phase == before.Status.Phase && run.Status.Message == before.Status.Message {
 		return

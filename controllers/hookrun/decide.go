@@ -17,61 +17,66 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// callOutcome is what a call of an action came to.
+// callOutcome is the outcome of a call of an action.
 type callOutcome = runner.Outcome[callResult]
 
-// callResult is what an action answered and how long its call took.
+// callResult is the answer of an action and the duration of its call.
 type callResult struct {
 	executor.Answer
 	duration time.Duration
-	// executor is what ran the action, if that goes on without the operator; nil if not.
+	// executor ran the action; nil if the action does not continue without the operator.
 	executor executor.Resumable
-	// notAttempted says that what an operator before this one began was not followed: something
-	// could not be read first.
+	// notAttempted means that the call of a previous operator was not resumed, because reading
+	// its input failed.
 	notAttempted bool
-	// superseded says that the action was not called, because another operator moved the run on.
+	// superseded means that the action was not called, because another operator advanced the
+	// HookRun.
 	superseded bool
-	// leftoversStopped says that nothing is left of what was begun.
+	// leftoversStopped means that nothing remains of what the action started.
 	leftoversStopped bool
 }
 
 // observed is what is known of the current attempt besides its status.
 type observed struct {
-	// inFlight says that a call runs, or has ended, in this process; ended is its answer if it has.
+	// inFlight means that a call runs, or has ended, in this process. result is its outcome, nil
+	// while it runs.
 	inFlight bool
 	result   *callOutcome
-	// resumable says that what another operator began goes on without it, and can be followed;
-	// withdrawn, that it can be ended only, because its Plugin does not provide it any more.
+	// resumable means that a call of another operator continues without it and can be resumed.
+	// actionRemoved means that the call can only be stopped, because its Plugin no longer provides
+	// the action.
 	resumable, actionRemoved bool
-	// nextCall is when to call next, by the clock of this process, which cannot be set; zero if there
-	// is nothing to wait for.
+	// nextCall is when the next call is due by the monotonic clock of this process; zero if none
+	// is due.
 	nextCall time.Time
-	// mayLeaveResources says that what ran for the action may be there when the run has ended.
+	// mayLeaveResources means that resources of the action may still exist when the HookRun
+	// finishes.
 	mayLeaveResources bool
 }
 
-// decision is what is left to do after the status was written.
+// decision is what to do after the status was written.
 type decision struct {
-	// startCall starts a call of the current attempt; follows says that another operator did before.
+	// startCall starts a call of the current attempt. resumeCall means that another operator
+	// started it before.
 	startCall, resumeCall bool
-	// stopLeftovers ends what another operator left running of the current attempt.
+	// stopLeftovers stops what another operator left running of the current attempt.
 	stopLeftovers bool
-	// cancelCall stops the call that runs.
+	// cancelCall cancels the running call.
 	cancelCall bool
-	// requeueAfter asks for another pass at a time.
+	// requeueAfter is when to reconcile again.
 	requeueAfter time.Duration
 }
 
-// maxRecordedAttempts is how many attempts the status remembers.
+// maxRecordedAttempts is how many attempts the status lists.
 const maxRecordedAttempts = 10
 
-// The pauses between attempts of owed clean-up and of retries.
+// The back-off between attempts, of owed clean-up and of retries.
 const (
 	minRetryBackoff = time.Second
 	maxRetryBackoff = 5 * time.Minute
 )
 
-// decide moves the status of a HookRun on.
+// decide advances the status of a HookRun.
 func decide(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	if run.Status.CompletionTimestamp != nil {
 		return decision{}
@@ -81,7 +86,7 @@ func decide(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	return next
 }
 
-// decideUnfinished is decide for a run that has not ended.
+// decideUnfinished is decide for an unfinished HookRun.
 func decideUnfinished(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	switch {
 	case seen.inFlight && seen.result != nil:
@@ -102,7 +107,7 @@ func decideUnfinished(run *v1alpha1.HookRun, seen observed, now time.Time) decis
 		return resumeAttempt(run, seen, now)
 	}
 	if open := openAttempt(run); open != nil {
-		run.Status.NextCallTimestamp = nil // it asked to be called again, in the same attempt
+		run.Status.NextCallTimestamp = nil // the action asked to be called again, in the same attempt
 		if !now.Before(open.Deadline.Time) {
 			return failTimedOut(run, now)
 		}
@@ -111,8 +116,8 @@ func decideUnfinished(run *v1alpha1.HookRun, seen observed, now time.Time) decis
 	return beginAttempt(run, now)
 }
 
-// shouldCancel says whether the run is to be stopped. Owed clean-up that began is not,
-// unless a person gave it up.
+// shouldCancel reports whether to cancel the HookRun. Owed clean-up that has started is not
+// canceled, unless a user abandoned it.
 func shouldCancel(run *v1alpha1.HookRun) bool {
 	abandoned := run.Annotations[v1alpha1.AnnotationAbandonCleanup] == "true"
 	if run.Spec.Owed && run.Status.StartTimestamp != nil && !abandoned {
@@ -121,7 +126,7 @@ func shouldCancel(run *v1alpha1.HookRun) bool {
 	return run.Spec.DesiredState == v1alpha1.HookDesiredStateCancel
 }
 
-// cancelAttempt ends what is left of a run that is to be stopped.
+// cancelAttempt cancels the current attempt, or finishes the HookRun if no call is open.
 func cancelAttempt(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	switch {
 	case seen.inFlight:
@@ -139,7 +144,7 @@ func markPending(run *v1alpha1.HookRun) {
 	setInProgressConditions(run, v1alpha1.ReasonPending, run.Status.Message)
 }
 
-// setInProgressConditions sets the conditions of a run that has not ended.
+// setInProgressConditions sets the conditions of an unfinished HookRun.
 func setInProgressConditions(run *v1alpha1.HookRun, reason, message string) {
 	conditions.Set(run, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, message)
 	conditions.SetSummary(run, conditions.InProgress, reason, message)
@@ -153,12 +158,12 @@ func openAttempt(run *v1alpha1.HookRun) *v1alpha1.HookAttempt {
 	return &run.Status.Attempts[n-1]
 }
 
-// hasUnansweredCall says that an operator called the action, and recorded no answer.
+// hasUnansweredCall reports whether an operator called the action and recorded no answer.
 func hasUnansweredCall(run *v1alpha1.HookRun) bool {
 	return openAttempt(run) != nil && run.Status.NextCallTimestamp == nil
 }
 
-// resumeAttempt takes an attempt over from an operator that is gone.
+// resumeAttempt takes an attempt over from a previous operator.
 func resumeAttempt(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	switch {
 	case !seen.resumable:
@@ -170,8 +175,8 @@ func resumeAttempt(run *v1alpha1.HookRun, seen observed, now time.Time) decision
 	}
 }
 
-// retryResume is for an attempt that was to be taken over, and something could not be read that
-// has nothing to do with it: it goes on, and it is tried again until its deadline.
+// retryResume handles an attempt that could not be resumed because of an unrelated read error.
+// The attempt is still running, so resuming it is retried until its deadline.
 func retryResume(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	if shouldCancel(run) {
 		return cancelAttempt(run, observed{resumable: seen.resumable}, now)
@@ -183,8 +188,8 @@ func retryResume(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	return next
 }
 
-// timeUntilNextCall returns how long to wait for the next call. A time that is further away than any that
-// is ever recorded was recorded by a clock that was set back since, and is not waited for.
+// timeUntilNextCall returns how long to wait for the next call. A time beyond maxCallDelay was
+// recorded by a clock that has been set back since, and is ignored.
 func timeUntilNextCall(run *v1alpha1.HookRun, seen observed, now time.Time) time.Duration {
 	if run.Status.NextCallTimestamp == nil {
 		return 0
@@ -203,16 +208,16 @@ func timeUntilNextCall(run *v1alpha1.HookRun, seen observed, now time.Time) time
 func maxCallDelay(run *v1alpha1.HookRun) time.Duration {
 	most := maxRetryBackoff
 	if openAttempt(run) != nil {
-		most = min(run.Spec.Timeout.Duration, executor.MaxRetryAfter) // it goes on until its deadline
+		most = min(run.Spec.Timeout.Duration, executor.MaxRetryAfter) // the attempt ends at its deadline
 	}
 	return most + maxRounding
 }
 
-// maxRounding is what roundUpToSecond adds at most.
+// maxRounding is the most that roundUpToSecond adds.
 const maxRounding = time.Second
 
-// correctDeadline shortens the deadline of the open attempt that a clock recorded which was set back
-// since. The attempt does not fail for that.
+// correctDeadline shortens the deadline of the open attempt if the clock has been set back since it
+// was recorded. The attempt does not fail because of that.
 func correctDeadline(run *v1alpha1.HookRun, now time.Time) {
 	open := openAttempt(run)
 	if open != nil && open.Deadline.Sub(now) > run.Spec.Timeout.Duration+maxRounding {
@@ -220,9 +225,8 @@ func correctDeadline(run *v1alpha1.HookRun, now time.Time) {
 	}
 }
 
-// roundUpToSecond returns the first time from at on that the API can hold: it keeps
-// whole seconds, and drops what is beyond them. A deadline or a pause that is
-// read back must not be shorter than it was meant.
+// roundUpToSecond rounds a time up to a whole second. The API truncates to seconds, which would
+// shorten deadlines and back-off.
 func roundUpToSecond(at time.Time) metav1.Time {
 	if whole := at.Truncate(time.Second); whole.Before(at) {
 		at = whole.Add(time.Second)
@@ -230,7 +234,7 @@ func roundUpToSecond(at time.Time) metav1.Time {
 	return metav1.NewTime(at)
 }
 
-// beginAttempt records a new attempt; its call follows the write.
+// beginAttempt records a new attempt. The action is called after the write.
 func beginAttempt(run *v1alpha1.HookRun, now time.Time) decision {
 	at := metav1.NewTime(now)
 	run.Status.Phase = v1alpha1.HookRunPhaseInProgress
@@ -249,10 +253,10 @@ func beginAttempt(run *v1alpha1.HookRun, now time.Time) decision {
 	return decision{startCall: true}
 }
 
-// handleInterruption handles an attempt that nobody asked to stop: the operator that
-// made it is gone, or going.
+// handleInterruption handles an attempt that ended because its operator stopped or is stopping,
+// without a request to cancel.
 func handleInterruption(run *v1alpha1.HookRun, now time.Time) decision {
-	const message = "the operator went away while the action ran"
+	const message = "the operator stopped while the action was running"
 	if !run.Spec.Owed && run.Spec.OnInterruption == v1alpha1.InterruptionPolicyFail {
 		return recordFailure(run, v1alpha1.ReasonInterrupted, message, now)
 	}
@@ -267,8 +271,8 @@ func recordCallOutcome(run *v1alpha1.HookRun, seen observed, now time.Time) deci
 	only := run.Status.Attempt == 1 && succeeded != nil && succeeded.Reason == v1alpha1.ReasonRunning
 	next := decideAfterCall(run, ended, seen, now)
 	if only && ended.Value.duration > 0 && run.Status.CompletionTimestamp != nil && now.Sub(run.Status.StartTimestamp.Time)-ended.Value.duration < 2*time.Second {
-		// The timestamps hold whole seconds; the one call it took is known better, unless an
-		// operator before this one began it.
+		// The timestamps hold whole seconds. The duration of a single call is more precise, unless
+		// a previous operator started it.
 		run.Status.Duration = ended.Value.duration.Round(time.Millisecond).String()
 	}
 	return next
@@ -284,19 +288,18 @@ func decideAfterCall(run *v1alpha1.HookRun, ended callOutcome, seen observed, no
 	case ended.Err == nil:
 		return recordSuccess(run, ended.Value.Answer, now)
 	case interruption && shouldCancel(run):
-		closeAttempt(run, v1alpha1.ReasonCancelled, "cancelled", now)
-		return finishHookRun(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled while it ran", now)
+		closeAttempt(run, v1alpha1.ReasonCancelled, "canceled", now)
+		return finishHookRun(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Canceled while running", now)
 	case interruption && seen.resumable:
-		return decision{} // this operator ends, and what it began does not
+		return decision{} // this operator stops, and its call continues
 	case interruption:
 		return handleInterruption(run, now)
 	}
 	return recordFailure(run, reasonForError(ended.Err), messageForError(ended.Err), now)
 }
 
-// scheduleNextCall records that the attempt goes on with another call, at its deadline at
-// the latest: that it is over must not be found out only when the action is to
-// be called again.
+// scheduleNextCall records that the attempt continues with another call, no later than its
+// deadline. Otherwise the expired deadline would be noticed only when the next call is due.
 func scheduleNextCall(run *v1alpha1.HookRun, value executor.Answer, now time.Time) decision {
 	next := roundUpToSecond(now.Add(value.RetryAfter))
 	if open := openAttempt(run); open != nil && open.Deadline.Before(&next) {
@@ -311,9 +314,9 @@ func scheduleNextCall(run *v1alpha1.HookRun, value executor.Answer, now time.Tim
 	return decision{requeueAfter: next.Sub(now)}
 }
 
-// failTimedOut ends an attempt that asked to be called again until its time was over.
+// failTimedOut fails an attempt whose action asked to be called again until its deadline expired.
 func failTimedOut(run *v1alpha1.HookRun, now time.Time) decision {
-	return recordFailure(run, v1alpha1.ReasonTimedOut, "was not done in time", now)
+	return recordFailure(run, v1alpha1.ReasonTimedOut, "did not finish before its deadline", now)
 }
 
 func reasonForError(err error) string {
@@ -331,7 +334,7 @@ func reasonForError(err error) string {
 	}
 }
 
-// messageForError returns what a person is told; the HookRun says of which action.
+// messageForError returns the message for users, without the name of the action.
 func messageForError(err error) string {
 	var failed *executor.Error
 	if !errors.As(err, &failed) {
@@ -352,7 +355,7 @@ func recordSuccess(run *v1alpha1.HookRun, value executor.Answer, now time.Time) 
 	return finishHookRun(run, v1alpha1.HookRunPhaseCompleted, v1alpha1.ReasonCompleted, cmp.Or(value.Message, "Done"), now)
 }
 
-// recordFailure records a failed attempt and decides whether there is another one.
+// recordFailure records a failed attempt and decides whether to retry.
 func recordFailure(run *v1alpha1.HookRun, reason, text string, now time.Time) decision {
 	closeAttempt(run, reason, text, now)
 	failed := numFailedAttempts(run)
@@ -360,7 +363,7 @@ func recordFailure(run *v1alpha1.HookRun, reason, text string, now time.Time) de
 		pause := min(minRetryBackoff<<min(max(failed-1, 0), 16), maxRetryBackoff)
 		next := roundUpToSecond(now.Add(pause))
 		run.Status.NextCallTimestamp = &next
-		run.Status.Message = executor.OneLine(fmt.Sprintf("Attempt %d failed and is repeated: %s", run.Status.Attempt, text))
+		run.Status.Message = executor.OneLine(fmt.Sprintf("Attempt %d failed and will be retried: %s", run.Status.Attempt, text))
 		setInProgressConditions(run, v1alpha1.ReasonRetrying, run.Status.Message)
 		return decision{requeueAfter: next.Sub(now)}
 	}
@@ -371,9 +374,9 @@ func recordFailure(run *v1alpha1.HookRun, reason, text string, now time.Time) de
 	return finishHookRun(run, v1alpha1.HookRunPhaseFailed, reason, text, now)
 }
 
-// numFailedAttempts is how many attempts failed. Those that the operator's end
-// interrupted are not among them: they must not use up the retries. The attempts are
-// counted, too, because an operator of an earlier version did not write the number down.
+// numFailedAttempts returns how many attempts failed. Attempts that were interrupted when the
+// operator stopped do not count, because they must not use up retries. The listed attempts are
+// counted as well, because earlier versions of the operator did not record the number.
 func numFailedAttempts(run *v1alpha1.HookRun) int32 {
 	listed := int32(0)
 	for _, attempt := range run.Status.Attempts {
@@ -384,7 +387,7 @@ func numFailedAttempts(run *v1alpha1.HookRun) int32 {
 	return max(run.Status.Failures, listed)
 }
 
-// isFailureReason says whether an attempt that ended with a reason failed.
+// isFailureReason reports whether an attempt that ended with this reason failed.
 func isFailureReason(reason string) bool {
 	return reason != "" && reason != v1alpha1.ReasonInterrupted && reason != v1alpha1.ReasonCancelled
 }
@@ -401,16 +404,16 @@ func closeAttempt(run *v1alpha1.HookRun, reason, text string, now time.Time) {
 	open.CompletionTimestamp, open.Reason, open.Message = &at, reason, text
 }
 
-// finishWithoutCall ends a run that is stopped while no call runs.
+// finishWithoutCall finishes a HookRun that is canceled while no call runs.
 func finishWithoutCall(run *v1alpha1.HookRun, now time.Time) decision {
 	if run.Status.StartTimestamp == nil {
-		return finishHookRun(run, v1alpha1.HookRunPhaseSkipped, v1alpha1.ReasonNotNeeded, "It did not have to run", now)
+		return finishHookRun(run, v1alpha1.HookRunPhaseSkipped, v1alpha1.ReasonNotNeeded, "Not needed", now)
 	}
-	closeAttempt(run, v1alpha1.ReasonCancelled, "cancelled", now)
-	return finishHookRun(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled before it was done", now)
+	closeAttempt(run, v1alpha1.ReasonCancelled, "canceled", now)
+	return finishHookRun(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Canceled before it finished", now)
 }
 
-// finishHookRun makes a run terminal.
+// finishHookRun records the outcome of a HookRun.
 func finishHookRun(run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase, reason, text string, now time.Time) decision {
 	at := metav1.NewTime(now)
 	run.Status.Phase, run.Status.Message, run.Status.CompletionTimestamp = phase, text, &at

@@ -13,11 +13,11 @@ func TestDecideFailure(t *testing.T) {
 	t.Parallel()
 	const text = "it is "
 	for name, tc := range map[string]stateCase{
-		"it failed": {
+		"failed": {
 			run: build(calledAt(0)), known: true, ended: &broken, at: time.Second,
 			want: summary{phase: failedPhase, reason: "ActionFailed", message: text + "Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
-		"it is unreachable": {
+		"unreachable": {
 			run: build(calledAt(0)), known: true, ended: &unreachable, at: time.Second,
 			want: summary{phase: failedPhase, reason: "PluginUnreachable", message: text + "Unreachable", ended: true, attempt: 1, attempts: []string{"PluginUnreachable"}},
 		},
@@ -29,7 +29,7 @@ func TestDecideFailure(t *testing.T) {
 			run: build(ignoring, calledAt(0)), known: true, ended: &invalid, at: time.Second,
 			want: summary{phase: failedPhase, reason: "Invalid", message: text + "Invalid", ended: true, attempt: 1, attempts: []string{"Invalid"}},
 		},
-		"a misconfiguration is not repeated": {
+		"a misconfiguration is not retried": {
 			run: build(retries(3), calledAt(0)), known: true, ended: &invalid, at: time.Second,
 			want: summary{phase: failedPhase, reason: "Invalid", message: text + "Invalid", ended: true, attempt: 1, attempts: []string{"Invalid"}},
 		},
@@ -43,19 +43,19 @@ func TestDecideFailure(t *testing.T) {
 		},
 		"ignored only after its retries": {
 			run: build(ignoring, retries(1), calledAt(0)), known: true, ended: &late, at: time.Second, step: decision{requeueAfter: time.Second},
-			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: " + text + "Timeout", attempt: 1, attempts: []string{"TimedOut"}, next: 2 * time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and will be retried: " + text + "Timeout", attempt: 1, attempts: []string{"TimedOut"}, next: 2 * time.Second},
 		},
-		"a panic tells people nothing secret": {
+		"the message of a panic contains no secret": {
 			run: build(calledAt(0)), known: true, ended: &panicked, at: time.Second,
 			want: summary{phase: failedPhase, reason: "ActionFailed", message: "internal error; see the operator's log", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
-		"the pause before a retry": {
+		"the back-off before a retry": {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 1500 * time.Millisecond, step: decision{requeueAfter: 500 * time.Millisecond},
-			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 2 * time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and will be retried", attempt: 1, attempts: []string{"ActionFailed"}, next: 2 * time.Second},
 		},
-		"the pause is not shorter than it should be": {
+		"the back-off is not shortened by rounding": {
 			run: build(retries(1), calledAt(0)), known: true, ended: &broken, at: 1500 * time.Millisecond, step: decision{requeueAfter: 1500 * time.Millisecond},
-			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated", attempt: 1, attempts: []string{"ActionFailed"}, next: 3 * time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and will be retried", attempt: 1, attempts: []string{"ActionFailed"}, next: 3 * time.Second},
 		},
 		"the retry": {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 2 * time.Second, step: decision{startCall: true},
@@ -65,7 +65,7 @@ func TestDecideFailure(t *testing.T) {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken), calledAt(2*time.Second)), known: true, ended: &late, at: time.Minute,
 			want: summary{phase: failedPhase, reason: "TimedOut", message: text + "Timeout", ended: true, attempt: 2, attempts: []string{"ActionFailed", "TimedOut"}},
 		},
-		"a retry did it": {
+		"a retry succeeded": {
 			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken), calledAt(2*time.Second)), known: true, ended: &done, at: time.Minute,
 			want: summary{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 2, attempts: []string{"ActionFailed", ""}},
 		},
@@ -76,25 +76,25 @@ func TestDecideFailure(t *testing.T) {
 
 func TestDecideInterruption(t *testing.T) {
 	t.Parallel()
-	const gone, text = "the operator went away while the action ran", "it is Failed"
+	const gone, text = "the operator stopped while the action was running", "it is Failed"
 	for name, tc := range map[string]stateCase{
-		"after a restart it is called again": {
+		"called again after a restart": {
 			run: build(calledAt(0)), at: time.Hour, step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
-		"after a restart it must not be called again": {
+		"not called again after a restart": {
 			run: build(failOnInterruption, retries(3), ignoring, calledAt(0)), at: time.Hour,
 			want: summary{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
 		},
-		"owed clean-up is called again whatever the policy": {
+		"owed clean-up is called again regardless of the policy": {
 			run: build(failOnInterruption, owed, calledAt(0)), at: time.Hour, step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
-		"the operator that stops ends the call": {
+		"the stopping operator ends the call": {
 			run: build(calledAt(0)), known: true, ended: &cut, at: time.Second, step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
-		"the operator that stops ends a call that must not be repeated": {
+		"the stopping operator ends a call that must not be repeated": {
 			run: build(failOnInterruption, calledAt(0)), known: true, ended: &cut, at: time.Second,
 			want: summary{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
 		},
@@ -109,11 +109,11 @@ func TestDecideInterruption(t *testing.T) {
 		"fifteen interruptions use up no retry": {
 			run: build(retries(1), interruptedCalls(16)), known: true, ended: &broken, at: 16 * time.Second, step: decision{requeueAfter: time.Second},
 			want: summary{
-				phase: inProgress, reason: "Retrying", message: "Attempt 16 failed and is repeated", attempt: 16,
+				phase: inProgress, reason: "Retrying", message: "Attempt 16 failed and will be retried", attempt: 16,
 				attempts: append(slices.Repeat([]string{"Interrupted"}, 9), "ActionFailed"), next: 17 * time.Second,
 			},
 		},
-		"failures are not forgotten over interruptions": {
+		"interruptions do not reset the failures": {
 			run: build(retries(1), calledAt(0), answeredAt(0, broken), interruptedCalls(16)), known: true, ended: &broken, at: 16 * time.Second,
 			want: summary{
 				phase: failedPhase, reason: "ActionFailed", message: text, ended: true, attempt: 16,
@@ -122,7 +122,7 @@ func TestDecideInterruption(t *testing.T) {
 		},
 		"an interruption does not use up a retry": {
 			run: build(retries(1), calledAt(0), calledAt(time.Second)), known: true, ended: &broken, at: 2 * time.Second, step: decision{requeueAfter: time.Second},
-			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 2 failed and is repeated", attempt: 2, attempts: []string{"Interrupted", "ActionFailed"}, next: 3 * time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 2 failed and will be retried", attempt: 2, attempts: []string{"Interrupted", "ActionFailed"}, next: 3 * time.Second},
 		},
 	} {
 		t.Run(name, tc.test)
@@ -132,51 +132,51 @@ func TestDecideInterruption(t *testing.T) {
 func TestDecideCancel(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
-		"while it runs": {
+		"while the call runs": {
 			run: build(wants(cancel), calledAt(0)), known: true, step: decision{cancelCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
-		"it was stopped": {
+		"the call was canceled": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &cut, at: time.Second,
-			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled while it ran", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Canceled while running", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
 		},
-		"it was done before it could be stopped": {
+		"the action succeeded before it could be canceled": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &done, at: time.Second,
 			want: summary{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
 		},
-		"it failed before it could be stopped": {
+		"the action failed before it could be canceled": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &broken, at: time.Second,
 			want: summary{phase: failedPhase, reason: "ActionFailed", message: "it is Failed", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"after a restart": {
 			run: build(wants(cancel), calledAt(0)), at: time.Second,
-			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Canceled before it finished", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
 		},
 		"between two calls": {
 			run: build(wants(cancel), calledAt(0), answeredAt(0, notDone)), at: time.Second,
-			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Canceled before it finished", ended: true, attempt: 1, attempts: []string{"Cancelled"}},
 		},
 		"between two attempts": {
 			run: build(wants(cancel), retries(1), calledAt(0), answeredAt(0, broken)), at: time.Second,
-			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Canceled before it finished", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
-		"owed clean-up that runs is left alone": {
+		"running owed clean-up is not canceled": {
 			run: build(wants(cancel), owed, calledAt(0)), known: true,
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
-		"owed clean-up that failed is repeated": {
+		"failed owed clean-up is retried": {
 			run: build(wants(cancel), owed, calledAt(0), answeredAt(0, broken)), at: time.Second, step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
-		"owed clean-up that runs was given up": {
+		"running owed clean-up was abandoned": {
 			run: build(wants(cancel), owed, givenUp, calledAt(0)), known: true, step: decision{cancelCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
-		"owed clean-up that failed was given up": {
+		"failed owed clean-up was abandoned": {
 			run: build(wants(cancel), owed, givenUp, calledAt(0), answeredAt(0, broken)), at: time.Second,
-			want: summary{phase: cancelled, reason: "Cancelled", message: "Cancelled before it was done", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
+			want: summary{phase: cancelled, reason: "Cancelled", message: "Canceled before it finished", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
-		"owed clean-up after a restart is repeated": {
+		"owed clean-up is retried after a restart": {
 			run: build(wants(cancel), owed, calledAt(0)), at: time.Second, step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// TestOwedIsTriedUntilItEndsWell fails owed clean-up in every way there is.
+// TestOwedIsTriedUntilItEndsWell: owed clean-up is retried after every kind of failure.
 func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]callOutcome{
@@ -29,22 +29,22 @@ func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
 				}
 				next := decide(run, observed{inFlight: true, result: &bad}, now)
 				if run.Status.CompletionTimestamp != nil || next.requeueAfter <= 0 {
-					t.Fatalf("owed clean-up was given up: next %+v, status %+v", next, run.Status)
+					t.Fatalf("owed clean-up was abandoned: next %+v, status %+v", next, run.Status)
 				}
 				pauses = append(pauses, next.requeueAfter/time.Second)
 				now = now.Add(next.requeueAfter)
 			}
 			if diff := cmp.Diff([]time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300}, pauses); diff != "" {
-				t.Errorf("the pauses in seconds (-want +got):\n%s", diff)
+				t.Errorf("the back-off in seconds (-want +got):\n%s", diff)
 			}
 			if n := len(run.Status.Attempts); n != maxRecordedAttempts || run.Status.Attempts[n-1].Number != 14 || run.Status.Attempts[0].Number != 5 {
-				t.Errorf("the status remembers %d attempts, %d to %d; want 10, 5 to 14", n,
+				t.Errorf("the status lists %d attempts, %d to %d; want 10, 5 to 14", n,
 					run.Status.Attempts[0].Number, run.Status.Attempts[n-1].Number)
 			}
 			decide(run, observed{}, now)
 			decide(run, observed{inFlight: true, result: &done}, now)
 			if run.Status.Phase != completed {
-				t.Errorf("it did well in the end and is %s", run.Status.Phase)
+				t.Errorf("the last attempt succeeded, but the phase is %s", run.Status.Phase)
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestEveryRetryIsMade(t *testing.T) {
 			now = now.Add(decide(run, observed{inFlight: true, result: &broken}, now).requeueAfter)
 		}
 		if calls != n+1 || run.Status.Phase != failedPhase {
-			t.Errorf("with %d retries it was called %d times and is %s", n, calls, run.Status.Phase)
+			t.Errorf("with %d retries the action was called %d times, phase %s", n, calls, run.Status.Phase)
 		}
 	}
 }
@@ -73,9 +73,9 @@ func TestDeadline(t *testing.T) {
 		timeout, at, want time.Duration
 	}{
 		"whole seconds":                   {timeout: time.Minute, want: time.Minute},
-		"the API would cut it":            {timeout: time.Minute, at: 900 * time.Millisecond, want: 61 * time.Second},
-		"the API would leave nothing":     {timeout: 300 * time.Millisecond, want: time.Second},
-		"the API would leave less":        {timeout: time.Second, at: 999 * time.Millisecond, want: 2 * time.Second},
+		"the API would truncate it":       {timeout: time.Minute, at: 900 * time.Millisecond, want: 61 * time.Second},
+		"the API would truncate to zero":  {timeout: 300 * time.Millisecond, want: time.Second},
+		"the API would shorten it":        {timeout: time.Second, at: 999 * time.Millisecond, want: 2 * time.Second},
 		"a nanosecond counts as a second": {timeout: time.Second, at: 1, want: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestDeadline(t *testing.T) {
 			run.Spec.Timeout.Duration = tc.timeout
 			decide(run, observed{}, start.Add(tc.at))
 			if got := run.Status.Attempts[0].Deadline.Sub(start); got != tc.want {
-				t.Errorf("the deadline is %s after the full second, want %s", got, tc.want)
+				t.Errorf("the deadline is %s after the whole second, want %s", got, tc.want)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestOutcomeForReaders(t *testing.T) {
 			status := func(of string) metav1.ConditionStatus {
 				c := conditions.Get(tc.run, of)
 				if c == nil || c.ObservedGeneration != tc.run.Generation || c.Reason == "" || c.Message != tc.run.Status.Message {
-					t.Fatalf("condition %s is %+v, want one with reason, the message %q and the generation", of, c, tc.run.Status.Message)
+					t.Fatalf("condition %s is %+v, want a reason, the message %q and the generation", of, c, tc.run.Status.Message)
 				}
 				return c.Status
 			}
@@ -133,18 +133,18 @@ func TestOutputsAndDuration(t *testing.T) {
 		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
 	if run.Status.Duration != "42ms" {
-		t.Errorf("one call of 42ms made a run of %q", run.Status.Duration)
+		t.Errorf("one call of 42ms has the duration %q", run.Status.Duration)
 	}
 	run = build(retries(1), calledAt(0), answeredAt(0, broken), calledAt(time.Second), answeredAt(2900*time.Millisecond, done))
 	if run.Status.Duration != "3s" {
-		t.Errorf("a run of 2.9s with a retry has the duration %q", run.Status.Duration)
+		t.Errorf("a HookRun of 2.9s with a retry has the duration %q", run.Status.Duration)
 	}
 	run = build(calledAt(0), answeredAt(0, notDone), calledAt(5*time.Second), answeredAt(6*time.Second, done))
 	if run.Status.Duration != "6s" {
-		t.Errorf("a run of 6s in two calls has the duration %q", run.Status.Duration)
+		t.Errorf("a HookRun of 6s with two calls has the duration %q", run.Status.Duration)
 	}
 	run = build(calledAt(0), answeredAt(time.Minute, done))
 	if run.Status.Duration != "1m0s" {
-		t.Errorf("a run of 1m, the last 42ms of which this operator followed, has the duration %q", run.Status.Duration)
+		t.Errorf("a HookRun of 1m, of which this operator saw the last 42ms, has the duration %q", run.Status.Duration)
 	}
 }

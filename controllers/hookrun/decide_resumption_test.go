@@ -10,47 +10,47 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestRestartsOfOneJob restarts the operator again and again while a Job runs, which then
-// fails: that is one attempt, and one failure.
+// TestRestartsOfOneJob restarts the operator several times while a Job runs, which then
+// fails: that is one attempt and one failure.
 func TestRestartsOfOneJob(t *testing.T) {
 	t.Parallel()
 	run := build(failOnInterruption, retries(1), calledAt(0))
 	for i := range 15 {
 		if next := decide(run, observed{resumable: true}, start.Add(time.Duration(i)*time.Second)); next != (decision{startCall: true, resumeCall: true}) {
-			t.Fatalf("restart %d: next is %+v, want that it is followed", i, next)
+			t.Fatalf("restart %d: next is %+v, want the attempt resumed", i, next)
 		}
 	}
-	t.Run("it fails", stateCase{
+	t.Run("fails", stateCase{
 		run: run, known: true, ended: &broken, resumes: true, at: 15 * time.Second, step: decision{requeueAfter: time.Second},
 		want: summary{
-			phase: inProgress, reason: v1alpha1.ReasonRetrying, message: "Attempt 1 failed and is repeated", attempt: 1,
+			phase: inProgress, reason: v1alpha1.ReasonRetrying, message: "Attempt 1 failed and will be retried", attempt: 1,
 			attempts: []string{v1alpha1.ReasonActionFailed}, next: 16 * time.Second,
 		},
 	}.test)
 }
 
-// TestDecideWhatGoesOn is about actions that go on while the operator does not.
+// TestDecideWhatGoesOn covers actions that continue after the operator stops.
 func TestDecideWhatGoesOn(t *testing.T) {
 	t.Parallel()
 	running := summary{phase: inProgress, reason: v1alpha1.ReasonRunning, message: "Running attempt 1", attempt: 1, attempts: []string{"open"}}
 	for name, tc := range map[string]stateCase{
 		"followed": {run: build(calledAt(0)), at: time.Second, step: decision{startCall: true, resumeCall: true}, want: running},
-		"followed, whatever an interruption means": {
+		"resumed, regardless of onInterruption": {
 			run: build(failOnInterruption, calledAt(0)), at: time.Second, step: decision{startCall: true, resumeCall: true}, want: running,
 		},
-		"owed, and cancelled": {
+		"owed, and canceled": {
 			run: build(owed, wants(cancel), calledAt(0)), at: time.Second, step: decision{startCall: true, resumeCall: true}, want: running,
 		},
 		"cancelled": {run: build(wants(cancel), calledAt(0)), at: time.Second, step: decision{stopLeftovers: true}, want: running},
 		"overdue":   {run: build(calledAt(0)), at: time.Minute, step: decision{stopLeftovers: true}, want: running},
 		"withdrawn": {run: build(calledAt(0)), withdrawn: true, at: time.Second, step: decision{stopLeftovers: true}, want: running},
-		"something cannot be read first": {
+		"reading the input fails": {
 			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: decision{requeueAfter: minRetryBackoff}, want: running,
 		},
-		"something could not be read until the deadline": {
+		"reading the input fails until the deadline": {
 			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Minute, step: decision{stopLeftovers: true}, want: running,
 		},
-		"cancelled while something was read": {
+		"canceled while the input is read": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: decision{stopLeftovers: true}, want: running,
 		},
 		"not called yet": {
@@ -63,15 +63,15 @@ func TestDecideWhatGoesOn(t *testing.T) {
 				attempts: []string{"open"}, next: 6 * time.Second,
 			},
 		},
-		"the operator ends": {run: build(failOnInterruption, calledAt(0)), known: true, ended: &cut, at: time.Second, want: running},
-		"was ended because it was cancelled": {
+		"the operator stops": {run: build(failOnInterruption, calledAt(0)), known: true, ended: &cut, at: time.Second, want: running},
+		"stopped because of cancellation": {
 			run: build(wants(cancel), calledAt(0)), known: true, ended: &cut, at: time.Second,
 			want: summary{
-				phase: cancelled, reason: v1alpha1.ReasonCancelled, message: "Cancelled while it ran", ended: true, attempt: 1,
+				phase: cancelled, reason: v1alpha1.ReasonCancelled, message: "Canceled while running", ended: true, attempt: 1,
 				attempts: []string{v1alpha1.ReasonCancelled},
 			},
 		},
-		"was ended because it was overdue": {
+		"stopped because it was overdue": {
 			run: build(calledAt(0)), known: true, ended: &late, at: time.Minute,
 			want: summary{
 				phase: failedPhase, reason: v1alpha1.ReasonTimedOut, message: "it is Timeout", ended: true, attempt: 1,
@@ -84,8 +84,8 @@ func TestDecideWhatGoesOn(t *testing.T) {
 	}
 }
 
-// TestDecideWhatIsRemoved is about what ran for an action: as long as it may be called again,
-// the next attempt ends it, and before its answer is recorded nobody may remove it.
+// TestDecideWhatIsRemoved covers the resources of an action. While the action may be called again,
+// the next attempt stops them. They must not be deleted before the answer is recorded.
 func TestDecideWhatIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -93,19 +93,19 @@ func TestDecideWhatIsRemoved(t *testing.T) {
 		seen observed
 		want bool
 	}{
-		"it ended well":              {build(calledAt(0)), observed{inFlight: true, result: &done, mayLeaveResources: true}, true},
-		"it failed":                  {build(calledAt(0)), observed{inFlight: true, result: &broken, mayLeaveResources: true}, true},
-		"it is repeated":             {build(retries(1), calledAt(0)), observed{inFlight: true, result: &broken, mayLeaveResources: true}, false},
-		"it is called again":         {build(calledAt(0)), observed{inFlight: true, result: &notDone, mayLeaveResources: true}, false},
-		"it goes on":                 {build(calledAt(0)), observed{inFlight: true, mayLeaveResources: true}, false},
-		"it ends with the operator":  {build(calledAt(0)), observed{inFlight: true, result: &done}, false},
-		"it was given up in a pause": {build(retries(1), calledAt(0), answeredAt(0, broken), wants(cancel)), observed{mayLeaveResources: true}, true},
-		"it never ran":               {build(wants(cancel)), observed{mayLeaveResources: true}, false},
+		"succeeded":              {build(calledAt(0)), observed{inFlight: true, result: &done, mayLeaveResources: true}, true},
+		"failed":                 {build(calledAt(0)), observed{inFlight: true, result: &broken, mayLeaveResources: true}, true},
+		"will be retried":        {build(retries(1), calledAt(0)), observed{inFlight: true, result: &broken, mayLeaveResources: true}, false},
+		"will be called again":   {build(calledAt(0)), observed{inFlight: true, result: &notDone, mayLeaveResources: true}, false},
+		"still runs":             {build(calledAt(0)), observed{inFlight: true, mayLeaveResources: true}, false},
+		"ends with the operator": {build(calledAt(0)), observed{inFlight: true, result: &done}, false},
+		"abandoned in back-off":  {build(retries(1), calledAt(0), answeredAt(0, broken), wants(cancel)), observed{mayLeaveResources: true}, true},
+		"never ran":              {build(wants(cancel)), observed{mayLeaveResources: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if decide(tc.run, tc.seen, start.Add(time.Second)); tc.run.Status.Removing != tc.want {
-				t.Errorf("what ran is removed: %t, want %t; the run is %s", tc.run.Status.Removing, tc.want, tc.run.Status.Phase)
+				t.Errorf("status.removing = %t, want %t; phase %s", tc.run.Status.Removing, tc.want, tc.run.Status.Phase)
 			}
 		})
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// start is when the runs of the tests begin; whole seconds, as the API keeps them.
+// start is when the HookRuns of the tests start, in whole seconds as the API stores them.
 var start = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
-// The shapes a call can end in.
+// The possible outcomes of a call.
 var (
 	done        = callOutcome{Value: callResult{Answer: executor.Answer{Message: "frozen", Outputs: map[string]string{"replicas": "3"}}, duration: 42 * time.Millisecond}}
 	notDone     = callOutcome{Value: callResult{Answer: executor.Answer{RetryAfter: 5 * time.Second, Message: "half way"}, duration: time.Second}}
@@ -39,7 +39,7 @@ func failed(kind executor.ErrorKind) callOutcome {
 	return callOutcome{Err: executor.NewError(kind, call, "it is "+string(kind), context.Canceled)}
 }
 
-// build makes a run that is to run and was never looked at.
+// build returns a HookRun with desiredState Run that was never reconciled.
 func build(edits ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
 	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{
 		Hook: v1alpha1.HookPreBackup, PluginName: "example.io/freeze",
@@ -75,7 +75,7 @@ func retries(n int32) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) { run.Spec.Retries = n }
 }
 
-// calledAt is the first call of an attempt, made at start plus after.
+// calledAt makes the first call of an attempt, at start plus after.
 func calledAt(after time.Duration) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		want := run.Spec.DesiredState
@@ -85,8 +85,9 @@ func calledAt(after time.Duration) func(*v1alpha1.HookRun) {
 	}
 }
 
-// interruptedCalls has operators look at the run each second, which all end at once: an action that
-// does not go on without them is called anew each time, but for the pause after a failure.
+// interruptedCalls starts one operator per second, each of which stops at once. An action that does
+// not continue without the operator is called again each time, except during the back-off after a
+// failure.
 func interruptedCalls(operators int) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		for i := range operators {
@@ -95,7 +96,7 @@ func interruptedCalls(operators int) func(*v1alpha1.HookRun) {
 	}
 }
 
-// answeredAt is the end of the call that runs.
+// answeredAt ends the running call.
 func answeredAt(after time.Duration, with callOutcome) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) {
 		want := run.Spec.DesiredState
@@ -105,14 +106,14 @@ func answeredAt(after time.Duration, with callOutcome) func(*v1alpha1.HookRun) {
 	}
 }
 
-// summary is what a person, or the Backup's controller, reads from a run.
+// summary is what a user, or the controller of the Backup, reads from a HookRun.
 type summary struct {
 	phase   v1alpha1.HookRunPhase
 	reason  string // of Succeeded
 	message string // a part of it
 	ended   bool
 	attempt int32
-	// attempts are the reasons of the attempts, "open" for one that goes on.
+	// attempts are the reasons of the attempts, "open" for the open one.
 	attempts []string
 	next     time.Duration // of NextCallTimestamp after start; 0 for none
 }
@@ -148,9 +149,9 @@ type stateCase struct {
 	run   *v1alpha1.HookRun
 	known bool
 	ended *callOutcome
-	// resumes says that the action goes on without the operator.
+	// resumes means that the action continues without the operator.
 	resumes bool
-	// withdrawn says that its Plugin does not provide it any more.
+	// withdrawn means that the Plugin no longer provides the action.
 	withdrawn bool
 
 	at   time.Duration // after start
@@ -181,7 +182,7 @@ const (
 func TestDecideStart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
-		"it is not its turn": {
+		"waiting for its turn": {
 			run:  build(wants(waits)),
 			want: summary{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
@@ -189,21 +190,21 @@ func TestDecideStart(t *testing.T) {
 			run:  build(wants(waits), owed),
 			want: summary{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
-		"its turn came": {
+		"started": {
 			run: build(), step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
-		"the call goes on": {
+		"the call still runs": {
 			run: build(calledAt(0)), known: true, at: time.Hour,
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
-		"it never had to run": {
+		"not needed": {
 			run:  build(wants(cancel)),
-			want: summary{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
+			want: summary{phase: skipped, reason: "NotNeeded", message: "Not needed", ended: true},
 		},
-		"owed clean-up of what never started": {
+		"owed clean-up of a Pre action that never started": {
 			run:  build(wants(cancel), owed),
-			want: summary{phase: skipped, reason: "NotNeeded", message: "did not have to run", ended: true},
+			want: summary{phase: skipped, reason: "NotNeeded", message: "Not needed", ended: true},
 		},
 	} {
 		t.Run(name, tc.test)
@@ -213,11 +214,11 @@ func TestDecideStart(t *testing.T) {
 func TestDecideAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
-		"it is done": {
+		"done": {
 			run: build(calledAt(0)), known: true, ended: &done, at: time.Second,
 			want: summary{phase: completed, reason: "Completed", message: "frozen", ended: true, attempt: 1, attempts: []string{""}},
 		},
-		"done without a word": {
+		"done without a message": {
 			run: build(calledAt(0)), known: true, ended: &callOutcome{}, at: time.Second,
 			want: summary{phase: completed, reason: "Completed", message: "Done", ended: true, attempt: 1, attempts: []string{""}},
 		},
@@ -225,33 +226,33 @@ func TestDecideAnswer(t *testing.T) {
 			run: build(calledAt(0)), known: true, ended: &notDone, at: 2 * time.Second, step: decision{requeueAfter: 5 * time.Second},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 7 * time.Second},
 		},
-		"later is not earlier than asked for": {
+		"the next call is not earlier than requested": {
 			run: build(calledAt(0)), known: true, ended: &notDone, at: 2100 * time.Millisecond, step: decision{requeueAfter: 5900 * time.Millisecond},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 8 * time.Second},
 		},
-		"later, but not after the deadline": {
+		"the next call is not after the deadline": {
 			run: build(calledAt(0)), known: true, ended: &notDone, at: 58 * time.Second, step: decision{requeueAfter: 2 * time.Second},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: time.Minute},
 		},
-		"it is not later yet": {
+		"the next call is not due yet": {
 			run: build(calledAt(0), answeredAt(0, notDone)), at: 2 * time.Second, step: decision{requeueAfter: 3 * time.Second},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 5 * time.Second},
 		},
-		"it is later now": {
+		"the next call is due": {
 			run: build(calledAt(0), answeredAt(0, notDone)), at: 5 * time.Second, step: decision{startCall: true},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
 		},
-		"it is never done in time": {
+		"not done before the deadline": {
 			run: build(calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute,
-			want: summary{phase: failedPhase, reason: "TimedOut", message: "not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+			want: summary{phase: failedPhase, reason: "TimedOut", message: "did not finish before its deadline", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
 		},
-		"never done in time, once more": {
+		"not done before the deadline, and retried": {
 			run: build(retries(1), calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute, step: decision{requeueAfter: time.Second},
-			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and is repeated: was not done in time", attempt: 1, attempts: []string{"TimedOut"}, next: 61 * time.Second},
+			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and will be retried: did not finish before its deadline", attempt: 1, attempts: []string{"TimedOut"}, next: 61 * time.Second},
 		},
-		"never done in time is ignored": {
+		"not done before the deadline, and ignored": {
 			run: build(ignoring, calledAt(0), answeredAt(58*time.Second, notDone)), at: time.Minute,
-			want: summary{phase: completed, reason: "FailureIgnored", message: "ignored: was not done in time", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
+			want: summary{phase: completed, reason: "FailureIgnored", message: "ignored: did not finish before its deadline", ended: true, attempt: 1, attempts: []string{"TimedOut"}},
 		},
 	} {
 		t.Run(name, tc.test)

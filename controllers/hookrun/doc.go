@@ -3,21 +3,21 @@
 
 // Package hookrun executes HookRuns.
 //
-// A HookRun waits (desiredState Wait) until its Backup says Run. Each attempt is
-// recorded in status, under optimistic lock, before the action is called: after
-// a crash the next operator sees the open attempt, and spec.onInterruption says
-// what becomes of it. The call itself runs in the background (internal/runner)
-// with the deadline of the attempt; Reconcile is woken to record its answer. An attempt
-// that goes on without an operator (executor.Resumer) is followed by the next one: no
-// write comes before that, so the run is read past the cache. What ran for an action is
-// removed only when its answer is recorded, with status.removing set: that is taken back when
-// nothing is left, and until then nobody lets go of the run.
+// A HookRun waits (desiredState Wait) until its parent sets Run. Each attempt is
+// recorded in the status, under optimistic lock, before the action is called. After
+// a crash the next operator finds the open attempt, and spec.onInterruption decides
+// whether the action is called again. The call runs in the background (internal/runner)
+// with the deadline of the attempt, and the controller enqueues the HookRun to record the
+// answer. If the attempt continues without an operator (executor.Resumable), the next operator
+// resumes it. No write precedes that, so the HookRun is read past the cache. The resources of
+// an attempt are deleted only after its answer is recorded, with status.removing set.
+// The field is cleared when nothing is left; until then the finalizer stays.
 //
-//	controller.go  one pass: observe, decide, write status once, then act
+//	controller.go  one reconcile: observe, decide, write status once, then act
 //	decide.go      the state machine, as a pure function
 //	call.go        the call of the action
-//	remove.go      what is left of a run that has ended, or that is let go of
+//	leftovers.go   leftovers of finished HookRuns, and the release of orphans
 //
-// Owed clean-up is tried until it ends well, with back-off, whatever its
-// retries say.
+// Owed clean-up is retried with back-off until it succeeds, regardless of
+// spec.retries.
 package hookrun

@@ -27,8 +27,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestLife leads a run from waiting to its end and looks at what the action was
-// told, what was recorded before it was called, and what people can read.
+// TestLife follows a HookRun from Pending to Completed. It checks the call of the action, the
+// status before the call, and the status, events and log afterwards.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -58,7 +58,7 @@ func TestLife(t *testing.T) {
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 
 	if s := <-recorded; s.Phase != v1alpha1.HookRunPhaseInProgress || len(s.Attempts) != 1 || s.Attempts[0].CompletionTimestamp != nil {
-		t.Errorf("when the action was called its status was %+v, want an open attempt", s)
+		t.Errorf("status at the time of the call: %+v, want an open attempt", s)
 	}
 	if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
 		t.Fatalf("calls (-want +got):\n%s", diff)
@@ -66,7 +66,7 @@ func TestLife(t *testing.T) {
 	call := do.call(0)
 	var told v1alpha1.Backup
 	if err := json.Unmarshal(call.Subject, &told); err != nil || told.Name != backup.Name || told.Kind != "Backup" || told.APIVersion != "grapnel.dev/v1alpha1" {
-		t.Errorf("the action was told %s (%v), want Backup %s", call.Subject, err, backup.Name)
+		t.Errorf("the action received %s (%v), want Backup %s", call.Subject, err, backup.Name)
 	}
 	call.Subject = nil
 	want := executor.Call{Point: "PreBackup", Action: "example.io/freeze", Key: string(run.UID), Attempt: 1, Parameters: map[string]string{"mode": "deep"}}
@@ -103,14 +103,14 @@ func checkLog(t *testing.T, logs *runlog.Store, run string, stream runlog.Stream
 	}
 }
 
-// TestPostActionsKnowOutputs runs clean-up, which is told what its counterpart put
-// out, and logs to a file of its own.
+// TestPostActionsKnowOutputs: clean-up receives the outputs of its Pre action and writes
+// to a log of its own.
 func TestPostActionsKnowOutputs(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
 	backup, other := subject(env), subject(env)
 	do := &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
-		logr.FromContextOrDiscard(ctx).Info("At work at " + call.Point)
+		logr.FromContextOrDiscard(ctx).Info("Working at " + call.Point)
 		return executor.Answer{Outputs: map[string]string{"from": call.Point}}, nil
 	}}
 	_, logs := operator(t, env, do)
@@ -119,14 +119,14 @@ func TestPostActionsKnowOutputs(t *testing.T) {
 	post := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.Hook = v1alpha1.HookPostBackup })
 	readWithRetry(env, post, v1alpha1.HookRunPhaseCompleted)
 	if got, want := do.call(2).Outputs, map[string]map[string]string{"example.io/freeze": {"from": "PreBackup"}}; !cmp.Equal(want, got) {
-		t.Errorf("the PostBackup action was told the outputs %v, want %v", got, want)
+		t.Errorf("the PostBackup action received the outputs %v, want %v", got, want)
 	}
-	checkLog(t, logs, string(backup.UID), runlog.Main, "At work at PreBackup")
-	checkLog(t, logs, string(backup.UID), runlog.PostActions, "At work at PostBackup")
+	checkLog(t, logs, string(backup.UID), runlog.Main, "Working at PreBackup")
+	checkLog(t, logs, string(backup.UID), runlog.PostActions, "Working at PostBackup")
 }
 
-// TestOneCallPerAttempt lets an action ask to be called again, fail and do well in
-// the end.
+// TestOneCallPerAttempt: an action asks to be called again, then fails, and finally
+// succeeds.
 func TestOneCallPerAttempt(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -148,13 +148,13 @@ func TestOneCallPerAttempt(t *testing.T) {
 	if len(run.Status.Attempts) != 2 || !strings.Contains(run.Status.Attempts[0].Message, "the database is busy") {
 		t.Errorf("the attempts are %+v", run.Status.Attempts)
 	}
-	for _, text := range []string{"Normal CalledAgainLater: half way", "Warning Retrying: Attempt 1 failed and is repeated: the database is busy", "Normal Completed: Done"} {
+	for _, text := range []string{"Normal CalledAgainLater: half way", "Warning Retrying: Attempt 1 failed and will be retried: the database is busy", "Normal Completed: Done"} {
 		env.WaitForEvent(run, text)
 	}
 }
 
-// TestTimeoutBelowASecond gives an action the time it was promised, and ends it
-// then: the API keeps whole seconds only.
+// TestTimeoutBelowASecond: an action gets exactly its timeout, although the API stores only
+// whole seconds.
 func TestTimeoutBelowASecond(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -169,12 +169,12 @@ func TestTimeoutBelowASecond(t *testing.T) {
 	operator(t, env, do)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseFailed)
 	if got := time.Duration(given.Load()); got > 900*time.Millisecond || got <= 0 {
-		t.Errorf("the action was given %s, want what its timeout says", got)
+		t.Errorf("the action had %s, want its timeout", got)
 	}
 	env.WaitForEvent(run, "Warning TimedOut: did not answer before its deadline")
 }
 
-// TestUnreachable looks at what people read when a plugin can not be called.
+// TestUnreachable checks the events that users read when a plugin cannot be called.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -185,15 +185,15 @@ func TestUnreachable(t *testing.T) {
 	}{
 		"not loaded": {
 			missing: errors.New("not loaded"), phase: v1alpha1.HookRunPhaseCompleted,
-			event: "Warning FailureIgnored: ignored: Plugin example is not loaded; look at it with kubectl get plugin example",
+			event: "Warning FailureIgnored: ignored: Plugin example is not loaded; check it with kubectl get plugin example",
 		},
 		"without the action": {
 			missing: fmt.Errorf("resolving: %w", caller.ErrNoSuchAction), phase: v1alpha1.HookRunPhaseFailed,
-			event: "Warning Invalid: Plugin example does not provide the action any more",
+			event: "Warning Invalid: Plugin example no longer provides the action",
 		},
 		"for another Backup of the same name": {
-			subject: "somebody-else", phase: v1alpha1.HookRunPhaseCompleted,
-			event: "Warning FailureIgnored: ignored: what the action needs to know could not be read",
+			subject: "another-uid", phase: v1alpha1.HookRunPhaseCompleted,
+			event: "Warning FailureIgnored: ignored: reading the input of the action failed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,17 +235,17 @@ func TestPanic(t *testing.T) {
 	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
 }
 
-// TestNothingIsCalledBeforeItIsRecorded makes the status write lose against another
-// writer, and fail, before the call.
+// TestNothingIsCalledBeforeItIsRecorded makes the status write before the call fail, with a
+// conflict and with another error.
 func TestNothingIsCalledBeforeItIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(ctx context.Context, c client.Client, run *v1alpha1.HookRun) error{
-		"somebody was faster": func(ctx context.Context, c client.Client, run *v1alpha1.HookRun) error {
+		"conflict": func(ctx context.Context, c client.Client, run *v1alpha1.HookRun) error {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
 			return c.Patch(ctx, &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: run.Name}}, patch)
 		},
 		"the API server failed": func(context.Context, client.Client, *v1alpha1.HookRun) error {
-			return errors.New("the API server is away")
+			return errors.New("the API server is unavailable")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestNothingIsCalledBeforeItIsRecorded(t *testing.T) {
 	}
 }
 
-// watched is a client that says which status it is about to write.
+// watched is a client that reports each status before it writes it.
 type watched struct {
 	client.Client
 	before func(ctx context.Context, obj client.Object) error

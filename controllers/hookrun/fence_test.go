@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// heldLock is the lock of an election that this operator, "a", won, and another one, "b", took
-// over.
+// heldLock is the lock of a leader election that this operator, "a", won and another one, "b",
+// took over.
 type heldLock struct{ resourcelock.Interface }
 
 // Identity implements resourcelock.Interface.
@@ -34,12 +34,12 @@ func (heldLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 	return &resourcelock.LeaderElectionRecord{HolderIdentity: "b"}, nil, nil
 }
 
-// losing is a reader whose operator loses its lease right after it read the HookRun that it is
+// losing is a reader whose operator loses its lease right after it has read the HookRun that it is
 // about to call.
 type losing struct {
 	client.Reader
 	lock resourcelock.Interface
-	// begun is how often it read what a call needs.
+	// begun counts how often the input of a call was read.
 	begun atomic.Int32
 }
 
@@ -56,8 +56,8 @@ func (l *losing) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return err
 }
 
-// TestLeaseLostBeforeTheCall: an operator that has lost its lease does not call an action, which
-// its successor may call at the same time.
+// TestLeaseLostBeforeTheCall: an operator that has lost its lease does not call an action, because
+// its successor may call the action at the same time.
 func TestLeaseLostBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -70,10 +70,10 @@ func TestLeaseLostBeforeTheCall(t *testing.T) {
 	operator(t, env, actions, func(r *hookrun.Reconciler) {
 		reader.Reader, r.Reader, r.Fence = r.Reader, reader, fence
 	})
-	// It comes to the call again, as nobody else moves the run on here.
+	// It tries to call again, because no other operator advances the HookRun here.
 	suite.Eventually(t, func() string {
 		if suite.GetIfExists(env, run); reader.begun.Load() < 2 && run.Status.CompletionTimestamp == nil {
-			return "the operator did not come to the call again"
+			return "the operator did not try to call the action again"
 		}
 		return ""
 	})

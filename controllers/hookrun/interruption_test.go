@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// hanging is an action that works until it is stopped.
+// hanging is an action that runs until it is stopped.
 func hanging() *actions {
 	return &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
 		<-ctx.Done()
@@ -37,7 +37,7 @@ func failOnInterruption(run *v1alpha1.HookRun) {
 	run.Spec.OnInterruption = v1alpha1.InterruptionPolicyFail
 }
 
-// TestRestart ends the operator while an action runs and starts another one.
+// TestRestart stops the operator while an action runs and starts another one.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -46,9 +46,9 @@ func TestRestart(t *testing.T) {
 		calls []int32 // of the second operator
 		event string
 	}{
-		"it is called again":               {phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Running: Running attempt 2"},
-		"it must not be called again":      {edits: []func(*v1alpha1.HookRun){failOnInterruption}, phase: v1alpha1.HookRunPhaseFailed, event: "Warning Interrupted: the operator went away while the action ran"},
-		"owed clean-up is called whatever": {edits: []func(*v1alpha1.HookRun){failOnInterruption, owed}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Completed: Done"},
+		"called again":                {phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Running: Running attempt 2"},
+		"must not be called again":    {edits: []func(*v1alpha1.HookRun){failOnInterruption}, phase: v1alpha1.HookRunPhaseFailed, event: "Warning Interrupted: the operator stopped while the action was running"},
+		"owed clean-up always called": {edits: []func(*v1alpha1.HookRun){failOnInterruption, owed}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{2}, event: "Normal Completed: Done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestRestart(t *testing.T) {
 			})
 			stop()
 			if !suite.GetIfExists(env, run) || run.Status.Phase != v1alpha1.HookRunPhaseInProgress || len(run.Status.Attempts) != 1 {
-				t.Fatalf("the operator that stopped left %+v, want the attempt as it was", run.Status)
+				t.Fatalf("the stopped operator left %+v, want an unchanged attempt", run.Status)
 			}
 			second := working()
 			operator(t, env, second)
@@ -80,18 +80,18 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestGoesOn ends the operator while an action runs that goes on without it.
+// TestGoesOn stops the operator while an action runs that continues without it.
 func TestGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		edits []func(*v1alpha1.HookRun)
-		// meanwhile is what happens while there is no operator.
+		// meanwhile is what happens while no operator runs.
 		meanwhile func(*v1alpha1.HookRun)
 		phase     v1alpha1.HookRunPhase
 		calls     []int32 // of the second operator
 	}{
-		"it is followed, in the same attempt": {edits: []func(*v1alpha1.HookRun){failOnInterruption}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{1}},
-		"it is ended if it was cancelled": {
+		"resumed in the same attempt": {edits: []func(*v1alpha1.HookRun){failOnInterruption}, phase: v1alpha1.HookRunPhaseCompleted, calls: []int32{1}},
+		"stopped if it was canceled": {
 			meanwhile: func(run *v1alpha1.HookRun) { run.Spec.DesiredState = v1alpha1.HookDesiredStateCancel },
 			phase:     v1alpha1.HookRunPhaseCancelled,
 		},
@@ -122,16 +122,16 @@ func TestGoesOn(t *testing.T) {
 			}
 			awaitRemoved(env, run)
 			if len(run.Status.Attempts) != 1 || len(second.stopped) != 1 {
-				t.Fatalf("there were %d attempts, what they left was removed %d times, want once each", len(run.Status.Attempts), len(second.stopped))
+				t.Fatalf("%d attempts, leftovers removed %d times; want one each", len(run.Status.Attempts), len(second.stopped))
 			}
 			if call := <-second.stopped; call.Key != string(run.UID) || call.Attempt != 1 || call.Point != "PreBackup" {
-				t.Errorf("ended was %+v", call)
+				t.Errorf("stopped call %+v", call)
 			}
 		})
 	}
 }
 
-// TestOverdue starts an operator when the time of an action is over that went on without it.
+// TestOverdue starts an operator after the deadline of an action that continued without it.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -140,22 +140,22 @@ func TestOverdue(t *testing.T) {
 		reason string // of the attempt
 		text   string
 	}{
-		"it ended in time": {
+		"ended in time": {
 			ended: working().do, phase: v1alpha1.HookRunPhaseCompleted, text: "Done",
 		},
-		"it failed in time": {
+		"failed in time": {
 			ended: func(_ context.Context, call executor.Call) (executor.Answer, error) {
 				return executor.Answer{}, executor.NewError(executor.Failed, call, "the disk is full", nil)
 			},
 			phase: v1alpha1.HookRunPhaseFailed, reason: v1alpha1.ReasonActionFailed, text: "the disk is full",
 		},
-		"it did not, and it is known why": {
+		"did not end, for a known reason": {
 			ended: func(_ context.Context, call executor.Call) (executor.Answer, error) {
 				return executor.Answer{}, executor.NewError(executor.Timeout, call, "its node worker-3 does not answer", nil)
 			},
 			phase: v1alpha1.HookRunPhaseFailed, reason: v1alpha1.ReasonTimedOut, text: "its node worker-3 does not answer",
 		},
-		"it did not": {
+		"did not end": {
 			phase: v1alpha1.HookRunPhaseFailed, reason: v1alpha1.ReasonTimedOut,
 			text: "did not end before its deadline, which passed while another operator took over",
 		},
@@ -185,16 +185,16 @@ func TestOverdue(t *testing.T) {
 				t.Errorf("reason %q of %d attempts, message %q; want %q of 1, %q", got, len(run.Status.Attempts), run.Status.Message, tc.reason, tc.text)
 			}
 			if len(second.made()) > 0 || len(second.stopped) != 1 {
-				t.Errorf("%d calls were made and %d ended, want none and 1", len(second.made()), len(second.stopped))
+				t.Errorf("%d calls made and %d stopped, want none and 1", len(second.made()), len(second.stopped))
 			}
 			if lasted, err := time.ParseDuration(run.Status.Duration); err != nil || lasted < time.Hour {
-				t.Errorf("the duration is %q, want that of the whole run", run.Status.Duration)
+				t.Errorf("the duration is %q, want that of the whole HookRun", run.Status.Duration)
 			}
 		})
 	}
 }
 
-// TestRestartLeavesTheEnded starts an operator where everything has ended.
+// TestRestartLeavesTheEnded starts an operator when all HookRuns have finished.
 func TestRestartLeavesTheEnded(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -210,7 +210,7 @@ func TestRestartLeavesTheEnded(t *testing.T) {
 	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
 	suite.GetIfExists(env, run)
 	if diff := cmp.Diff(*status, run.Status); diff != "" || len(second.made()) != 1 {
-		t.Errorf("an ended run was touched, %d calls; status (-before +after):\n%s", len(second.made()), diff)
+		t.Errorf("a finished HookRun was changed, %d calls; status (-before +after):\n%s", len(second.made()), diff)
 	}
 }
 
@@ -225,13 +225,13 @@ func TestCancel(t *testing.T) {
 	readWithRetry(env, running, v1alpha1.HookRunPhaseInProgress)
 	suite.UpdateWithRetry(env, running, desire(v1alpha1.HookDesiredStateCancel))
 	readWithRetry(env, running, v1alpha1.HookRunPhaseCancelled)
-	env.WaitForEvent(running, "Warning Cancelled: Cancelled while it ran")
+	env.WaitForEvent(running, "Warning Cancelled: Canceled while running")
 
 	waiting := plan(env, backup, owed, desire(v1alpha1.HookDesiredStateWait))
 	readWithRetry(env, waiting, v1alpha1.HookRunPhasePending)
 	suite.UpdateWithRetry(env, waiting, desire(v1alpha1.HookDesiredStateCancel))
 	readWithRetry(env, waiting, v1alpha1.HookRunPhaseSkipped)
-	env.WaitForEvent(waiting, "Normal NotNeeded: It did not have to run")
+	env.WaitForEvent(waiting, "Normal NotNeeded: Not needed")
 	if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -257,7 +257,7 @@ func TestOwedCannotBeCancelled(t *testing.T) {
 	run := plan(env, backup, owed)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
 	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
-	// What comes later is done later: the wish was seen when this one has ended.
+	// When this later HookRun has finished, the controller has seen the request to cancel.
 	readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 	close(release)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
@@ -266,8 +266,8 @@ func TestOwedCannotBeCancelled(t *testing.T) {
 	}
 }
 
-// TestHeldByItsBackup deletes runs: they stay as long as their Backup may want to
-// know how they ended, and not longer.
+// TestHeldByItsBackup deletes HookRuns. They stay as long as their Backup may need their
+// outcome, and no longer.
 func TestHeldByItsBackup(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -279,20 +279,20 @@ func TestHeldByItsBackup(t *testing.T) {
 	later := plan(env, backup)
 	readWithRetry(env, later, v1alpha1.HookRunPhaseCompleted)
 	if !suite.GetIfExists(env, held) {
-		t.Fatal("the run is gone before its Backup")
+		t.Fatal("the HookRun was deleted before its Backup")
 	}
 	env.Delete(backup)
 	env.WaitForDeletion(held)
 	suite.WaitFor(env, later, func(run *v1alpha1.HookRun) string {
 		if controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
-			return "the run of a Backup that is gone is held"
+			return "the HookRun of a deleted Backup still exists"
 		}
 		return ""
 	})
 }
 
-// TestOrphans deletes runs that have not ended and have no Backup any more, as
-// happens when somebody removes its finalizer.
+// TestOrphans deletes unfinished HookRuns whose Backup no longer exists, which
+// happens when a user removes the finalizer of the Backup.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -312,8 +312,8 @@ func TestOrphans(t *testing.T) {
 	if calls := actions.made(); len(calls) > 0 {
 		t.Errorf("attempts %v were called", calls)
 	}
-	env.WaitForEvent(abandoned, "Warning CleanupAbandoned: Given up: its Backup gone was removed by force")
+	env.WaitForEvent(abandoned, "Warning CleanupAbandoned: Abandoned: its Backup gone was deleted without its finalizer")
 	if events := env.ListEventsFor(waiting); len(events) > 0 {
-		t.Errorf("events about a run that never started: %q", events)
+		t.Errorf("events about a HookRun that never started: %q", events)
 	}
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// leftoversID names the removal of what is left of a run.
+// leftoversID identifies the removal of leftovers of a HookRun.
 func leftoversID(run *v1alpha1.HookRun) string { return string(run.UID) + "/left" }
 
-// reconcileFinished is the pass for a run that has ended. What ran for it is removed only now that its
-// answer is recorded: until then an operator that takes over has to find it.
+// reconcileFinished reconciles a finished HookRun. The resources of its action are deleted only
+// after its answer is recorded: until then an operator that takes over must find them.
 func (r *Reconciler) reconcileFinished(ctx context.Context, run *v1alpha1.HookRun) (ctrl.Result, error) {
 	r.calls.Forget(attemptID(run))
 	r.calls.Forget(pluginLoadID(run))
@@ -43,7 +43,8 @@ func (r *Reconciler) reconcileFinished(ctx context.Context, run *v1alpha1.HookRu
 	return ctrl.Result{}, nil
 }
 
-// removeLeftovers has what is left of a run removed in the background, and says whether that is over.
+// removeLeftovers removes the leftovers of a HookRun in the background. It reports whether that has
+// ended.
 func (r *Reconciler) removeLeftovers(ctx context.Context, run *v1alpha1.HookRun) (over bool, after time.Duration, err error) {
 	if ended, known := r.calls.LookupOutcome(leftoversID(run)); known {
 		return ended != nil, 0, nil
@@ -53,9 +54,9 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, run *v1alpha1.HookRun)
 	}
 	by := r.executorFor(run, nil)
 	if by == nil {
-		return true, 0, nil // Kubernetes removes it some time
+		return true, 0, nil // Kubernetes deletes them eventually
 	}
-	// It may have been removed already, if the cache lags.
+	// They may be gone already, if the cache lags.
 	if current, err := r.isCachedCopyCurrent(ctx, run); !current || err != nil {
 		return false, 0, err
 	}
@@ -63,8 +64,9 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, run *v1alpha1.HookRun)
 	return false, r.startLeftoverRemoval(run, by).RequeueAfter, nil
 }
 
-// startLeftoverRemoval has what is left of a run removed. The run is woken when that is over, well or
-// not: what cannot be removed ends, and is removed, at times of its own.
+// startLeftoverRemoval starts removing the leftovers of a HookRun. The HookRun is enqueued when
+// that has ended, with or without an error: what cannot be removed now ends and is deleted on its
+// own.
 func (r *Reconciler) startLeftoverRemoval(run *v1alpha1.HookRun, by executor.Resumable) ctrl.Result {
 	if by == nil {
 		return ctrl.Result{RequeueAfter: time.Second} // once its plugin is loaded
@@ -75,7 +77,7 @@ func (r *Reconciler) startLeftoverRemoval(run *v1alpha1.HookRun, by executor.Res
 		defer cancel()
 		err := by.Stop(limited, call)
 		if err != nil && ctx.Err() == nil {
-			log.Error(err, "What ran for the action was not removed, and is removed later")
+			log.Error(err, "Removing the leftovers of the action failed; they are removed later")
 		}
 		return callResult{}, err
 	})
@@ -85,23 +87,23 @@ func (r *Reconciler) startLeftoverRemoval(run *v1alpha1.HookRun, by executor.Res
 	return ctrl.Result{}
 }
 
-// releaseOrphan lets go of a run that nothing will come of any more: its subject
-// is gone, and it has ended or is being deleted. What still runs for it is ended before, and what
-// is owed is run. As long as there is a subject, its controller releases its runs when it
-// recorded them.
+// releaseOrphan removes the finalizer of a HookRun whose parent no longer exists, once the HookRun
+// has finished or is being deleted. Before that it stops what still runs, and runs owed clean-up.
+// While the parent exists, the parent's controller releases its HookRuns after it has recorded
+// their outcomes.
 func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (orphan bool, after time.Duration, err error) {
 	_, err = readParent(ctx, r.Client, run)
 	if err == nil {
 		return false, 0, nil
 	}
 	if !isNotFoundOrReplaced(err) {
-		return false, 0, fmt.Errorf("looking for the subject of HookRun %s: %w", run.Name, err)
+		return false, 0, fmt.Errorf("reading the parent of HookRun %s: %w", run.Name, err)
 	}
 	if _, err := readParent(ctx, r.Reader, run); !isNotFoundOrReplaced(err) {
 		return false, 0, err // the cache does not have it yet
 	}
 	if !controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
-		return true, 0, nil // it was let go of
+		return true, 0, nil // already released
 	}
 	siblings, err := r.listSiblings(ctx, run)
 	if err != nil {
@@ -117,7 +119,7 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (
 		}
 	}
 	if slices.ContainsFunc(siblings, func(other v1alpha1.HookRun) bool { return isOrphanedCleanupOwed(&other, siblings) }) {
-		return true, orphanRecheckInterval, r.finishOrphan(ctx, run) // it is needed for its outputs, and as a sign that it was called
+		return true, orphanRecheckInterval, r.finishOrphan(ctx, run) // the clean-up needs its outputs, and the record that it was called
 	}
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
@@ -132,11 +134,11 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (
 	return true, 0, nil
 }
 
-// emitCleanupAbandoned warns of an action that nothing undoes.
+// emitCleanupAbandoned warns about an action that will not be undone.
 func (r *Reconciler) emitCleanupAbandoned(run *v1alpha1.HookRun) {
 	if run.Spec.Owed || run.Status.StartTimestamp != nil {
 		r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupAbandoned, string(run.Spec.Hook),
-			"Given up: its %s %s was removed by force. Check by hand whether the action has to be undone",
+			"Abandoned: its %s %s was deleted without its finalizer. Check whether the action must be undone manually",
 			run.Spec.Subject.Kind, run.Spec.Subject.Name)
 	}
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// goingOn is an action that goes on without the operator and is ended into a channel.
+// goingOn is an action that continues without the operator. Stopped calls are sent to a channel.
 func goingOn(do *actions) *actions {
 	do.resumes, do.stopped = true, make(chan executor.Call, 9)
 	return do
 }
 
-// begun starts an operator, has it call the action of a run, and ends it.
+// begun starts an operator, waits until it calls the action of a HookRun, and stops it.
 func begun(t *testing.T, env *suite.Env) {
 	t.Helper()
 	first := goingOn(hanging())
@@ -39,11 +39,11 @@ func begun(t *testing.T, env *suite.Env) {
 	})
 	stop()
 	if len(first.stopped) > 0 {
-		t.Fatal("what goes on was ended with the operator")
+		t.Fatal("the action was stopped together with the operator")
 	}
 }
 
-// TestAnswerIsKeptUntilItIsRecorded has an operator end that got an answer and cannot record it.
+// TestAnswerIsKeptUntilItIsRecorded stops an operator that received an answer and cannot record it.
 func TestAnswerIsKeptUntilItIsRecorded(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -56,31 +56,31 @@ func TestAnswerIsKeptUntilItIsRecorded(t *testing.T) {
 				return nil
 			}
 			tried.Add(1)
-			return errors.New("the API server is away")
+			return errors.New("the API server is unavailable")
 		}}
 	})
 	suite.Eventually(t, func() string {
 		if tried.Load() < 2 {
-			return "it was not tried to record the answer"
+			return "the operator did not try to record the answer"
 		}
 		return ""
 	})
 	stop()
 	if len(first.stopped) > 0 {
-		t.Error("what answered was removed before the answer was recorded")
+		t.Error("the resources were deleted before the answer was recorded")
 	}
 	second := goingOn(working())
 	operator(t, env, second)
 	awaitRemoved(env, run)
 	if diff := cmp.Diff([]int32{1}, second.made()); diff != "" || run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
-		t.Errorf("the run is %s; calls of the second operator (-want +got):\n%s", run.Status.Phase, diff)
+		t.Errorf("phase %s; calls of the second operator (-want +got):\n%s", run.Status.Phase, diff)
 	}
 	if n := len(second.stopped); n != 1 {
-		t.Errorf("what answered was removed %d times, want once", n)
+		t.Errorf("the resources were deleted %d times, want once", n)
 	}
 }
 
-// TestRemovedByTheNextOperator has an operator end as it removes what answered.
+// TestRemovedByTheNextOperator stops an operator while it deletes the resources of an action.
 func TestRemovedByTheNextOperator(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -91,30 +91,30 @@ func TestRemovedByTheNextOperator(t *testing.T) {
 	stop, _ := operator(t, env, first)
 	suite.Eventually(t, func() string {
 		if len(first.stopped) == 0 {
-			return "what answered is not removed"
+			return "the resources are not being deleted"
 		}
 		return ""
 	})
 	if call := <-first.stopped; call.Key != string(run.UID) || call.Attempt != 1 {
-		t.Errorf("removed was %+v", call)
+		t.Errorf("stopped call %+v", call)
 	}
 	stop()
-	// Nobody lets go of the run before that is done.
+	// The finalizer stays until that is done.
 	env.Delete(backup)
 	env.Delete(run)
 	if !suite.GetIfExists(env, run) || run.Status.Phase != v1alpha1.HookRunPhaseCompleted || !run.Status.Removing ||
 		!controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
-		t.Fatalf("the operator that stopped left %+v", run.Status)
+		t.Fatalf("the stopped operator left %+v", run.Status)
 	}
 	second := goingOn(working())
 	operator(t, env, second)
 	env.WaitForDeletion(run)
 	if len(second.made()) > 0 || len(second.stopped) != 1 {
-		t.Errorf("%d calls were made and %d removed, want none and 1", len(second.made()), len(second.stopped))
+		t.Errorf("%d calls made and %d removed, want none and 1", len(second.made()), len(second.stopped))
 	}
 }
 
-// TestNothingToRemove is about actions that end with the operator: nothing more is written.
+// TestNothingToRemove covers actions that end with the operator: no additional writes are made.
 func TestNothingToRemove(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -129,12 +129,12 @@ func TestNothingToRemove(t *testing.T) {
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 	readWithRetry(env, plan(env, subject(env)), v1alpha1.HookRunPhaseCompleted)
 	if run.Status.Removing || writes.Load() != 4 {
-		t.Errorf("there were %d writes for two runs, want 2 each; what ran is being removed: %t", writes.Load(), run.Status.Removing)
+		t.Errorf("%d writes for two HookRuns, want 2 each; status.removing = %t", writes.Load(), run.Status.Removing)
 	}
 }
 
-// TestWithdrawnAction has a Plugin declare an action no more while that goes on, and the
-// operator be restarted: nobody can follow it, and it must not run beside what comes next.
+// TestWithdrawnAction: a Plugin drops an action while the action runs, and the operator restarts.
+// The action cannot be resumed, and must not run concurrently with what comes next.
 func TestWithdrawnAction(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -142,9 +142,9 @@ func TestWithdrawnAction(t *testing.T) {
 		phase     v1alpha1.HookRunPhase
 		event     string
 	}{
-		"it was to end": {desire(v1alpha1.HookDesiredStateCancel), v1alpha1.HookRunPhaseCancelled, "Warning Cancelled: Cancelled while it ran"},
-		"it was to go on": {
-			func(*v1alpha1.HookRun) {}, v1alpha1.HookRunPhaseFailed, "Warning Invalid: Plugin example does not provide the action any more",
+		"desired state Cancel": {desire(v1alpha1.HookDesiredStateCancel), v1alpha1.HookRunPhaseCancelled, "Warning Cancelled: Canceled while running"},
+		"desired state Run": {
+			func(*v1alpha1.HookRun) {}, v1alpha1.HookRunPhaseFailed, "Warning Invalid: Plugin example no longer provides the action",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestWithdrawnAction(t *testing.T) {
 			operator(t, env, second)
 			awaitRemoved(env, run)
 			if run.Status.Phase != tc.phase || len(second.stopped) != 1 || len(run.Status.Attempts) != 1 {
-				t.Errorf("the run is %s after %d attempts, %d were ended, want %s, 1 and 1",
+				t.Errorf("phase %s after %d attempts, %d stopped; want %s, 1 and 1",
 					run.Status.Phase, len(run.Status.Attempts), len(second.stopped), tc.phase)
 			}
 			env.WaitForEvent(run, tc.event)
@@ -166,7 +166,7 @@ func TestWithdrawnAction(t *testing.T) {
 	}
 }
 
-// TestOrphanThatGoesOn removes a Backup by force while an action of it goes on.
+// TestOrphanThatGoesOn deletes a Backup without its finalizer while one of its actions runs.
 func TestOrphanThatGoesOn(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -179,18 +179,18 @@ func TestOrphanThatGoesOn(t *testing.T) {
 	operator(t, env, second)
 	env.WaitForDeletion(run)
 	if len(second.made()) > 0 || len(second.stopped) != 1 {
-		t.Errorf("%d calls were made and %d ended before the run was gone, want none and 1", len(second.made()), len(second.stopped))
+		t.Errorf("%d calls made and %d stopped before the HookRun was deleted, want none and 1", len(second.made()), len(second.stopped))
 	}
-	env.WaitForEvent(run, "Warning CleanupAbandoned: Given up: its Backup "+backup.Name+" was removed by force")
+	env.WaitForEvent(run, "Warning CleanupAbandoned: Abandoned: its Backup "+backup.Name+" was deleted without its finalizer")
 }
 
-// TestTakeoverThatCannotRead has the Backup not be readable for a moment as an operator takes a
-// DeleteAction over.
+// TestTakeoverThatCannotRead: reading the Backup fails for a while when an operator takes over a
+// DeleteAction.
 func TestTakeoverThatCannotRead(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"the API server is away": apierrors.NewServiceUnavailable("etcd has no leader"),
-		"a right is missing":     apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("backups").GroupResource(), "x", errors.New("no access")),
+		"API server unavailable": apierrors.NewServiceUnavailable("etcd has no leader"),
+		"missing permission":     apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("backups").GroupResource(), "x", errors.New("no access")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +204,7 @@ func TestTakeoverThatCannotRead(t *testing.T) {
 			})
 			awaitRemoved(env, run)
 			if diff := cmp.Diff([]int32{1}, second.made()); diff != "" || len(run.Status.Attempts) != 1 || run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
-				t.Errorf("the run is %s after %d attempts, want Completed after 1; calls (-want +got):\n%s", run.Status.Phase, len(run.Status.Attempts), diff)
+				t.Errorf("phase %s after %d attempts, want Completed after 1; calls (-want +got):\n%s", run.Status.Phase, len(run.Status.Attempts), diff)
 			}
 		})
 	}

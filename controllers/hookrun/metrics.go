@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// Metrics counts what becomes of HookRuns. It is safe for concurrent use.
+// Metrics counts HookRuns and their attempts. It is safe for concurrent use.
 type Metrics struct {
 	runs     *prometheus.CounterVec
 	attempts *prometheus.CounterVec
@@ -21,14 +21,14 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_hook_runs_total",
-			Help: "Hook actions that ended, by registered name of the action, point and result (Completed, Failed, Cancelled, Skipped).",
+			Help: "Finished hook actions, by registered name of the action, point and result (Completed, Failed, Cancelled, Skipped).",
 		}, []string{"plugin", "point", "result"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_hook_attempts_total",
-			Help: "Attempts at hook actions. More than there are runs means that actions were repeated.",
+			Help: "Attempts at hook actions. More attempts than HookRuns means that actions were retried.",
 		}, []string{"plugin", "point"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "grapnel_hook_duration_seconds", Help: "Time from the first attempt of a hook action to its end.",
+			Name: "grapnel_hook_duration_seconds", Help: "Time from the start of the first attempt of a hook action to its end.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10), // 10 ms to 44 min
 		}, []string{"plugin", "point"}),
 	}

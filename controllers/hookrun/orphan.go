@@ -17,11 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// orphanRecheckInterval is the time between two looks whether the runs of a subject that is gone have
-// done what is owed.
+// orphanRecheckInterval is how often the controller checks whether the HookRuns of a deleted parent
+// have done the owed clean-up.
 const orphanRecheckInterval = time.Second
 
-// listSiblings returns the other runs of the subject of a run.
+// listSiblings returns the other HookRuns of the same parent.
 func (r *Reconciler) listSiblings(ctx context.Context, run *v1alpha1.HookRun) ([]v1alpha1.HookRun, error) {
 	var list v1alpha1.HookRunList
 	err := r.Client.List(ctx, &list, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID})
@@ -30,7 +30,7 @@ func (r *Reconciler) listSiblings(ctx context.Context, run *v1alpha1.HookRun) ([
 	}
 	others := list.Items[:0]
 	for _, other := range list.Items {
-		// Others may label a HookRun, and not change what it is for.
+		// Users can change the labels of a HookRun, but not its parent.
 		if other.UID != run.UID && other.Spec.Subject.UID == run.Spec.Subject.UID {
 			others = append(others, other)
 		}
@@ -38,8 +38,8 @@ func (r *Reconciler) listSiblings(ctx context.Context, run *v1alpha1.HookRun) ([
 	return others, nil
 }
 
-// isOrphanedCleanupOwed reports whether a run whose subject is gone must run all the same: its other half
-// was called, or it is unknown whether it was, and no person has given it up.
+// isOrphanedCleanupOwed reports whether a HookRun whose parent no longer exists must still run: its
+// Pre action was called, or may have been called, and no user has abandoned the clean-up.
 func isOrphanedCleanupOwed(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) bool {
 	if !run.Spec.Owed || run.Status.CompletionTimestamp != nil || run.Annotations[v1alpha1.AnnotationAbandonCleanup] == "true" {
 		return false
@@ -51,7 +51,8 @@ func isOrphanedCleanupOwed(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) b
 	return run.Spec.DesiredState != v1alpha1.HookDesiredStateCancel && (first == nil || first.Status.StartTimestamp != nil)
 }
 
-// preHookRunFor returns the other half of an owed run; nil if it is gone.
+// preHookRunFor returns the Pre HookRun that belongs to an owed HookRun; nil if it no longer
+// exists.
 func preHookRunFor(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) *v1alpha1.HookRun {
 	after, isPost := strings.CutPrefix(string(run.Spec.Hook), "Post")
 	for i := range siblings {
@@ -62,7 +63,8 @@ func preHookRunFor(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) *v1alpha1
 	return nil
 }
 
-// startOrphanedCleanup has an owed run run once its first half has ended, and returns false when it may.
+// startOrphanedCleanup starts an owed HookRun once its Pre HookRun has finished. It returns false
+// if the HookRun may already run.
 func (r *Reconciler) startOrphanedCleanup(ctx context.Context, run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
 	if first := preHookRunFor(run, siblings); first != nil && first.Status.CompletionTimestamp == nil {
 		return true, orphanRecheckInterval, nil
@@ -73,15 +75,15 @@ func (r *Reconciler) startOrphanedCleanup(ctx context.Context, run *v1alpha1.Hoo
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
 	if err := client.IgnoreNotFound(r.Client.Patch(ctx, run, patch)); err != nil {
-		return true, 0, fmt.Errorf("running the owed HookRun %s: %w", run.Name, err)
+		return true, 0, fmt.Errorf("starting the owed HookRun %s: %w", run.Name, err)
 	}
 	r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupPending, string(run.Spec.Hook),
-		"Its %s %s was removed by force, and it runs all the same. If it can never work, annotate this HookRun with %s=true",
+		"Its %s %s was deleted without its finalizer; running the owed clean-up anyway. If it can never succeed, annotate this HookRun with %s=true",
 		run.Spec.Subject.Kind, run.Spec.Subject.Name, v1alpha1.AnnotationAbandonCleanup)
 	return true, 0, nil
 }
 
-// finishOrphan records that a run will not go on whose subject is gone.
+// finishOrphan records that a HookRun whose parent no longer exists will not continue.
 func (r *Reconciler) finishOrphan(ctx context.Context, run *v1alpha1.HookRun) error {
 	if run.Status.CompletionTimestamp != nil {
 		return nil
@@ -95,14 +97,14 @@ func (r *Reconciler) finishOrphan(ctx context.Context, run *v1alpha1.HookRun) er
 	return nil
 }
 
-// deletedParentCache remembers what Backups and Restores were like that were removed by force while they
-// owed something. It is safe for concurrent use.
+// deletedParentCache keeps the last state of Backups and Restores that were deleted without their
+// finalizer while they owed clean-up. It is safe for concurrent use.
 type deletedParentCache struct {
 	mu    sync.Mutex
 	byUID map[string]client.Object
 }
 
-// addParent keeps a subject that is gone.
+// addParent keeps a deleted parent.
 func (s *deletedParentCache) addParent(subject client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,20 +114,20 @@ func (s *deletedParentCache) addParent(subject client.Object) {
 	s.byUID[string(subject.GetUID())] = subject
 }
 
-// removeParent drops the subject of an owed run.
+// removeParent drops the parent of an owed HookRun.
 func (s *deletedParentCache) removeParent(run *v1alpha1.HookRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byUID, run.Spec.Subject.UID)
 }
 
-// getParentOrStub returns a subject as it was last, or else what the run knows of it: an operator that has
-// restarted since does not know which namespaces it was for.
+// getParentOrStub returns the last state of a parent, or else a stub with the fields that the
+// HookRun has. After a restart of the operator, the parent's namespaces are unknown.
 func (s *deletedParentCache) getParentOrStub(run *v1alpha1.HookRun) client.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last := s.byUID[run.Spec.Subject.UID]; last != nil {
-		copied, _ := last.DeepCopyObject().(client.Object) // a copy is of the type of what was copied
+		copied, _ := last.DeepCopyObject().(client.Object) // a copy has the type of the original
 		return copied
 	}
 	stub := newParent(run)

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// ofPoint makes a run one of a point.
+// ofPoint sets the hook point of a HookRun.
 func ofPoint(point v1alpha1.HookPoint) func(*v1alpha1.HookRun) {
 	return func(run *v1alpha1.HookRun) { run.Spec.Hook = point }
 }
@@ -37,8 +37,8 @@ func (w *listing) List(ctx context.Context, list client.ObjectList, options ...c
 	return w.Client.List(ctx, list, options...)
 }
 
-// TestOwedOrphan: what is owed is run when its Backup was removed by force, once the first half
-// has ended, with what that put out, and with the Backup as it was last.
+// TestOwedOrphan: when a Backup was deleted without its finalizer, owed clean-up runs after the Pre
+// action has ended, with its outputs and with the last state of the Backup.
 func TestOwedOrphan(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -64,7 +64,7 @@ func TestOwedOrphan(t *testing.T) {
 	env.Delete(backup)
 	env.Delete(first)
 	env.Delete(second)
-	// The operator looks for the first half again and again, until that has ended.
+	// The operator reads the first half repeatedly, until it has finished.
 	before := cache.lists.Load()
 	suite.Eventually(t, func() string {
 		if cache.lists.Load() < before+4 {
@@ -73,7 +73,7 @@ func TestOwedOrphan(t *testing.T) {
 		return ""
 	})
 	if calls := actions.made(); len(calls) != 1 {
-		t.Errorf("attempts %v were called while the first half ran, want only that", calls)
+		t.Errorf("attempts %v were called while the first half ran, want only its own", calls)
 	}
 	close(answer)
 	env.WaitForDeletion(second)
@@ -87,13 +87,13 @@ func TestOwedOrphan(t *testing.T) {
 	}
 	for _, part := range []string{`"kind":"Backup"`, string(backup.UID), `"includedNamespaces":["shop"]`} {
 		if !strings.Contains(string(call.Subject), part) {
-			t.Errorf("the subject does not have %s: %s", part, call.Subject)
+			t.Errorf("the parent does not contain %s: %s", part, call.Subject)
 		}
 	}
-	env.WaitForEvent(second, "Warning CleanupPending: Its Backup "+backup.Name+" was removed by force, and it runs all the same")
+	env.WaitForEvent(second, "Warning CleanupPending: Its Backup "+backup.Name+" was deleted without its finalizer; running the owed clean-up anyway")
 }
 
-// TestOwedOrphan_NotCalled: what was never begun need not be undone.
+// TestOwedOrphan_NotCalled: an action that never started need not be undone.
 func TestOwedOrphan_NotCalled(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -112,8 +112,8 @@ func TestOwedOrphan_NotCalled(t *testing.T) {
 	}
 }
 
-// TestOwedOrphan_Restarted: an operator that finds an interrupted first half does not repeat it, and
-// runs the second one.
+// TestOwedOrphan_Restarted: an operator that finds an interrupted first half does not repeat it,
+// and runs the second half.
 func TestOwedOrphan_Restarted(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -132,6 +132,6 @@ func TestOwedOrphan_Restarted(t *testing.T) {
 		t.Fatalf("attempts %v were called, want one of the second half", calls)
 	}
 	if subject := string(actions.call(0).Subject); !strings.Contains(subject, string(backup.UID)) {
-		t.Errorf("the subject is %s", subject)
+		t.Errorf("the parent is %s", subject)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// newParent returns an empty object of the kind that a run is for.
+// newParent returns an empty object of the kind of the parent.
 func newParent(run *v1alpha1.HookRun) client.Object {
 	switch run.Spec.Subject.Kind {
 	case kuberun.RestoreKind.Name:
@@ -32,10 +32,10 @@ func newParent(run *v1alpha1.HookRun) client.Object {
 	return &v1alpha1.Backup{}
 }
 
-var errReplaced = errors.New("the one it runs for is gone, another has its name")
+var errReplaced = errors.New("replaced by another object of the same name")
 
-// readParent reads what a run is for. The error is errReplaced or NotFound if it is
-// gone.
+// readParent reads the parent of a HookRun. The error is errReplaced or NotFound if the parent
+// no longer exists.
 func readParent(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (client.Object, error) {
 	subject := newParent(run)
 	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
@@ -49,13 +49,13 @@ func readParent(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun
 	return subject, nil
 }
 
-// readBackoff are those between two tries to read the subject.
+// readBackoff is the back-off between attempts to read the parent.
 func readBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: 5 * time.Second, Steps: math.MaxInt32}
 }
 
-// readWithRetry calls read until the deadline of ctx: that the API server is away for a moment says
-// nothing about the action.
+// readWithRetry calls read until the deadline of ctx. A short outage of the API server is not a
+// failure of the action.
 func readWithRetry(ctx context.Context, read func(context.Context) error) (err error) {
 	waited := wait.ExponentialBackoffWithContext(ctx, readBackoff(), func(ctx context.Context) (bool, error) {
 		err = read(ctx)
@@ -80,9 +80,9 @@ func isNotFoundOrReplaced(err error) bool {
 	return errors.Is(err, errReplaced) || apierrors.IsNotFound(err)
 }
 
-// addCallContext reads the subject and, for Post actions, what the Pre actions put out.
-// The subject is read past the cache: a Post action must see the final phase,
-// which was written right before it was asked to run.
+// addCallContext adds the parent and, for Post actions, the outputs of the Pre actions.
+// The parent is read past the cache: a Post action must see the final phase,
+// which was written just before the action was started.
 func (r *Reconciler) addCallContext(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
 	subject, err := readParentWithRetry(ctx, r.Reader, run)
 	if isNotFoundOrReplaced(err) && run.Spec.Owed {
@@ -112,7 +112,7 @@ func (r *Reconciler) addCallContext(ctx context.Context, run *v1alpha1.HookRun, 
 	return err
 }
 
-// addDeletedBackup reads the Backup that a DeletionRun destroys, in the form of velero.io/v1.
+// addDeletedBackup adds the Backup that a DeletionRun deletes, converted to velero.io/v1.
 func (r *Reconciler) addDeletedBackup(ctx context.Context, d *v1alpha1.DeletionRun, call *executor.Call) error {
 	var b v1alpha1.Backup
 	err := readWithRetry(ctx, func(ctx context.Context) error {
@@ -138,7 +138,7 @@ func toStringOutputs(outputs map[string]v1alpha1.ParameterSet) map[string]map[st
 	return plain
 }
 
-// listOutputs returns what the actions of another point of the same subject put out.
+// listOutputs returns the outputs of the actions of another hook point of the same parent.
 func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, point v1alpha1.HookPoint) (map[string]map[string]string, error) {
 	var siblings v1alpha1.HookRunList
 	err := r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
@@ -148,7 +148,7 @@ func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, poi
 	}
 	outputs := map[string]map[string]string{}
 	for _, sibling := range siblings.Items {
-		// Others may label a HookRun, and not change what it is for.
+		// Users can change the labels of a HookRun, but not its parent.
 		theirs := sibling.Spec.Subject.UID != run.Spec.Subject.UID || sibling.Spec.Hook != point
 		if !theirs && len(sibling.Status.Outputs) > 0 {
 			outputs[sibling.Spec.PluginName] = kuberun.ToStringMap(sibling.Status.Outputs)

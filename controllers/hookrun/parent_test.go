@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// failing is a reader that cannot read Backups at first.
+// failing is a reader that fails to read Backups the first few times.
 type failing struct {
 	client.Reader
 	err   error
@@ -33,7 +33,7 @@ func (f *failing) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return f.Reader.Get(ctx, key, object, options...)
 }
 
-// TestBackupThatCannotBeReadAtFirst uses up no retry of a DeleteAction.
+// TestBackupThatCannotBeReadAtFirst: failed reads of the Backup use up no retry of a DeleteAction.
 func TestBackupThatCannotBeReadAtFirst(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -47,7 +47,7 @@ func TestBackupThatCannotBeReadAtFirst(t *testing.T) {
 	}
 }
 
-// deletionOf plans a DeleteAction for a Backup.
+// deletionOf creates the HookRun of a DeleteAction for a Backup.
 func deletionOf(t *testing.T, env *suite.Env, backup *v1alpha1.Backup) *v1alpha1.HookRun {
 	t.Helper()
 	deletion := suite.Create(env, &v1alpha1.DeletionRun{

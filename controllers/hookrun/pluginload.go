@@ -15,10 +15,10 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// pluginLoadID names the wait for the plugin of a run.
+// pluginLoadID identifies the wait for the plugin of a HookRun.
 func pluginLoadID(run *v1alpha1.HookRun) string { return string(run.UID) + "/plugin" }
 
-// isPluginLoadAttempted says whether it was tried to load the plugin of a run.
+// isPluginLoadAttempted reports whether loading the plugin of a HookRun was attempted.
 func (r *Reconciler) isPluginLoadAttempted(run *v1alpha1.HookRun) bool {
 	select {
 	case <-r.Catalog.LoadAttempted(run.Spec.PluginRef.Name):
@@ -28,10 +28,10 @@ func (r *Reconciler) isPluginLoadAttempted(run *v1alpha1.HookRun) bool {
 	}
 }
 
-// requeueUntilCallable says whether a run that is to call its action has to wait until it
-// was tried to load the plugin: an operator that takes over finds runs before it has
-// loaded their plugins, and no attempt may fail for that. The run is woken when the
-// wait is over, or to be looked at again after a time.
+// requeueUntilCallable reports whether a HookRun that is about to call its action must wait until
+// loading the plugin was attempted. An operator that takes over finds HookRuns before it has
+// loaded their plugins, and no attempt may fail because of that. The HookRun is enqueued when
+// the wait ends, or requeued after the returned time.
 func (r *Reconciler) requeueUntilCallable(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
 	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || (shouldCancel(run) && !hasUnansweredCall(run)) {
 		return false, 0, nil
@@ -39,7 +39,7 @@ func (r *Reconciler) requeueUntilCallable(ctx context.Context, run *v1alpha1.Hoo
 	return r.requeueUntilPluginLoaded(ctx, run)
 }
 
-// requeueUntilPluginLoaded is requeueUntilCallable for every run whose plugin is needed.
+// requeueUntilPluginLoaded is requeueUntilCallable for every HookRun that needs its plugin.
 func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
 	name := run.Spec.PluginRef.Name
 	tried := r.Catalog.LoadAttempted(name)
@@ -51,7 +51,7 @@ func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, run *v1alpha1
 	}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.Plugin{})
 	if apierrors.IsNotFound(err) {
-		return false, 0, nil // nobody will load it
+		return false, 0, nil // it will never be loaded
 	}
 	if err != nil {
 		return false, 0, fmt.Errorf("reading Plugin %s: %w", name, err)

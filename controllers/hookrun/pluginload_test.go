@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestAwaitsThePlugin lets an operator find runs whose plugin it has not loaded yet.
+// TestAwaitsThePlugin: an operator finds HookRuns whose plugin it has not loaded yet.
 func TestAwaitsThePlugin(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -29,13 +29,13 @@ func TestAwaitsThePlugin(t *testing.T) {
 	do.plugin, do.loading = name, make(chan struct{})
 	operator(t, env, do)
 
-	// These two wait for nothing: the one is not to run, the other has no Plugin.
+	// These two do not wait: one is canceled, the other has no Plugin.
 	suite.UpdateWithRetry(env, cancelled, desire(v1alpha1.HookDesiredStateCancel))
 	readWithRetry(env, cancelled, v1alpha1.HookRunPhaseSkipped)
 	readWithRetry(env, orphan, v1alpha1.HookRunPhaseFailed)
 	suite.GetIfExists(env, run)
 	if run.Status.Attempt != 0 {
-		t.Errorf("the run began before its plugin was loaded: %+v", run.Status)
+		t.Errorf("the HookRun started before its plugin was loaded: %+v", run.Status)
 	}
 	close(do.loading)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)

@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestRandomLives leads runs through thousands of random lives (answers,
-// restarts, cancellation, at random times) and holds every pass to what must
-// always be true.
+// TestRandomLives runs thousands of HookRuns through random events (answers,
+// restarts, cancellation, at random times) and checks the invariants after every
+// reconcile.
 func TestRandomLives(t *testing.T) {
 	t.Parallel()
 	ends := map[v1alpha1.HookRunPhase]int{}
@@ -36,13 +36,13 @@ func TestRandomLives(t *testing.T) {
 	}
 	for _, phase := range []v1alpha1.HookRunPhase{completed, failedPhase, cancelled, skipped} {
 		if ends[phase] < 10 {
-			t.Errorf("only %d of the lives ended as %s: they show little", ends[phase], phase)
+			t.Errorf("only %d HookRuns ended as %s, too few to test that outcome", ends[phase], phase)
 		}
 	}
 }
 
-// walk is one life: the object as the API server has it, and the one call that
-// runs in this process.
+// walk is one random walk: the object as the API server has it, and the one call
+// that runs in this process.
 type walk struct {
 	t     *testing.T
 	rand  *rand.Rand
@@ -91,29 +91,29 @@ func (w *walk) checkPass(before *v1alpha1.HookRun, next decision, changed bool) 
 			w.t.Errorf("%s\nnext %+v\nbefore %+v\nafter  %+v", what, next, before.Status, *s)
 		}
 	}
-	must(before.Status.CompletionTimestamp == nil || (!changed && next == decision{}), "an ended run changed")
-	must(!next.startCall || (changed && openAttempt(w.run) != nil), "a call is made that is not recorded")
-	must(!next.startCall || !w.known || w.ended != nil, "a call is made while one runs")
-	must(!next.startCall || w.run.Spec.DesiredState == v1alpha1.HookDesiredStateRun || (w.run.Spec.Owed && before.Status.StartTimestamp != nil), "a call is made that nobody wants")
-	must(len(s.Attempts) <= maxRecordedAttempts, "there are too many attempts in the status")
+	must(before.Status.CompletionTimestamp == nil || (!changed && next == decision{}), "a finished HookRun changed")
+	must(!next.startCall || (changed && openAttempt(w.run) != nil), "an unrecorded call is made")
+	must(!next.startCall || !w.known || w.ended != nil, "a call is made while another one runs")
+	must(!next.startCall || w.run.Spec.DesiredState == v1alpha1.HookDesiredStateRun || (w.run.Spec.Owed && before.Status.StartTimestamp != nil), "a call is made without a request to run")
+	must(len(s.Attempts) <= maxRecordedAttempts, "the status lists too many attempts")
 	for i, a := range s.Attempts {
 		must(a.Number == s.Attempt-int32(len(s.Attempts)-1-i), "the attempts have wrong numbers")
 		must(i == len(s.Attempts)-1 || a.CompletionTimestamp != nil, "an earlier attempt is open")
 		must(!a.Deadline.Time.Before(a.StartTimestamp.Add(w.run.Spec.Timeout.Duration)), "an attempt has less than its timeout")
 	}
-	must(w.run.Spec.Owed || numFailedAttempts(w.run) <= w.run.Spec.Retries+1, "it was repeated too often")
+	must(w.run.Spec.Owed || numFailedAttempts(w.run) <= w.run.Spec.Retries+1, "the action was retried too often")
 	if s.CompletionTimestamp == nil {
 		idle := !next.startCall && !next.cancelCall && next.requeueAfter <= 0 && (!w.known || w.ended != nil)
-		must(!idle || w.run.Spec.DesiredState == waits, "it waits for nothing")
+		must(!idle || w.run.Spec.DesiredState == waits, "the HookRun waits without a reason")
 		return
 	}
-	must(openAttempt(w.run) == nil && s.NextCallTimestamp == nil, "it ended with something open")
+	must(openAttempt(w.run) == nil && s.NextCallTimestamp == nil, "the HookRun finished with an open attempt or call")
 	if w.run.Spec.Owed && s.StartTimestamp != nil {
-		must(s.Phase == completed && s.Conditions[0].Reason == v1alpha1.ReasonCompleted, "owed clean-up ended without being done")
+		must(s.Phase == completed && s.Conditions[0].Reason == v1alpha1.ReasonCompleted, "owed clean-up finished without success")
 	}
 }
 
-// happen is what comes between two passes.
+// happen simulates what happens between two reconciles.
 func (w *walk) happen() {
 	advance := time.Duration(w.rand.IntN(3000)) * time.Millisecond
 	if w.last.requeueAfter > 0 && w.rand.IntN(3) > 0 {
@@ -122,7 +122,7 @@ func (w *walk) happen() {
 	w.now = w.now.Add(advance)
 	switch n := w.rand.IntN(20); {
 	case n == 0:
-		w.known, w.ended = false, nil // the operator is killed and another begins
+		w.known, w.ended = false, nil // the operator is killed and another one starts
 	case n == 1 && w.run.Spec.DesiredState != cancel:
 		w.run.Spec.DesiredState = cancel
 	case n < 12 && w.run.Spec.DesiredState == waits:
@@ -134,7 +134,7 @@ func (w *walk) happen() {
 	}
 }
 
-// stored is the object as it is read back from the API server.
+// stored returns the object as it is read back from the API server.
 func stored(t *testing.T, run *v1alpha1.HookRun) *v1alpha1.HookRun {
 	t.Helper()
 	data, err := json.Marshal(run)

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// behind is the client of an operator whose cache lags: the first time it has a HookRun as it
-// was.
+// behind is the client of an operator whose cache lags: the first read returns an old version of a
+// HookRun.
 type behind struct {
 	client.Client
 	was  *v1alpha1.HookRun
@@ -37,13 +37,13 @@ func (b *behind) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return b.Client.Get(ctx, key, object, options...)
 }
 
-// TestCacheThatLags has an operator see that an action runs that goes on without it, when
-// that has ended, and what would have answered is removed.
+// TestCacheThatLags: the cache of an operator shows a running action that continues without it,
+// although the action has ended and its resources are deleted.
 func TestCacheThatLags(t *testing.T) {
 	t.Parallel()
 	for name, was := range map[string]func(*v1alpha1.HookRun){
-		"it seems to run":       func(*v1alpha1.HookRun) {},
-		"it seems to be undone": desire(v1alpha1.HookDesiredStateCancel),
+		"seems to run":         func(*v1alpha1.HookRun) {},
+		"seems to be canceled": desire(v1alpha1.HookDesiredStateCancel),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,28 +67,28 @@ func TestCacheThatLags(t *testing.T) {
 			operator(t, env, second, func(r *hookrun.Reconciler) { lagging.Client, r.Client = r.Client, lagging })
 			suite.Eventually(t, func() string {
 				if lagging.gets.Load() == 0 {
-					return "the operator did not look at the run"
+					return "the operator did not read the HookRun"
 				}
 				return ""
 			})
 			suite.UpdateWithRetry(env, run, func(run *v1alpha1.HookRun) { run.Annotations = map[string]string{"example.io/seen": "now"} })
 			suite.Eventually(t, func() string {
 				if lagging.gets.Load() < 2 {
-					return "the operator did not look at the run once more"
+					return "the operator did not read the HookRun again"
 				}
 				return ""
 			})
 			other := plan(env, backup)
 			awaitRemoved(env, other)
 			if calls := second.made(); len(calls) != 1 || len(second.stopped) != 1 || (<-second.stopped).Key != string(other.UID) {
-				t.Errorf("attempts %v were called, want only that of the other run", calls)
+				t.Errorf("attempts %v were called, want only that of the other HookRun", calls)
 			}
 		})
 	}
 }
 
-// overtaken is the reader of an operator that was paused after it had recorded an attempt: when
-// it goes on, another operator has moved the run on.
+// overtaken is the reader of an operator that was paused after it had recorded an attempt. When
+// the operator continues, another one has advanced the HookRun.
 type overtaken struct {
 	client.Reader
 	once      sync.Once
@@ -103,8 +103,8 @@ func (o *overtaken) Get(ctx context.Context, key client.ObjectKey, object client
 	return o.Reader.Get(ctx, key, object, options...)
 }
 
-// TestPausedBeforeTheCall: an operator that wakes up does not call an action that another one
-// repeats since.
+// TestPausedBeforeTheCall: an operator that resumes after a pause does not call an action that
+// another one has called again meanwhile.
 func TestPausedBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -126,7 +126,7 @@ func TestPausedBeforeTheCall(t *testing.T) {
 	}
 }
 
-// nextAttempt does what an operator does that finds an attempt open.
+// nextAttempt does what an operator does when it finds an open attempt.
 func nextAttempt(run *v1alpha1.HookRun) {
 	now := metav1.Now()
 	run.Status.Attempts[0].CompletionTimestamp, run.Status.Attempts[0].Reason = &now, v1alpha1.ReasonInterrupted

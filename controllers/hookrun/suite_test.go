@@ -35,21 +35,21 @@ type execute func(ctx context.Context, call executor.Call) (executor.Answer, err
 // actions is a Catalog with one action for every name, and a record of its calls.
 type actions struct {
 	do execute
-	// missing is the error for an action that is not there.
+	// missing is the error for an action that does not exist.
 	missing error
 	// plugin provides the actions; "example" by default.
 	plugin string
-	// loading, if set, is closed when it was tried to load the plugins.
+	// loading, if set, is closed when loading the plugins was attempted.
 	loading chan struct{}
-	// resumes says that what is begun goes on without the operator, and stopped gets the
-	// calls of which that was ended.
+	// resumes means that calls continue without the operator. stopped receives the calls
+	// that were stopped.
 	resumes bool
 	stopped chan executor.Call
-	// withdrawn says that the Plugin does not provide the actions any more.
+	// withdrawn means that the Plugin no longer provides the actions.
 	withdrawn bool
-	// stuck has it take until the operator ends to end what was begun.
+	// stuck means that stopping a call takes until the operator ends.
 	stuck bool
-	// ended is what it came to while there was no operator.
+	// ended returns the result of a call that ended while no operator was running.
 	ended execute
 
 	mu    sync.Mutex
@@ -105,10 +105,10 @@ func (b bound) Execute(ctx context.Context, call executor.Call) (executor.Answer
 	return b.actions.do(ctx, call)
 }
 
-// resuming goes on without the operator.
+// resuming is an executor whose calls continue without the operator.
 type resuming struct{ bound }
 
-// CollectResult implements executor.Resumer.
+// CollectResult implements executor.Resumable.
 func (r resuming) CollectResult(ctx context.Context, call executor.Call, _ time.Time) (executor.Answer, bool, error) {
 	if r.actions.ended == nil {
 		return executor.Answer{}, false, nil
@@ -117,14 +117,14 @@ func (r resuming) CollectResult(ctx context.Context, call executor.Call, _ time.
 	return answer, executor.ErrorKindOf(err) != executor.Timeout, err
 }
 
-// Stop implements executor.Resumer.
+// Stop implements executor.Resumable.
 func (r resuming) Stop(ctx context.Context, call executor.Call) error {
 	if r.actions.stopped != nil {
 		r.actions.stopped <- call
 	}
 	if r.actions.stuck {
 		<-ctx.Done()
-		return executor.NewError(executor.Unreachable, call, "it could not be ended", ctx.Err())
+		return executor.NewError(executor.Unreachable, call, "stopping failed", ctx.Err())
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookru
 	}), logs
 }
 
-// subject creates the Backup that runs are for.
+// subject creates the Backup that is the parent of the HookRuns.
 func subject(env *suite.Env) *v1alpha1.Backup {
 	return suite.Create(env, &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
@@ -177,7 +177,7 @@ func subject(env *suite.Env) *v1alpha1.Backup {
 	})
 }
 
-// plan creates a run for a Backup as the Backup's controller does.
+// plan creates a HookRun for a Backup, as the controller of the Backup does.
 func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
 	run := &v1alpha1.HookRun{
 		ObjectMeta: metav1.ObjectMeta{
@@ -200,21 +200,21 @@ func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookR
 	return suite.Create(env, run)
 }
 
-// readWithRetry waits for a phase and returns the run then.
+// readWithRetry waits until the HookRun has a phase, and updates run.
 func readWithRetry(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
 	suite.WaitFor(env, run, func(run *v1alpha1.HookRun) string {
 		if run.Status.Phase == phase {
 			return ""
 		}
-		return fmt.Sprintf("the run is %q (%s), want %s", run.Status.Phase, run.Status.Message, phase)
+		return fmt.Sprintf("the HookRun is %q (%s), want %s", run.Status.Phase, run.Status.Message, phase)
 	})
 }
 
-// awaitRemoved waits until nothing is left of what ran for a run that has ended.
+// awaitRemoved waits until the leftovers of a finished HookRun are removed.
 func awaitRemoved(env *suite.Env, run *v1alpha1.HookRun) {
 	suite.WaitFor(env, run, func(run *v1alpha1.HookRun) string {
 		if run.Status.CompletionTimestamp == nil || run.Status.Removing {
-			return fmt.Sprintf("the run is %q, what ran is being removed: %t", run.Status.Phase, run.Status.Removing)
+			return fmt.Sprintf("the HookRun is %q, status.removing = %t", run.Status.Phase, run.Status.Removing)
 		}
 		return ""
 	})

@@ -20,9 +20,9 @@ import (
 	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// deleteIfUnneeded removes a run that waits for a turn that never comes, because its subject has
-// settled: one process created the runs of a plan while another one ended the subject, which
-// no process works on again. What is owed is left alone. It returns true if the run is not to go on.
+// deleteIfUnneeded deletes a HookRun that would wait forever because its parent is finalized: one
+// process created the HookRuns of a plan while another process finished the parent. It keeps owed
+// clean-up. It returns true if the HookRun must not continue.
 func (r *Reconciler) deleteIfUnneeded(ctx context.Context, run *v1alpha1.HookRun) (stays bool, after time.Duration, err error) {
 	if !isWaitingForTurn(run) {
 		return false, 0, nil
@@ -34,12 +34,12 @@ func (r *Reconciler) deleteIfUnneeded(ctx context.Context, run *v1alpha1.HookRun
 	case err != nil:
 		return false, 0, err
 	case !isParentFinalized(subject):
-		return false, 0, nil // the watch brings the end
+		return false, 0, nil // the watch delivers the end
 	}
 	subject, err = readParent(ctx, r.Reader, run)
 	switch {
 	case err != nil && isNotFoundOrReplaced(err):
-		return false, 0, nil // Kubernetes removes the run
+		return false, 0, nil // Kubernetes deletes the HookRun
 	case err != nil:
 		return false, 0, err
 	case !isParentFinalized(subject):
@@ -55,7 +55,7 @@ func (r *Reconciler) deleteIfUnneeded(ctx context.Context, run *v1alpha1.HookRun
 	return true, 0, nil
 }
 
-// deleteHookRun removes a run that is unchanged since it was read.
+// deleteHookRun deletes a HookRun, if it is unchanged since it was read.
 func (r *Reconciler) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) error {
 	var err error
 	if controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
@@ -68,27 +68,27 @@ func (r *Reconciler) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) e
 	}
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return nil // the watch brings what was newer
+		return nil // the watch delivers the newer object
 	case err != nil:
-		return fmt.Errorf("removing HookRun %s, which will never run: %w", run.Name, err)
+		return fmt.Errorf("deleting HookRun %s, which will never run: %w", run.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Removed a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.PluginName, "for", run.Spec.Subject.Name)
+	ctrl.LoggerFrom(ctx).Info("Deleted a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.PluginName, "for", run.Spec.Subject.Name)
 	return nil
 }
 
-// isWaitingForTurn reports whether a run was never asked to run.
+// isWaitingForTurn reports whether a HookRun is pending and was never requested to run.
 func isWaitingForTurn(run *v1alpha1.HookRun) bool {
 	return run.Spec.DesiredState == v1alpha1.HookDesiredStateWait && run.Status.StartTimestamp == nil && run.Status.CompletionTimestamp == nil
 }
 
-// isParentFinalized reports whether nothing is left to do for a subject, which stays so.
+// isParentFinalized reports whether a parent is finalized. That state is permanent.
 func isParentFinalized(subject client.Object) bool {
 	settled, ok := subject.(kuberun.Object)
 	return ok && kuberun.IsFinalized(settled)
 }
 
-// isOwedAfterFinalization reports whether a run of a settled subject must be there all the same: its other
-// half was called.
+// isOwedAfterFinalization reports whether a HookRun of a finalized parent must be kept, because its
+// Pre action was called.
 func isOwedAfterFinalization(subject client.Object, run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) bool {
 	if !run.Spec.Owed {
 		return false
@@ -112,10 +112,10 @@ func isOwedAfterFinalization(subject client.Object, run *v1alpha1.HookRun, sibli
 	return false
 }
 
-// parentFinalizedPredicate passes the updates with which subjects settle.
+// parentFinalizedPredicate selects the updates that finalize a parent.
 func parentFinalizedPredicate() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // their runs are reconciled when the operator starts
+		CreateFunc: func(event.CreateEvent) bool { return false }, // their HookRuns are reconciled when the operator starts
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return isParentFinalized(e.ObjectNew) && !isParentFinalized(e.ObjectOld)
@@ -123,7 +123,7 @@ func parentFinalizedPredicate() predicate.Predicate {
 	}
 }
 
-// finalizedParentToHookRuns returns the runs that a subject which has settled may have left waiting.
+// finalizedParentToHookRuns maps a finalized parent to its HookRuns that still wait.
 func (r *Reconciler) finalizedParentToHookRuns(ctx context.Context, subject client.Object) []reconcile.Request {
 	var runs v1alpha1.HookRunList
 	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),

@@ -18,11 +18,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// recordCallOutcome has a Backup end with nothing left to do.
+// recordCallOutcome finishes a Backup with nothing left to do.
 func recordCallOutcome(t *testing.T, env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.Backup)) {
 	t.Helper()
 	if !suite.GetIfExists(env, backup) {
-		t.Fatal("the Backup is gone")
+		t.Fatal("the Backup does not exist")
 	}
 	now := metav1.Now()
 	backup.Status.Phase, backup.Status.CompletionTimestamp = v1alpha1.BackupPhaseCancelled, &now
@@ -36,12 +36,12 @@ func recordCallOutcome(t *testing.T, env *suite.Env, backup *v1alpha1.Backup, ed
 	}
 }
 
-// planned says that a plan was recorded.
+// planned sets the condition that a plan was recorded.
 func planned(backup *v1alpha1.Backup) {
 	conditions.Set(backup, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "1 action")
 }
 
-// calledFirst says that the first half of a pair was called.
+// calledFirst records that the first half of a pair was called.
 func calledFirst(backup *v1alpha1.Backup) {
 	planned(backup)
 	now := metav1.Now()
@@ -50,7 +50,7 @@ func calledFirst(backup *v1alpha1.Backup) {
 	}}
 }
 
-// stray creates the HookRuns of a pair that another process made for a Backup.
+// stray creates the HookRuns of a pair, as another process would for a Backup.
 func stray(env *suite.Env, backup *v1alpha1.Backup) []*v1alpha1.HookRun {
 	return []*v1alpha1.HookRun{
 		plan(env, backup, desire(v1alpha1.HookDesiredStateWait)),
@@ -58,18 +58,18 @@ func stray(env *suite.Env, backup *v1alpha1.Backup) []*v1alpha1.HookRun {
 	}
 }
 
-// TestUnneeded: HookRuns that one process creates while another one ends their Backup do not
-// stay, in whatever order that happens, and are not called.
+// TestUnneeded: HookRuns that one process creates while another one finishes their Backup are
+// deleted without being called, in either order.
 func TestUnneeded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		late bool
 		edit []func(*v1alpha1.Backup)
 	}{
-		"of a Backup that was cancelled before it began":               {},
-		"created after that":                                           {late: true},
-		"of another plan than the one that was carried out":            {edit: []func(*v1alpha1.Backup){planned}},
-		"of another plan than the one that was carried out, and later": {edit: []func(*v1alpha1.Backup){planned}, late: true},
+		"canceled before the Backup started": {},
+		"canceled before, created after":     {late: true},
+		"another plan was executed":          {edit: []func(*v1alpha1.Backup){planned}},
+		"another plan, created after":        {edit: []func(*v1alpha1.Backup){planned}, late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +97,7 @@ func TestUnneeded(t *testing.T) {
 	}
 }
 
-// TestUnneeded_Restarted: an operator that starts finds those that were left.
+// TestUnneeded_Restarted: an operator that starts deletes unneeded HookRuns.
 func TestUnneeded_Restarted(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -110,8 +110,8 @@ func TestUnneeded_Restarted(t *testing.T) {
 	}
 }
 
-// TestUnneeded_Stays: what is owed stays, and so does what has a Backup that goes on, whatever
-// the cache shows.
+// TestUnneeded_Stays: owed HookRuns stay, and so do those of an unfinished Backup, even if the
+// cache shows it as finished.
 func TestUnneeded_Stays(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -139,7 +139,7 @@ func TestUnneeded_Stays(t *testing.T) {
 	}
 }
 
-// ahead is a client that shows a Backup as settled which is not.
+// ahead is a client that shows an unfinished Backup as finalized.
 type ahead struct {
 	client.Client
 	settled string

@@ -121,7 +121,7 @@ func TestPluginComesAndGoes(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), folders); err != nil {
 		t.Fatal(err)
 	}
-	await(env, bsl, unavailable("the Plugin "+folders.Name+", which did, was deleted"))
+	await(env, bsl, unavailable("the Plugin "+folders.Name+", which provided it, was deleted"))
 	env.WaitForEvent(bsl, "Warning Unavailable: no Plugin provides")
 	newPlugin(t, env, store)
 	await(env, bsl, available)
@@ -173,7 +173,7 @@ func TestPluginRefuses(t *testing.T) {
 
 	const wrong = "wrong-swordfish"
 	bsl := inPlugin(env, "bucket", withCredential)
-	await(env, bsl, unavailable("reading the Secret cloud that the location names"))
+	await(env, bsl, unavailable("reading the Secret cloud of the location"))
 	secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
 	await(env, bsl, unavailable("nobody knows the credentials [REDACTED]"))
 	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })

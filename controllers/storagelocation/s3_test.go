@@ -46,7 +46,7 @@ func TestBucket(t *testing.T) {
 	env, server := cluster.NewEnv(t), s3server.Start(t, s3server.Options{})
 	operator(t, env, "", often)
 	bsl := bucket(env, server, "keys")
-	await(env, bsl, unavailable(`reading the Secret keys that the location names: secrets "keys" not found`))
+	await(env, bsl, unavailable(`reading the Secret keys of the location: secrets "keys" not found`))
 	const wrong = "not-the-right-key"
 	secret := credentials(env, "keys", map[string]string{"accessKeyID": server.AccessKey})
 	await(env, bsl, invalid("Secret keys needs the keys accessKeyID and secretAccessKey"))

@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package due bounds waits for times that are recorded in objects. A wall clock that is set back,
-// or was ahead when a time was recorded, would make such a wait as long as it was wrong.
+// Package due limits waits for times that are recorded in objects. If a wall clock is set back, or
+// was ahead when a time was recorded, the error of the clock would extend the wait.
 package due
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Tracker remembers until when to wait for recorded times, by the clock of this process, which cannot
-// be set. The zero Times is ready. It is safe for concurrent use.
+// Tracker tracks when recorded times are due, by the monotonic clock of this process. The zero
+// Tracker is ready to use. It is safe for concurrent use.
 type Tracker[K comparable] struct {
 	mu      sync.Mutex
 	entries map[K]entry
@@ -19,8 +19,8 @@ type Tracker[K comparable] struct {
 
 type entry struct{ recorded, due time.Time }
 
-// TimeUntilDue returns how long to wait for a recorded time: no longer than most since it was first asked
-// for. It is not positive when the wait is over.
+// TimeUntilDue returns how long to wait for a recorded time, at most most from the first call with
+// that time. It is not positive when the wait is over.
 func (t *Tracker[K]) TimeUntilDue(key K, recorded time.Time, most time.Duration, now time.Time) time.Duration {
 	left := min(recorded.Sub(now), most)
 	t.mu.Lock()
@@ -36,7 +36,7 @@ func (t *Tracker[K]) TimeUntilDue(key K, recorded time.Time, most time.Duration,
 	return min(left, known.due.Sub(now))
 }
 
-// Forget drops what is remembered for a key.
+// Forget drops the entry of a key.
 func (t *Tracker[K]) Forget(key K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,26 +10,26 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/due"
 )
 
-// TestTimeUntilDue sets the wall clock between two questions: the recorded time moves, as the clock of the
-// process cannot be set.
+// TestTimeUntilDue sets the wall clock between two calls. The test moves the recorded time instead,
+// because the monotonic clock cannot be set.
 func TestTimeUntilDue(t *testing.T) {
 	t.Parallel()
 	const most = time.Hour
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		recorded time.Duration
-		// asked is when it is asked for the first time, and again.
+		// asked are the times of the calls.
 		asked  []time.Duration
 		forget bool
 		want   time.Duration
 	}{
-		"right":                             {recorded: 10 * time.Minute, asked: []time.Duration{0, 4 * time.Minute}, want: 6 * time.Minute},
-		"over":                              {recorded: 10 * time.Minute, asked: []time.Duration{0, 11 * time.Minute}, want: -time.Minute},
-		"over when it is first asked for":   {recorded: -time.Minute, asked: []time.Duration{0}, want: -time.Minute},
-		"a year ahead":                      {recorded: 8760 * time.Hour, asked: []time.Duration{0}, want: most},
-		"a year ahead, and half is over":    {recorded: 8760 * time.Hour, asked: []time.Duration{0, 30 * time.Minute}, want: 30 * time.Minute},
-		"a year ahead, and all is over":     {recorded: 8760 * time.Hour, asked: []time.Duration{0, most}, want: 0},
-		"a year ahead, and it is forgotten": {recorded: 8760 * time.Hour, asked: []time.Duration{0, most}, forget: true, want: most},
+		"right":                   {recorded: 10 * time.Minute, asked: []time.Duration{0, 4 * time.Minute}, want: 6 * time.Minute},
+		"over":                    {recorded: 10 * time.Minute, asked: []time.Duration{0, 11 * time.Minute}, want: -time.Minute},
+		"over at the first call":  {recorded: -time.Minute, asked: []time.Duration{0}, want: -time.Minute},
+		"a year ahead":            {recorded: 8760 * time.Hour, asked: []time.Duration{0}, want: most},
+		"a year ahead, half over": {recorded: 8760 * time.Hour, asked: []time.Duration{0, 30 * time.Minute}, want: 30 * time.Minute},
+		"a year ahead, all over":  {recorded: 8760 * time.Hour, asked: []time.Duration{0, most}, want: 0},
+		"a year ahead, forgotten": {recorded: 8760 * time.Hour, asked: []time.Duration{0, most}, forget: true, want: most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +48,7 @@ func TestTimeUntilDue(t *testing.T) {
 	}
 }
 
-// TestTimeUntilDue_RecordedAgain: another time under the same key is waited for from its beginning.
+// TestTimeUntilDue_RecordedAgain: another time under the same key starts a new wait.
 func TestTimeUntilDue_RecordedAgain(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

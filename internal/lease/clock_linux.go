@@ -10,7 +10,7 @@ import (
 )
 
 // sinceBoot returns the time since the machine was started, or 0 if the kernel does not
-// say.
+// provide it.
 func sinceBoot() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &at); err != nil {

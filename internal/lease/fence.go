@@ -11,38 +11,38 @@ import (
 	"time"
 )
 
-// The errors of Wait and Watch.
+// The errors of WaitForLease and WaitUntilLost.
 var (
 	// ErrNotLeading means that the operator does not hold the lease: not yet, or because
-	// it gave it back.
-	ErrNotLeading = errors.New("this operator does not hold the lease of the leader")
-	// ErrLost means that it held the lease, and does not any more.
-	ErrLost = errors.New("this operator has lost the lease of the leader")
+	// it released the lease.
+	ErrNotLeading = errors.New("this operator does not hold the leader lease")
+	// ErrLost means that the operator held the lease and lost it.
+	ErrLost = errors.New("this operator has lost the leader lease")
 	// ErrStale means that the lease was not renewed in time, and may be lost.
-	ErrStale = errors.New("the lease of the leader was not renewed in time")
+	ErrStale = errors.New("the leader lease was not renewed in time")
 )
 
-// Fence holds back what only a leader may do. It is safe for concurrent use. A nil *Fence
-// lets everything pass: that of an operator without leader election.
+// Fence delays actions that only a leader may perform. It is safe for concurrent use. A nil *Fence,
+// for an operator without leader election, delays nothing.
 type Fence struct {
 	duration, renewDeadline time.Duration
 	now                     func() instant
 
 	mu      sync.Mutex
-	holdErr error // nil while the lease is held, else ErrNotLeading or an ErrLost
+	holdErr error // nil while the lease is held, otherwise ErrNotLeading or an ErrLost
 	renewed instant
 	// changed is closed when something above changes.
 	changed chan struct{}
 }
 
-// New returns a Fence for a lease that is valid for a duration after each renewal, and on
-// which its holder acts for at most renewDeadline, which is shorter.
+// New returns a Fence for a lease that is valid for a duration after each renewal. Its holder may
+// act for at most renewDeadline after a renewal, which is shorter.
 func New(duration, renewDeadline time.Duration) *Fence {
 	return &Fence{duration: duration, renewDeadline: renewDeadline, now: currentInstant, holdErr: ErrNotLeading, changed: make(chan struct{})}
 }
 
-// WaitForLease returns nil if the operator may act now. If the lease was not renewed in time, Wait
-// waits until it is, or is lost, or ctx ends.
+// WaitForLease returns nil if the operator may act now. If the lease was not renewed in time, it
+// waits until the lease is renewed or lost, or ctx is done.
 func (f *Fence) WaitForLease(ctx context.Context) error {
 	if f == nil {
 		return nil
@@ -74,7 +74,7 @@ func (f *Fence) checkRenewed() (changed <-chan struct{}, err error) {
 }
 
 // WaitUntilLost returns an ErrLost as soon as the lease is lost: another operator holds it, or
-// may do so because it has run out. It returns nil when ctx ends.
+// may hold it because it has expired. It returns nil when ctx is done.
 func (f *Fence) WaitUntilLost(ctx context.Context) error {
 	tick := time.NewTicker(min(time.Second, max(f.duration/10, time.Millisecond)))
 	defer tick.Stop()
@@ -92,8 +92,8 @@ func (f *Fence) WaitUntilLost(ctx context.Context) error {
 	}
 }
 
-// checkExpired is check, and notes that the lease has run out. A clock that is set says nothing
-// about that.
+// checkExpired is checkRenewed, and records that the lease has expired. A clock that can be set
+// does not count.
 func (f *Fence) checkExpired() (changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,25 +105,25 @@ func (f *Fence) checkExpired() (changed <-chan struct{}, err error) {
 	return f.changed, f.holdErr
 }
 
-// recordRenewal notes that the lease was renewed by a request that was made at an instant: the API
-// server may have counted from then on.
+// recordRenewal records that the lease was renewed by a request that was sent at an instant. The
+// lease may be valid from then on only.
 func (f *Fence) recordRenewal(at instant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if errors.Is(f.holdErr, ErrLost) {
-		return // what the process began as the leader before may go on in it
+		return // work that the process started as the previous leader may still run
 	}
 	f.renewed = at
 	f.setHoldErrLocked(nil)
 }
 
-// recordRelease notes that the lease is being given back.
+// recordRelease records that the lease is being released.
 func (f *Fence) recordRelease() { f.endLeadership(ErrNotLeading) }
 
-// recordLoss notes that another operator has the lease.
+// recordLoss records that another operator holds the lease.
 func (f *Fence) recordLoss(to string) { f.endLeadership(fmt.Errorf("%w: %s holds it", ErrLost, to)) }
 
-// endLeadership ends the time in which the lease is held.
+// endLeadership records that the lease is no longer held.
 func (f *Fence) endLeadership(phase error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

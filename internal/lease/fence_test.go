@@ -27,17 +27,17 @@ const (
 	renewDeadline = 10 * time.Second
 )
 
-// clocks are what a test says they are, counted from some start.
+// clocks are set by the test, relative to some start.
 type clocks = instant
 
-// newFence returns a Fence by clocks that a test sets.
+// newFence returns a Fence with clocks that a test sets.
 func newFence(c *clocks) *Fence {
 	f := New(duration, renewDeadline)
 	f.now = func() instant { return *c }
 	return f
 }
 
-// TestCheckRenewed: the oldest age that any clock shows counts.
+// TestCheckRenewed: the largest age that any clock shows counts.
 func TestCheckRenewed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -45,20 +45,20 @@ func TestCheckRenewed(t *testing.T) {
 		later   clocks
 		wantErr error
 	}{
-		"it never led":                     {begin: func(*Fence) {}, wantErr: ErrNotLeading},
-		"it has just renewed the lease":    {},
-		"the deadline is not over":         {later: clocks{monotonic: renewDeadline - 1, wall: renewDeadline - 1}},
-		"the deadline is over":             {later: clocks{monotonic: renewDeadline, wall: renewDeadline}, wantErr: ErrStale},
-		"the machine slept":                {later: clocks{boot: time.Hour}, wantErr: ErrStale},
-		"the wall clock was set after it":  {later: clocks{wall: time.Hour}, wantErr: ErrStale},
-		"the wall clock was set back":      {later: clocks{monotonic: time.Second, wall: -time.Hour}},
-		"it was set back, and time passed": {later: clocks{monotonic: renewDeadline, wall: -time.Hour}, wantErr: ErrStale},
-		"it gave the lease back":           {begin: func(f *Fence) { f.recordRenewal(f.now()); f.recordRelease() }, wantErr: ErrNotLeading},
-		"another one has it":               {begin: func(f *Fence) { f.recordRenewal(f.now()); f.recordLoss("b") }, wantErr: ErrLost},
-		"another one had it, and it is renewed": {
+		"never leader":                 {begin: func(*Fence) {}, wantErr: ErrNotLeading},
+		"lease just renewed":           {},
+		"before the deadline":          {later: clocks{monotonic: renewDeadline - 1, wall: renewDeadline - 1}},
+		"at the deadline":              {later: clocks{monotonic: renewDeadline, wall: renewDeadline}, wantErr: ErrStale},
+		"the machine slept":            {later: clocks{boot: time.Hour}, wantErr: ErrStale},
+		"the wall clock was set ahead": {later: clocks{wall: time.Hour}, wantErr: ErrStale},
+		"the wall clock was set back":  {later: clocks{monotonic: time.Second, wall: -time.Hour}},
+		"set back, deadline passed":    {later: clocks{monotonic: renewDeadline, wall: -time.Hour}, wantErr: ErrStale},
+		"lease released":               {begin: func(f *Fence) { f.recordRenewal(f.now()); f.recordRelease() }, wantErr: ErrNotLeading},
+		"lease held by another":        {begin: func(f *Fence) { f.recordRenewal(f.now()); f.recordLoss("b") }, wantErr: ErrLost},
+		"lease held by another, then renewed": {
 			begin: func(f *Fence) { f.recordRenewal(f.now()); f.recordLoss("b"); f.recordRenewal(f.now()) }, wantErr: ErrLost,
 		},
-		"another one has it before it led": {begin: func(f *Fence) { f.recordLoss("b") }, wantErr: ErrNotLeading},
+		"held by another, never leader": {begin: func(f *Fence) { f.recordLoss("b") }, wantErr: ErrNotLeading},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,17 +76,17 @@ func TestCheckRenewed(t *testing.T) {
 	}
 }
 
-// TestCheckExpired: a clock that is set does not end an operator, time that has passed does.
+// TestCheckExpired: elapsed time ends an operator, a clock that was set does not.
 func TestCheckExpired(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		later clocks
 		lost  bool
 	}{
-		"the lease is stale only":       {later: clocks{monotonic: duration - 1, wall: duration - 1}},
-		"the lease has run out":         {later: clocks{monotonic: duration, wall: duration}, lost: true},
-		"the machine slept":             {later: clocks{boot: duration}, lost: true},
-		"the wall clock was set a year": {later: clocks{wall: 365 * 24 * time.Hour}},
+		"the lease is stale only":      {later: clocks{monotonic: duration - 1, wall: duration - 1}},
+		"the lease has expired":        {later: clocks{monotonic: duration, wall: duration}, lost: true},
+		"the machine slept":            {later: clocks{boot: duration}, lost: true},
+		"the wall clock was set ahead": {later: clocks{wall: 365 * 24 * time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func TestCheckExpired(t *testing.T) {
 	}
 }
 
-// TestWaitForLease: what cannot act now does so after the next renewal, and never if the lease is
+// TestWaitForLease: waiters may act after the next renewal, and never if the lease is
 // lost.
 func TestWaitForLease(t *testing.T) {
 	t.Parallel()
@@ -112,10 +112,10 @@ func TestWaitForLease(t *testing.T) {
 		then    func(*Fence, context.CancelFunc)
 		wantErr error
 	}{
-		"renewed":    {then: func(f *Fence, _ context.CancelFunc) { f.recordRenewal(f.now()) }},
-		"lost":       {then: func(f *Fence, _ context.CancelFunc) { f.recordLoss("b") }, wantErr: ErrLost},
-		"given back": {then: func(f *Fence, _ context.CancelFunc) { f.recordRelease() }, wantErr: ErrNotLeading},
-		"given up":   {then: func(_ *Fence, cancel context.CancelFunc) { cancel() }, wantErr: context.Canceled},
+		"renewed":  {then: func(f *Fence, _ context.CancelFunc) { f.recordRenewal(f.now()) }},
+		"lost":     {then: func(f *Fence, _ context.CancelFunc) { f.recordLoss("b") }, wantErr: ErrLost},
+		"released": {then: func(f *Fence, _ context.CancelFunc) { f.recordRelease() }, wantErr: ErrNotLeading},
+		"canceled": {then: func(_ *Fence, cancel context.CancelFunc) { cancel() }, wantErr: context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +130,7 @@ func TestWaitForLease(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-waited:
-					t.Fatalf("it did not wait: %v", err)
+					t.Fatalf("WaitForLease did not wait: %v", err)
 				default:
 				}
 				tc.then(f, cancel)
@@ -142,16 +142,16 @@ func TestWaitForLease(t *testing.T) {
 	}
 }
 
-// TestWaitUntilLost: it returns at once when another one leads, and by itself when the lease has
-// run out.
+// TestWaitUntilLost: it returns at once when another operator leads, and by itself when the lease
+// has expired.
 func TestWaitUntilLost(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		then  func(*Fence)
 		after time.Duration
 	}{
-		"another one leads": {then: func(f *Fence) { f.recordLoss("b") }},
-		"it has run out":    {then: func(*Fence) {}, after: duration},
+		"another leader": {then: func(f *Fence) { f.recordLoss("b") }},
+		"expired":        {then: func(*Fence) {}, after: duration},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,14 +167,14 @@ func TestWaitUntilLost(t *testing.T) {
 					t.Errorf("error is %v", err)
 				}
 				if took := time.Since(began); took < tc.after || took > tc.after+time.Second {
-					t.Errorf("it took %s, want %s", took, tc.after)
+					t.Errorf("WaitUntilLost took %s, want %s", took, tc.after)
 				}
 			})
 		})
 	}
 }
 
-// electionLock is a lock whose requests take a time and end as a test says.
+// electionLock is a lock whose requests take some time and return what a test says.
 type electionLock struct {
 	resourcelock.Interface
 	holder string
@@ -198,7 +198,8 @@ func (l *electionLock) Update(context.Context, resourcelock.LeaderElectionRecord
 	return l.err
 }
 
-// TestWrapElectionLock: a renewal counts from before its request, as others may.
+// TestWrapElectionLock: a renewal counts from before its request, because other operators may count
+// so.
 func TestWrapElectionLock(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -215,13 +216,13 @@ func TestWrapElectionLock(t *testing.T) {
 		"not renewed": {err: errors.New("refused"), wantErr: ErrStale, do: func(ctx context.Context, l resourcelock.Interface) error {
 			return l.Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "a"})
 		}},
-		"given back": {wantErr: ErrNotLeading, do: func(ctx context.Context, l resourcelock.Interface) error {
+		"released": {wantErr: ErrNotLeading, do: func(ctx context.Context, l resourcelock.Interface) error {
 			return l.Update(ctx, resourcelock.LeaderElectionRecord{})
 		}},
-		"given back, and the answer was lost": {err: errors.New("timeout"), wantErr: ErrNotLeading, do: func(ctx context.Context, l resourcelock.Interface) error {
+		"released, but the response was lost": {err: errors.New("timeout"), wantErr: ErrNotLeading, do: func(ctx context.Context, l resourcelock.Interface) error {
 			return l.Update(ctx, resourcelock.LeaderElectionRecord{})
 		}},
-		"read, and another one has it": {wantErr: ErrLost, do: func(ctx context.Context, l resourcelock.Interface) error {
+		"read, and another operator holds it": {wantErr: ErrLost, do: func(ctx context.Context, l resourcelock.Interface) error {
 			_, _, err := l.Get(ctx)
 			return err
 		}},
@@ -241,7 +242,7 @@ func TestWrapElectionLock(t *testing.T) {
 			}
 			c.monotonic = 2*renewDeadline - time.Second
 			if _, err := f.checkRenewed(); err == nil {
-				t.Error("a renewal counts from the answer on")
+				t.Error("a renewal counts from the response on")
 			}
 		})
 	}
@@ -255,7 +256,7 @@ func (r *roundTripper) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestWrapTransport: reads pass, and what authorizes those who read metrics.
+// TestWrapTransport: reads pass, and so do the reviews that authorize readers of metrics.
 func TestWrapTransport(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -288,7 +289,7 @@ func TestWrapTransport(t *testing.T) {
 			}
 			f.recordRenewal(f.now())
 			if resp, err := f.WrapTransport(next).RoundTrip(req); err != nil {
-				t.Errorf("the leader's request is refused: %v", err)
+				t.Errorf("the leader's request is rejected: %v", err)
 			} else {
 				_ = resp.Body.Close()
 			}
@@ -296,7 +297,8 @@ func TestWrapTransport(t *testing.T) {
 	}
 }
 
-// TestWrapObjectStore: nothing is written without the lease, also if it is lost in the middle.
+// TestWrapObjectStore: nothing is written without the lease, even if the lease is lost during a
+// Put.
 func TestWrapObjectStore(t *testing.T) {
 	t.Parallel()
 	f := New(duration, renewDeadline)
@@ -310,7 +312,7 @@ func TestWrapObjectStore(t *testing.T) {
 		t.Errorf("before it leads, Put returns %v", err)
 	}
 	if under.puts > 0 {
-		t.Error("before it leads, Put begins to write")
+		t.Error("before it leads, Put starts to write")
 	}
 	if err := s.Delete(t.Context(), "key"); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("before it leads, Delete returns %v", err)
@@ -324,7 +326,7 @@ func TestWrapObjectStore(t *testing.T) {
 		return 0, io.EOF
 	})
 	if err := put(io.MultiReader(iotest.OneByteReader(strings.NewReader("second")), atEnd)); !errors.Is(err, ErrLost) {
-		t.Errorf("when the lease is lost in the middle, Put returns %v", err)
+		t.Errorf("when the lease is lost during a Put, it returns %v", err)
 	}
 	content, err := s.Get(t.Context(), "key")
 	if err != nil {
@@ -335,7 +337,7 @@ func TestWrapObjectStore(t *testing.T) {
 	}
 }
 
-// counting counts what a store is asked to write.
+// counting counts the writes of a store.
 type counting struct {
 	objectstore.ExtendedStore
 	puts int
@@ -354,7 +356,7 @@ func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
 // objects returns an empty store.
 func objects() objectstore.ExtendedStore { return watchdog.New(memory.New(), watchdog.Options{}) }
 
-// TestFencedStore_AbortUploads: it ends what another process may be writing.
+// TestFencedStore_AbortUploads: it aborts uploads that another process may be writing.
 func TestFencedStore_AbortUploads(t *testing.T) {
 	t.Parallel()
 	f := New(duration, renewDeadline)
@@ -368,7 +370,7 @@ func TestFencedStore_AbortUploads(t *testing.T) {
 	}
 }
 
-// TestNil: without leader election everything passes.
+// TestNil: without leader election, nothing is delayed.
 func TestNil(t *testing.T) {
 	t.Parallel()
 	var f *Fence

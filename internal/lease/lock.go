@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// WrapElectionLock returns the lock of a leader election that tells the Fence what becomes of the
+// WrapElectionLock returns the lock of a leader election that informs the Fence about the
 // lease. The client of the lock must not wait for the Fence.
 func (f *Fence) WrapElectionLock(of resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: of, fence: f}
@@ -20,7 +20,7 @@ type fencedLock struct {
 	fence *Fence
 }
 
-// Get reads the lease, and notes if it is another one's.
+// Get reads the lease, and records if another operator holds it.
 func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
@@ -39,7 +39,7 @@ func (l *fencedLock) Create(ctx context.Context, record resourcelock.LeaderElect
 	return err
 }
 
-// Update acquires the lease, renews it or gives it back.
+// Update acquires, renews or releases the lease.
 func (l *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.Identity() {
 		l.fence.recordRelease()

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// WrapObjectStore returns a store whose writes wait for the Fence. One that takes long does so
-// before each part of it that it reads, and before the end that makes it visible.
+// WrapObjectStore returns a store whose writes wait for the Fence. A long write waits
+// before each part of its content, and before the end that makes the object visible.
 func (f *Fence) WrapObjectStore(of objectstore.ExtendedStore) objectstore.ExtendedStore {
 	if f == nil {
 		return of
@@ -40,7 +40,7 @@ func (s *fencedStore) Delete(ctx context.Context, keys ...string) error {
 	return s.ExtendedStore.Delete(ctx, keys...)
 }
 
-// AbortUploads ends uploads; see objectstore.UploadAborter.
+// AbortUploads aborts uploads; see objectstore.UploadAborter.
 func (s *fencedStore) AbortUploads(ctx context.Context, prefix string) (int, error) {
 	if err := s.fence.WaitForLease(ctx); err != nil {
 		return 0, err
@@ -48,16 +48,16 @@ func (s *fencedStore) AbortUploads(ctx context.Context, prefix string) (int, err
 	return s.ExtendedStore.AbortUploads(ctx, prefix)
 }
 
-// fencedReader is the content of a Put. Nothing becomes visible of one that could not be read to
-// its end.
+// fencedReader is the content of a Put. A Put whose content cannot be read to the end makes nothing
+// visible.
 type fencedReader struct {
 	ctx   context.Context //nolint:containedctx // the one of the Put that reads it; an io.Reader takes none
 	from  io.Reader
 	fence *Fence
 }
 
-// Read reads the next part. It waits after that, too, so that the end is not told to a
-// store by an operator that was paused before.
+// Read reads the next part. It waits again after that: an operator that was paused
+// meanwhile must not report the end to a store.
 func (r *fencedReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	if fenced := r.fence.WaitForLease(r.ctx); fenced != nil {

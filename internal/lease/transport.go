@@ -10,7 +10,7 @@ import (
 )
 
 // WrapTransport returns a transport to the API server whose requests wait for the Fence,
-// except those that change nothing. It has the form that rest.Config.Wrap takes.
+// except those that change nothing. It has the signature that rest.Config.Wrap expects.
 func (f *Fence) WrapTransport(next http.RoundTripper) http.RoundTripper {
 	if f == nil {
 		return next
@@ -28,7 +28,7 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if isMutating(req) {
 		if err := t.fence.WaitForLease(req.Context()); err != nil {
 			if req.Body != nil {
-				_ = req.Body.Close() // the contract of RoundTrip; there is nothing to lose
+				_ = req.Body.Close() // required by RoundTrip; the error does not matter
 			}
 			return nil, fmt.Errorf("not sent: %w", err)
 		}
@@ -36,12 +36,12 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(req)
 }
 
-// WrappedRoundTripper returns what client-go looks for below.
+// WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *fencedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// isMutating reports whether a request may change something. Reviews do not, and are made
-// for those who ask for metrics, of a leader or not; commands in containers do, whatever
-// their method is.
+// isMutating reports whether a request may change something. Reviews do not; they authorize
+// readers of metrics, and every operator serves metrics. Commands in containers do, whatever
+// the method is.
 func isMutating(req *http.Request) bool {
 	path := req.URL.Path
 	switch {

@@ -8,9 +8,9 @@ import (
 	"runtime/debug"
 )
 
-// Error is a panic that was recovered.
+// Error is a recovered panic.
 type Error struct {
-	// Value is what was passed to panic.
+	// Value is the argument of panic.
 	Value any
 	// Stack is the stack of the goroutine that panicked. It belongs in the log, not in a
 	// status or an event.
@@ -20,7 +20,7 @@ type Error struct {
 // Error describes the panic without its stack.
 func (e *Error) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
 
-// Unwrap returns the value of the panic if it is an error, so that errors.As finds it.
+// Unwrap returns the value of the panic if it is an error, for errors.As.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

@@ -16,45 +16,45 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// ErrStuck is the outcome of a run that was cancelled and did not end in time. Its
-// function goes on in the background with a cancelled context; what it returns is logged
-// and changes nothing.
-var ErrStuck = errors.New("it does not end")
+// ErrStuck is the outcome of a task that was canceled and did not end in time. Its
+// function continues in the background with a canceled context. What the function returns is
+// only logged.
+var ErrStuck = errors.New("the task did not end")
 
 const (
-	// maxStuckTasks is how many functions of a Runner may go on after their runs were left
-	// behind. Each may keep a thread, and there are not endlessly many.
+	// maxStuckTasks is how many functions of a Runner may continue after their tasks were
+	// abandoned. Each may block a thread, and the number of threads is limited.
 	maxStuckTasks = 256
-	// stopTimeout is how long Start waits for runs after its context ended. It is shorter
-	// than what the manager gives to all of its parts.
+	// stopTimeout is how long Start waits for tasks after its context is done. It is shorter
+	// than the shutdown timeout of the manager.
 	stopTimeout = 15 * time.Second
 )
 
-// Outcome is what a run returned.
+// Outcome is what a task returned.
 type Outcome[R any] struct {
 	Value R
 	Err   error
-	// At is when it returned.
+	// At is when the task returned.
 	At time.Time
-	// Cause is why it was cancelled; nil if it was not.
+	// Cause is why the task was canceled; nil if it was not.
 	Cause error
 }
 
-// Runner runs functions in the background, one per identity. It is safe for
+// Runner runs functions in the background, one per ID. It is safe for
 // concurrent use.
 type Runner[R any] struct {
-	// GracePeriod is how long a cancelled run has to end. Then it is left behind. Zero waits for
-	// ever. It must not change after Start.
+	// GracePeriod is how long a canceled task has to end before it is abandoned. Zero means no
+	// limit. It must not change after Start.
 	GracePeriod time.Duration
 
 	enqueueOwner func(types.NamespacedName)
 
 	mu      sync.Mutex
-	base    context.Context //nolint:containedctx // the runner's life, given by Start; runs outlive the reconcile that asks for them
+	base    context.Context //nolint:containedctx // the context of Start; tasks outlive the reconcile that starts them
 	log     logr.Logger
 	running sync.WaitGroup
 	tasks   map[string]*task[R]
-	// stuckByID counts the functions that go on although their runs were left behind.
+	// stuckByID counts the functions that continue although their tasks were abandoned.
 	stuckByID  map[string]int
 	stuckCount int
 }
@@ -64,22 +64,22 @@ type task[R any] struct {
 	owner   types.NamespacedName
 	started time.Time
 	cancel  context.CancelCauseFunc
-	// cause is why it was cancelled, nil if it was not.
+	// cause is why the task was canceled, nil if it was not.
 	cause   error
 	stuck   bool
 	outcome *Outcome[R]
-	// limitTimer cancels the run at a time, and grace leaves it behind.
+	// limitTimer cancels the task at a time, and graceTimer abandons it.
 	limitTimer, graceTimer *time.Timer
 	cancelAt               time.Time
 }
 
-// New returns a Runner that calls wake with the owner of a run when it ended.
+// New returns a Runner that calls wake with the owner of a task when the task has ended.
 func New[R any](wake func(types.NamespacedName)) *Runner[R] {
 	return &Runner[R]{enqueueOwner: wake, tasks: map[string]*task[R]{}, stuckByID: map[string]int{}}
 }
 
-// Start lets runs begin and blocks until ctx is done and every run has ended, or does not
-// end for too long. Runs have the logger of ctx.
+// Start allows tasks to start. It blocks until ctx is done and every task has ended, or
+// stopTimeout has passed. Tasks get the logger of ctx.
 func (r *Runner[R]) Start(ctx context.Context) error {
 	r.mu.Lock()
 	r.base, r.log = ctx, logr.FromContextOrDiscard(ctx)
@@ -98,18 +98,18 @@ func (r *Runner[R]) Start(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-timer.C:
-		r.log.Info("Background work does not end; stopping without it")
+		r.log.Info("Background tasks did not end; stopping without them")
 	}
 	return nil
 }
 
-// EnsureStarted starts fn under id unless a run of that id is known, ended or not. The
-// owner is woken when fn returns. Before Start and after its end it does
-// nothing and says so with false; the owner is to be reconciled again then.
-// What fails because the Runner ends has no outcome.
+// EnsureStarted starts fn under id unless a task of that id is known, ended or not. The owner is
+// enqueued when fn returns. Before Start and after its end, EnsureStarted does nothing and returns
+// false; the caller must then requeue the owner. A task that fails because the Runner stops has no
+// outcome.
 //
-// A run whose function of an earlier run of that id still goes on is not started. It ends
-// at once with ErrStuck.
+// If the function of an abandoned task of that id is still running, the new task is not started and
+// ends at once with ErrStuck.
 func (r *Runner[R]) EnsureStarted(id string, owner types.NamespacedName, fn func(context.Context) (R, error)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,18 +136,18 @@ func (r *Runner[R]) EnsureStarted(id string, owner types.NamespacedName, fn func
 	return true
 }
 
-// startError says why no run of that id can be started.
+// startError returns why no task of that id can be started.
 func (r *Runner[R]) startError(id string) error {
 	switch {
 	case r.stuckByID[id] > 0:
-		return fmt.Errorf("%w: an earlier try still goes on", ErrStuck)
+		return fmt.Errorf("%w: an earlier attempt is still running", ErrStuck)
 	case r.stuckCount >= maxStuckTasks:
-		return fmt.Errorf("%w: %d others still go on; check the storage locations, then restart the operator", ErrStuck, r.stuckCount)
+		return fmt.Errorf("%w: %d others are still running; check the storage locations, then restart the operator", ErrStuck, r.stuckCount)
 	}
 	return nil
 }
 
-// recordOutcome records how a run ended, and wakes its owner.
+// recordOutcome records the outcome of a task, and enqueues its owner.
 func (r *Runner[R]) recordOutcome(base context.Context, ended *task[R], outcome Outcome[R]) {
 	r.mu.Lock()
 	ended.stopTimers()
@@ -158,13 +158,13 @@ func (r *Runner[R]) recordOutcome(base context.Context, ended *task[R], outcome 
 			r.stuckByID[ended.id]--
 		}
 		r.mu.Unlock()
-		r.log.Info("What was left behind has ended", "id", ended.id, "owner", ended.owner, "error", outcome.Err)
+		r.log.Info("An abandoned task has ended", "id", ended.id, "owner", ended.owner, "error", outcome.Err)
 		return
 	}
 	defer r.running.Done()
 	if outcome.Err != nil && base.Err() != nil {
 		r.mu.Unlock()
-		return // it was interrupted, which is no outcome: whoever comes next starts it again
+		return // an interruption is no outcome: the next operator starts the task again
 	}
 	outcome.At, outcome.Cause = time.Now(), ended.cause
 	ended.outcome = &outcome
@@ -184,7 +184,7 @@ func (r *task[R]) stopTimers() {
 func callRecovering[R any](ctx context.Context, fn func(context.Context) (R, error)) (outcome Outcome[R]) {
 	defer func() {
 		if p := (*panics.Error)(nil); errors.As(outcome.Err, &p) {
-			logr.FromContextOrDiscard(ctx).Error(p, "Background work panicked", "stack", string(p.Stack))
+			logr.FromContextOrDiscard(ctx).Error(p, "A background task panicked", "stack", string(p.Stack))
 		}
 	}()
 	defer panics.Recover(&outcome.Err)
@@ -192,7 +192,7 @@ func callRecovering[R any](ctx context.Context, fn func(context.Context) (R, err
 	return Outcome[R]{Value: value, Err: err}
 }
 
-// LookupOutcome returns whether a run of that id is known, and its outcome if it ended.
+// LookupOutcome returns whether a task of that id is known, and its outcome if it has ended.
 func (r *Runner[R]) LookupOutcome(id string) (outcome *Outcome[R], known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +203,7 @@ func (r *Runner[R]) LookupOutcome(id string) (outcome *Outcome[R], known bool) {
 	return started.outcome, true
 }
 
-// RunningTime returns for how long a run goes on that has not ended.
+// RunningTime returns how long a task has been running, if it has not ended.
 func (r *Runner[R]) RunningTime(id string) (age time.Duration, running bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,15 +214,15 @@ func (r *Runner[R]) RunningTime(id string) (age time.Duration, running bool) {
 	return time.Since(started.started), true
 }
 
-// NumStuckTasks returns how many functions go on although their runs were left behind.
+// NumStuckTasks returns how many functions continue although their tasks were abandoned.
 func (r *Runner[R]) NumStuckTasks() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stuckCount
 }
 
-// Cancel cancels the context of a run with a cause. The run stays known until
-// it has ended and is forgotten. One that does not end in time is left behind.
+// Cancel cancels the context of a task with a cause. The task stays known until
+// it has ended and is forgotten. A task that does not end in time is abandoned.
 func (r *Runner[R]) Cancel(id string, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,8 +231,8 @@ func (r *Runner[R]) Cancel(id string, cause error) {
 	}
 }
 
-// CancelAfter is Cancel after a while, if the run goes on then. Of several times the first
-// one counts.
+// CancelAfter is Cancel after a while, if the task is still running then. If it is called several
+// times, the earliest time counts.
 func (r *Runner[R]) CancelAfter(id string, after time.Duration, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +263,7 @@ func (r *Runner[R]) cancelTask(started *task[R], cause error) {
 	}
 }
 
-// markStuck gives a run that does not end its outcome.
+// markStuck records the outcome of a task that does not end.
 func (r *Runner[R]) markStuck(started *task[R]) {
 	r.mu.Lock()
 	if started.outcome != nil || r.base == nil {
@@ -272,18 +272,18 @@ func (r *Runner[R]) markStuck(started *task[R]) {
 	}
 	started.stuck = true
 	started.outcome = &Outcome[R]{
-		Err: fmt.Errorf("%w within %s after it was cancelled (%w)", ErrStuck, r.GracePeriod, started.cause),
+		Err: fmt.Errorf("%w within %s after it was canceled (%w)", ErrStuck, r.GracePeriod, started.cause),
 		At:  time.Now(), Cause: started.cause,
 	}
 	r.stuckByID[started.id]++
 	r.stuckCount++
 	r.mu.Unlock()
-	r.running.Done() // the end of the operator does not wait for it either
-	r.log.Info("Leaving background work behind that does not end", "id", started.id, "owner", started.owner, "cause", started.cause.Error())
+	r.running.Done() // the shutdown of the operator does not wait for it either
+	r.log.Info("Abandoning a background task that does not end", "id", started.id, "owner", started.owner, "cause", started.cause.Error())
 	r.enqueueOwner(started.owner)
 }
 
-// Forget drops a run that has ended. A run that goes on stays.
+// Forget drops a task that has ended. A running task stays.
 func (r *Runner[R]) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

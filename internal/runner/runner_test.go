@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var owner = types.NamespacedName{Namespace: "ns", Name: "nightly"}
 
-// fixture is a runner and what became of it. It lives in a synctest bubble,
-// where Wait returns once every goroutine has come as far as it can.
+// fixture is a runner with its wake-ups. It is used in a synctest bubble, where Wait returns once
+// every goroutine is durably blocked.
 type fixture struct {
 	*runner.Runner[string]
 	woken   chan types.NamespacedName
@@ -36,7 +36,7 @@ func newFixture() *fixture {
 	return f
 }
 
-// start starts the runner, which ends with stop or with the test.
+// start starts the runner, which ends with stop or at the end of the test.
 func (f *fixture) start(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,13 +53,13 @@ func (f *fixture) start(t *testing.T) {
 	synctest.Wait()
 }
 
-// ended returns the outcome of a run that must have ended.
+// ended returns the outcome of a task that must have ended.
 func (f *fixture) ended(t *testing.T, id string) runner.Outcome[string] {
 	t.Helper()
 	synctest.Wait()
 	outcome, known := f.LookupOutcome(id)
 	if !known || outcome == nil {
-		t.Fatalf("run %q: known %v, outcome %v; want one that has ended", id, known, outcome)
+		t.Fatalf("task %q: known %v, outcome %v; want one that has ended", id, known, outcome)
 	}
 	return *outcome
 }
@@ -92,7 +92,7 @@ func TestOutcome(t *testing.T) {
 				f := newFixture()
 				f.start(t)
 				if !f.EnsureStarted("a", owner, tc.fn) {
-					t.Fatal("Ensure did not start the run")
+					t.Fatal("EnsureStarted did not start the task")
 				}
 				got := f.ended(t, "a")
 				if got.Value != tc.wantValue {
@@ -107,7 +107,7 @@ func TestOutcome(t *testing.T) {
 					t.Errorf("error %v, want %v", got.Err, tc.wantErr)
 				}
 				if len(f.woken) != 1 || <-f.woken != owner {
-					t.Errorf("the owner was not woken exactly once")
+					t.Errorf("the owner was not enqueued exactly once")
 				}
 			})
 		})
@@ -127,7 +127,7 @@ func TestEnsureTwiceRunsOnce(t *testing.T) {
 		}
 		for range 3 {
 			if !f.EnsureStarted("a", owner, work) {
-				t.Error("Ensure says that nothing runs")
+				t.Error("EnsureStarted returned false")
 			}
 		}
 		synctest.Wait()
@@ -137,17 +137,17 @@ func TestEnsureTwiceRunsOnce(t *testing.T) {
 		close(release)
 		f.ended(t, "a")
 		if !f.EnsureStarted("a", owner, work) {
-			t.Error("Ensure does not know the run that ended")
+			t.Error("EnsureStarted does not know the task that ended")
 		}
 		synctest.Wait()
 		if n := calls.Load(); n != 1 {
-			t.Errorf("the work was done %d times, want once", n)
+			t.Errorf("the task ran %d times, want once", n)
 		}
-		// Another identity is another run.
+		// Another ID is another task.
 		f.EnsureStarted("b", owner, work)
 		f.ended(t, "b")
 		if n := calls.Load(); n != 2 {
-			t.Errorf("%d calls after a second identity, want 2", n)
+			t.Errorf("%d calls after a second ID, want 2", n)
 		}
 	})
 }
@@ -164,12 +164,12 @@ func TestCancelGivesTheCause(t *testing.T) {
 		f.EnsureStarted("b", owner, wait)
 		f.Cancel("a", errWork)
 		f.Cancel("a", errors.New("later"))
-		f.Cancel("nobody", errWork)
+		f.Cancel("unknown", errWork)
 		if got := f.ended(t, "a"); !errors.Is(got.Err, errWork) {
 			t.Errorf("error %v, want the first cause", got.Err)
 		}
 		if outcome, known := f.LookupOutcome("b"); !known || outcome != nil {
-			t.Error("cancelling one run ended another")
+			t.Error("canceling one task ended another")
 		}
 	})
 }
@@ -187,20 +187,20 @@ func TestForget(t *testing.T) {
 		}
 		f.EnsureStarted("a", owner, work)
 		f.Forget("a")
-		f.Forget("nobody")
+		f.Forget("unknown")
 		if _, known := f.LookupOutcome("a"); !known {
-			t.Fatal("a run that goes on was forgotten")
+			t.Fatal("a running task was forgotten")
 		}
 		close(release)
 		f.ended(t, "a")
 		f.Forget("a")
 		if _, known := f.LookupOutcome("a"); known {
-			t.Error("the run is still known")
+			t.Error("the task is still known")
 		}
 		f.EnsureStarted("a", owner, work)
 		f.ended(t, "a")
 		if n := calls.Load(); n != 2 {
-			t.Errorf("%d calls, want 2: what was forgotten can be started again", n)
+			t.Errorf("%d calls, want 2: a forgotten task can be started again", n)
 		}
 	})
 }
@@ -209,33 +209,32 @@ func TestNothingRunsOutsideOfStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		work := func(context.Context) (string, error) {
-			t.Error("the work was done")
+			t.Error("the task ran")
 			return "", nil
 		}
 		if f.EnsureStarted("early", owner, work) {
-			t.Error("Ensure says that it started a run before Start")
+			t.Error("EnsureStarted returned true before Start")
 		}
 		f.start(t)
 		f.stop()
 		// Not only once Start has noticed.
 		if f.EnsureStarted("late", owner, work) {
-			t.Error("Ensure says that it started a run after the end")
+			t.Error("EnsureStarted returned true after the end")
 		}
 		synctest.Wait()
 		if f.EnsureStarted("later", owner, work) {
-			t.Error("Ensure says that it started a run after Start returned")
+			t.Error("EnsureStarted returned true after Start returned")
 		}
 		for _, id := range []string{"early", "late", "later"} {
 			if _, known := f.LookupOutcome(id); known {
-				t.Errorf("run %q is known and will never end", id)
+				t.Errorf("task %q is known and will never end", id)
 			}
 		}
 	})
 }
 
-// TestStartWaitsForRuns also says what becomes of them: what succeeded late is
-// kept, what failed because it was interrupted has no outcome that anyone could
-// take for a failure.
+// TestStartWaitsForRuns also checks the outcomes: a late success is kept, and a task that failed
+// because it was interrupted has no outcome, which could be mistaken for a failure.
 func TestStartWaitsForRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
@@ -253,7 +252,7 @@ func TestStartWaitsForRuns(t *testing.T) {
 		f.stop()
 		synctest.Wait()
 		if f.stopped.Load() {
-			t.Error("Start returned while a run went on")
+			t.Error("Start returned while a task was running")
 		}
 		close(release)
 		got := f.ended(t, "slow")
@@ -261,10 +260,10 @@ func TestStartWaitsForRuns(t *testing.T) {
 			t.Errorf("outcome %+v, want the value", got)
 		}
 		if outcome, known := f.LookupOutcome("interrupted"); !known || outcome != nil {
-			t.Errorf("an interrupted run is known %v with the outcome %+v; want known without one", known, outcome)
+			t.Errorf("an interrupted task is known %v with the outcome %+v; want known without one", known, outcome)
 		}
 		if !f.stopped.Load() {
-			t.Error("Start goes on after the last run ended")
+			t.Error("Start continues after the last task ended")
 		}
 	})
 }

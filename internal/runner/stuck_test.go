@@ -16,7 +16,7 @@ import (
 
 const grace = time.Minute
 
-// stuck starts a run that ignores its context until it is released.
+// stuck starts a task that ignores its context until it is released.
 func (f *fixture) stuck(t *testing.T, id string) (release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
@@ -24,7 +24,7 @@ func (f *fixture) stuck(t *testing.T, id string) (release chan struct{}) {
 		<-release
 		return "late", nil
 	}) {
-		t.Fatal("Ensure did not start the run")
+		t.Fatal("EnsureStarted did not start the task")
 	}
 	synctest.Wait()
 	return release
@@ -39,32 +39,32 @@ func TestCancel_LeavesBehindWhatDoesNotEnd(t *testing.T) {
 		f.Cancel("a", errWork)
 		time.Sleep(grace - time.Second)
 		if outcome, _ := f.LookupOutcome("a"); outcome != nil {
-			t.Fatalf("it was left behind too early: %+v", outcome)
+			t.Fatalf("the task was abandoned too early: %+v", outcome)
 		}
 		time.Sleep(2 * time.Second)
 		got := f.ended(t, "a")
 		if !errors.Is(got.Err, runner.ErrStuck) || !errors.Is(got.Cause, errWork) || got.Value != "" {
-			t.Errorf("outcome %+v, want that it was left behind", got)
+			t.Errorf("outcome %+v, want an abandoned task", got)
 		}
 		if len(f.woken) != 1 || f.NumStuckTasks() != 1 {
-			t.Errorf("the owner was woken %d times, %d are left behind; want once, and 1", len(f.woken), f.NumStuckTasks())
+			t.Errorf("the owner was enqueued %d times, %d tasks are abandoned; want once, and 1", len(f.woken), f.NumStuckTasks())
 		}
 
-		// The identity can be used again, and says what is wrong until the first one ends.
+		// The ID can be used again, and results in an error until the first task ends.
 		f.Forget("a")
 		f.EnsureStarted("a", owner, func(context.Context) (string, error) { return "second", nil })
 		if got := f.ended(t, "a"); !errors.Is(got.Err, runner.ErrStuck) {
-			t.Errorf("outcome %+v of a second run beside the first, want that it was not started", got)
+			t.Errorf("outcome %+v of a second task while the first runs, want that it was not started", got)
 		}
 		f.Forget("a")
 		close(release)
 		synctest.Wait()
 		if _, known := f.LookupOutcome("a"); known || f.NumStuckTasks() != 0 || len(f.woken) != 2 {
-			t.Errorf("the late result counts: known %v, %d left behind, woken %d times", known, f.NumStuckTasks(), len(f.woken))
+			t.Errorf("the late result counts: known %v, %d abandoned, enqueued %d times", known, f.NumStuckTasks(), len(f.woken))
 		}
 		f.EnsureStarted("a", owner, func(context.Context) (string, error) { return "third", nil })
 		if got := f.ended(t, "a"); got.Value != "third" || got.Err != nil {
-			t.Errorf("outcome %+v, want that of the third run", got)
+			t.Errorf("outcome %+v, want that of the third task", got)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestCancel_EndsInTime(t *testing.T) {
 		f.Cancel("a", errors.New("stop"))
 		time.Sleep(2 * grace)
 		if got := f.ended(t, "a"); got.Value != "half" || !errors.Is(got.Err, errWork) || len(f.woken) != 1 {
-			t.Errorf("outcome %+v, woken %d times; want its own outcome once", got, len(f.woken))
+			t.Errorf("outcome %+v, enqueued %d times; want its own outcome once", got, len(f.woken))
 		}
 	})
 }
@@ -102,13 +102,13 @@ func TestCancelAfter(t *testing.T) {
 		f.CancelAfter("early", time.Minute, early)
 		f.CancelAfter("early", time.Hour, late)
 		f.CancelAfter("late", time.Hour, late)
-		f.CancelAfter("nobody", time.Second, late)
+		f.CancelAfter("unknown", time.Second, late)
 		time.Sleep(time.Minute)
 		if got := f.ended(t, "early"); !errors.Is(got.Err, early) {
-			t.Errorf("error %v, want that of the first time", got.Err)
+			t.Errorf("error %v, want that of the earliest time", got.Err)
 		}
 		if age, running := f.RunningTime("late"); !running || age != time.Minute {
-			t.Errorf("the other one is %s old, running: %v; want a minute", age, running)
+			t.Errorf("the other task is %s old, running: %v; want a minute", age, running)
 		}
 		time.Sleep(time.Hour)
 		if got := f.ended(t, "late"); !errors.Is(got.Err, late) {
@@ -117,7 +117,7 @@ func TestCancelAfter(t *testing.T) {
 	})
 }
 
-// TestStart_DoesNotWaitForEver ends although a run does not, be it left behind or not.
+// TestStart_DoesNotWaitForEver: Start returns although a task does not end, abandoned or not.
 func TestStart_DoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
@@ -130,7 +130,7 @@ func TestStart_DoesNotWaitForEver(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if !f.stopped.Load() {
-			t.Error("Start waits for a run that does not end")
+			t.Error("Start waits for a task that does not end")
 		}
 		close(release)
 		close(left)
@@ -149,7 +149,7 @@ func TestStart_IsNotHeldByWhatWasLeftBehind(t *testing.T) {
 		f.stop()
 		synctest.Wait()
 		if !f.stopped.Load() {
-			t.Error("Start waits for what was left behind")
+			t.Error("Start waits for an abandoned task")
 		}
 		close(release)
 		synctest.Wait()

@@ -199,8 +199,8 @@ func hookRuns() map[string]sample {
 		"done":               {object: hook("Completed", "True", conditions.Current, "Done"), want: healthy},
 		"failure is ignored": {object: hook("Completed", "True", conditions.Current, "ignored: no answer"), want: healthy, says: "ignored"},
 		"failed":             {object: hook("Failed", "False", conditions.Stalled, "exit status 1"), want: degraded, says: "exit status 1"},
-		"cancelled":          {object: hook("Cancelled", "False", conditions.Stalled, "Cancelled while it ran"), want: degraded},
-		"not needed":         {object: hook("Skipped", "True", conditions.Current, "It did not have to run"), want: healthy},
+		"cancelled":          {object: hook("Cancelled", "False", conditions.Stalled, "Canceled while running"), want: degraded},
+		"not needed":         {object: hook("Skipped", "True", conditions.Current, "Not needed"), want: healthy},
 	}
 }
 

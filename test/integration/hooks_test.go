@@ -109,7 +109,7 @@ func TestAttemptNumbersReachThePlugin(t *testing.T) {
 		"PreBackup " + stubborn + " #1", "PreBackup " + stubborn + " #2", "PreBackup " + stubborn + " #3",
 	})
 	run := runOf(t, b, v1alpha1.HookPreBackup, stubborn)
-	awaitEvent(t, run, "Warning Retrying: Attempt 1 failed and is repeated")
+	awaitEvent(t, run, "Warning Retrying: Attempt 1 failed and will be retried")
 }
 
 func TestWhatAFailurePolicyIgnores(t *testing.T) {

@@ -55,5 +55,5 @@ func TestTheDefaultLocation(t *testing.T) {
 	for _, location := range []*v1alpha1.BackupStorageLocation{files, other} {
 		world.Patch(t, location, `{"spec":{"default":true}}`)
 	}
-	refused(t, try(), []string{"several BackupStorageLocations are marked as default", stage.DefaultLocation, "mark one only"})
+	refused(t, try(), []string{"several BackupStorageLocations are marked as default", stage.DefaultLocation, "mark only one"})
 }

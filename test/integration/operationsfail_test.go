@@ -92,7 +92,7 @@ func TestOperationsTakeTooLong(t *testing.T) {
 		},
 		"nothing more is done": {
 			plugin: v1alpha1.OperationPolicy{StallTimeout: within(time.Second)}, backup: long, program: "never",
-			ends: "Failed OperationStalled", explains: "nothing more of it was done for 1s",
+			ends: "Failed OperationStalled", explains: "it made no progress for 1s",
 		},
 		"more is done all the time": {
 			plugin: v1alpha1.OperationPolicy{StallTimeout: within(time.Minute)}, backup: long, program: "steps:5", ends: "Completed Completed",

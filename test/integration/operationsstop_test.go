@@ -130,7 +130,7 @@ func TestCancelIsNotObeyed(t *testing.T) {
 			give()
 			outcome(t, b, v1alpha1.BackupPhaseCompleted)
 			o = operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseCompleted)
-			if !contained(o.Status.Message, "was to be cancelled", "was done before") {
+			if !contained(o.Status.Message, "Completed after", "before it could be canceled") {
 				t.Errorf("it ended so: %s", o.Status.Message)
 			}
 		})

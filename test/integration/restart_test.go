@@ -98,7 +98,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.RestartOperator(t)
-		b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the operator went away while the action ran")
+		b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the operator stopped while the action was running")
 		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 	})
 }

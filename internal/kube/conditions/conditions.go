@@ -17,19 +17,19 @@ type Object interface {
 	SetConditions([]metav1.Condition)
 }
 
-// The condition types of kstatus, which the API repeats for its readers: this
-// package works for any kind and knows none.
+// The condition types of kstatus. The API repeats them for its readers; this
+// package works for any kind and depends on none.
 const (
 	conditionReady       = "Ready"
 	conditionReconciling = "Reconciling"
 	conditionStalled     = "Stalled"
 )
 
-// maxMessageBytes is what the API allows for the message of a condition.
+// maxMessageBytes is the limit of the API for the message of a condition.
 const maxMessageBytes = 32768
 
 // Set sets one condition for the object's current generation. A message that is
-// longer than the API allows is cut, between characters: half a character would
+// longer than the API allows is truncated between characters. A partial character would
 // come back from the API server as another text and be written again forever.
 func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason, message string) {
 	if len(message) > maxMessageBytes {
@@ -48,23 +48,23 @@ func Get(obj Object, conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(obj.GetConditions(), conditionType)
 }
 
-// IsTrue says whether a condition is True, for whatever generation.
+// IsTrue reports whether a condition is True, for any generation.
 func IsTrue(obj Object, conditionType string) bool {
 	return meta.IsStatusConditionTrue(obj.GetConditions(), conditionType)
 }
 
-// State is how an object stands, in kstatus terms.
+// State is the state of an object, in kstatus terms.
 type State int
 
 // The states of an object.
 const (
-	// InProgress: the operator works on it, or waits for something to come.
+	// InProgress: the operator works on the object, or waits for something.
 	InProgress State = iota
 	// Current: done, and all is well.
 	Current
-	// Stalled: it will not get further by itself.
+	// Stalled: the object makes no progress by itself.
 	Stalled
-	// StalledRetrying: it is overdue and tried again all the same.
+	// StalledRetrying: the object is overdue, but still retried.
 	StalledRetrying
 )
 

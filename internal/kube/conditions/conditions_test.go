@@ -33,7 +33,7 @@ func TestSetSummary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := &v1alpha1.Backup{}
 			obj.Generation = 7
-			// What an earlier state left must not shine through.
+			// An earlier state must not affect the result.
 			for _, earlier := range []conditions.State{conditions.Current, conditions.Stalled, conditions.InProgress} {
 				conditions.SetSummary(obj, earlier, "Earlier", "earlier")
 			}

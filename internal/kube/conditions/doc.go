@@ -1,9 +1,9 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conditions sets the conditions that every Grapnel kind carries.
+// Package conditions sets the conditions that every Grapnel kind has.
 //
-// Summary writes Ready, Reconciling and Stalled so that kstatus (Argo CD, Flux)
-// reads every object right; Set writes one condition with the generation it was
-// computed for.
+// SetSummary sets Ready, Reconciling and Stalled so that kstatus (Argo CD, Flux)
+// understands every object. Set sets one condition with the generation for which it was
+// computed.
 package conditions

@@ -29,7 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Builder makes executors. Every field is required. It is safe for concurrent use.
+// Builder builds executors. Every field is required. It is safe for concurrent use.
 type Builder struct {
 	// Client reads past any cache.
 	Client client.WithWatch
@@ -38,10 +38,10 @@ type Builder struct {
 	CommandRunner podexec.CommandRunner
 	// Quiescer stops workloads.
 	Quiescer *quiesce.Quiescer
-	// Recorder warns Backups and Restores of what no outcome of an action says.
+	// Recorder emits warnings for Backups and Restores that no outcome of an action contains.
 	Recorder events.EventRecorder
-	// Namespace is the operator's: Jobs run there unless a Plugin says otherwise, and Secrets
-	// of webhooks are read there.
+	// Namespace is the operator's namespace. Jobs run there unless a Plugin specifies another one,
+	// and Secrets of webhooks are read there.
 	Namespace string
 	Redactor  *redact.Redactor
 	Logger    logr.Logger
@@ -54,7 +54,7 @@ type action struct {
 }
 
 // Build returns the actions of a Plugin; nil if it has a program that announces them. The
-// error says in one line what is wrong with the Plugin, without secrets.
+// error describes in one line what is wrong with the Plugin, without secrets.
 func (b *Builder) Build(plugin *v1alpha1.Plugin) (*catalog.DeclaredActions, error) {
 	of := &plugin.Spec.Executor
 	var build func(action) (executor.Executor, error)
@@ -78,7 +78,7 @@ func (b *Builder) Build(plugin *v1alpha1.Plugin) (*catalog.DeclaredActions, erro
 			return nil, fmt.Errorf("action %s(%s): %w", a.Kind, a.Name, err)
 		}
 		built.Executors[catalog.ActionID{Kind: string(a.Kind), Name: a.Name}] = run
-		// What a Job is found by is the same for all actions but for what its call says.
+		// A Job is found by the same labels for all actions, except for those from the call.
 		if resumer, ok := run.(executor.Resumable); ok && built.Resumable == nil {
 			built.Resumable = resumer
 		}
@@ -86,7 +86,7 @@ func (b *Builder) Build(plugin *v1alpha1.Plugin) (*catalog.DeclaredActions, erro
 	return built, nil
 }
 
-// executorDigest changes whenever the executors do something else.
+// executorDigest changes whenever the behavior of the executors changes.
 func executorDigest(spec *v1alpha1.PluginSpec) string {
 	return jsonDigest(struct {
 		Executor v1alpha1.Executor
@@ -103,17 +103,17 @@ func jsonDigest(of any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// targetNamespaces says which namespaces a call may touch.
+// targetNamespaces returns the namespaces that a call may touch.
 func (b *Builder) targetNamespaces(ctx context.Context, call executor.Call) ([]string, error) {
 	return reach.TargetNamespaces(ctx, b.Client, call)
 }
 
-// permanentError is what is wrong with a Secret until somebody changes something.
+// permanentError is a problem with a Secret that lasts until a user fixes it.
 type permanentError struct{ text string }
 
 func (l *permanentError) Error() string { return l.text }
 
-// Is says so to the executor of webhooks, whose call is Invalid then.
+// Is marks the error for the webhook executor, which then fails the call as Invalid.
 func (l *permanentError) Is(target error) bool { return target == webhook.ErrInvalidCredentials }
 
 // getSecret reads a Secret in the operator's namespace.
@@ -129,8 +129,8 @@ func (b *Builder) getSecret(ctx context.Context, name string) (*corev1.Secret, e
 	return &secret, nil
 }
 
-// secretValue returns a value of a Secret. An empty one is one that is still to be filled in:
-// without it, a call would be made with no credentials at all.
+// secretValue returns a value of a Secret. An empty value is an error, because the call would
+// have no credentials.
 func secretValue(secret *corev1.Secret, key string) ([]byte, error) {
 	value, there := secret.Data[key]
 	switch {

@@ -59,7 +59,7 @@ func TestEveryHookHasAnExecutor(t *testing.T) {
 				t.Fatalf("got %+v, %v", built, err)
 			}
 			if goesOn := built.Resumable != nil; goesOn != (name == "job") {
-				t.Errorf("what it begins can be ended by the next operator: %t", goesOn)
+				t.Errorf("the next operator can stop its calls: %t", goesOn)
 			}
 			for _, kind := range tc.kinds {
 				if built.Executors[catalog.ActionID{Kind: string(kind), Name: "freeze"}] == nil {
@@ -83,8 +83,8 @@ func TestProgramsAnnounceTheirActions(t *testing.T) {
 	}
 }
 
-// TestJsonDigest changes with what is done, and with nothing else: actions are replaced when it
-// does.
+// TestJsonDigest: the digest changes only with the behavior of the executors, because a new digest
+// replaces the actions.
 func TestJsonDigest(t *testing.T) {
 	t.Parallel()
 	digest := func(edit func(*v1alpha1.Plugin)) string {
@@ -117,7 +117,7 @@ func TestJsonDigest(t *testing.T) {
 	}
 }
 
-// TestPluginsThatAreRefused is what the API server lets pass.
+// TestPluginsThatAreRefused covers Plugins that the API server accepts.
 func TestPluginsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	job := func(edit func(*v1alpha1.JobExecutor)) v1alpha1.Executor {
@@ -221,7 +221,7 @@ func TestPluginsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestBadPathOfOneAction names the action: the others are right.
+// TestBadPathOfOneAction: the error names the action, because the others are valid.
 func TestBadPathOfOneAction(t *testing.T) {
 	t.Parallel()
 	plugin := pluginOf(aWebhook("https://hooks.example"), preBackup, postBackup)

@@ -22,16 +22,16 @@ import (
 
 const (
 	// ReasonNotQuiesced surfaces when workloads were started by others while a run held them. The
-	// outcome of the Backup is recorded then, and stays as it is.
+	// outcome of the Backup is already recorded then, and does not change.
 	ReasonNotQuiesced = "NotQuiesced"
-	// ReasonNotUnquiesced surfaces when workloads stay stopped after a run, as what was saved about
-	// them was removed, replaced or made unreadable.
+	// ReasonNotUnquiesced surfaces when workloads stay stopped after a run, because their saved
+	// state was removed, replaced or made unreadable.
 	ReasonNotUnquiesced = "NotUnquiesced"
-	// eventActionUnquiesce is what was done when that was found out.
+	// eventActionUnquiesce is the action of these events.
 	eventActionUnquiesce = "Unquiesce"
 )
 
-// newBuiltinExecutor makes what runs an action that is part of Grapnel.
+// newBuiltinExecutor returns the executor of a built-in action.
 func (b *Builder) newBuiltinExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Builtin.Quiesce
 	run := &quiesceExecutor{builder: b}
@@ -65,8 +65,8 @@ func (b *Builder) newBuiltinExecutor(a action) (executor.Executor, error) {
 	return run, nil
 }
 
-// unpairedActionNames returns the names of the actions of the Plugin before a run that have no half after
-// it: what those stopped, nobody else gives back.
+// unpairedActionNames returns the names of the Pre actions of the Plugin without a Post action. No
+// other action restarts the workloads that those stopped.
 func (a action) unpairedActionNames(pre v1alpha1.ActionKind) []string {
 	var names []string
 	for _, before := range a.plugin.Spec.Actions {
@@ -80,7 +80,7 @@ func (a action) unpairedActionNames(pre v1alpha1.ActionKind) []string {
 	return names
 }
 
-// quiesceExecutor quiesces, or gives back. It is safe for concurrent use.
+// quiesceExecutor quiesces or unquiesces workloads. It is safe for concurrent use.
 type quiesceExecutor struct {
 	builder     *Builder
 	template    quiesce.Request
@@ -118,8 +118,8 @@ func (q *quiesceExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	return executor.Answer{RetryAfter: result.RetryAfter, Message: result.Message, Outputs: result.Outputs}, nil
 }
 
-// isAfterProcessedRun says whether the call comes after a run of a kind that read all that it was to read: a
-// Backup that has an archive, or a Restore whose objects are there, with their data.
+// isAfterProcessedRun reports whether the call follows a run of this kind that processed all its
+// items: a Backup with an archive, or a Restore whose objects exist, with their data.
 func isAfterProcessedRun(call executor.Call, kind string) bool {
 	var subject struct {
 		Kind   string `json:"kind"`
@@ -133,12 +133,12 @@ func isAfterProcessedRun(call executor.Call, kind string) bool {
 	return subject.Status.Phase == v1alpha1.OutcomeCompleted || subject.Status.Phase == v1alpha1.OutcomePartiallyFailed
 }
 
-// decodeParent returns who holds what is quiesced in a call: the Backup or Restore. How long it
-// has, counts from the quiesce of each workload: actions before it may take their time.
+// decodeParent returns the holder of the workloads that a call quiesces: the Backup or Restore. Its
+// time limit counts from the quiesce of each workload, because actions before it may take long.
 func decodeParent(call executor.Call) (*metav1.PartialObjectMetadata, error) {
 	subject := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(call.Subject, subject); err != nil {
-		return nil, fmt.Errorf("reading for which run it is: %w", err)
+		return nil, fmt.Errorf("decoding the Backup or Restore of the call: %w", err)
 	}
 	return subject, nil
 }

@@ -40,7 +40,7 @@ func (w *world) replicas(namespace, name string) int32 {
 	return *d.Spec.Replicas
 }
 
-// TestQuiesce goes there and back, in the namespaces and of the workloads that are meant.
+// TestQuiesce quiesces and unquiesces only the selected workloads in the included namespaces.
 func TestQuiesce(t *testing.T) {
 	t.Parallel()
 	for name, points := range map[string][2]string{
@@ -69,14 +69,14 @@ func TestQuiesce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := w.replicas("shop", "web"); got != 3 {
-				t.Errorf("%d replicas were given back (%s)", got, answer.Message)
+				t.Errorf("unquiesce resulted in %d replicas (%s)", got, answer.Message)
 			}
 		})
 	}
 }
 
-// TestTwoPluginsQuiesce: what one gives back, the other still holds. The halves may have different
-// names if they are of one Plugin.
+// TestTwoPluginsQuiesce: a workload that one Plugin unquiesces is still held by the other. The two
+// actions of a pair may have different names if they belong to one Plugin.
 func TestTwoPluginsQuiesce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
@@ -111,8 +111,8 @@ func TestTwoPluginsQuiesce(t *testing.T) {
 	}
 }
 
-// TestRestoreThatDidNotEnd: what was restored may lack its data, so it is not started. What the Restore
-// itself stopped is.
+// TestRestoreThatDidNotEnd: restored workloads may lack their data and are not started. Workloads
+// that the Restore itself stopped are.
 func TestRestoreThatDidNotEnd(t *testing.T) {
 	t.Parallel()
 	for phase, started := range map[v1alpha1.RestorePhase]int32{
@@ -138,7 +138,7 @@ func TestRestoreThatDidNotEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			if own, other := w.replicas("shop", "web"), w.replicas("shop", "restored"); own != 3 || other != started {
-				t.Errorf("its own has %d replicas, and what was restored %d, want %d", own, other, started)
+				t.Errorf("the stopped workload has %d replicas, and the restored one %d, want %d", own, other, started)
 			}
 			if named := strings.Contains(answer.Message, "Deployment shop/restored was restored in its quiesced form"); named != (started == 0) {
 				t.Errorf("the message is %q", answer.Message)
@@ -147,7 +147,8 @@ func TestRestoreThatDidNotEnd(t *testing.T) {
 	}
 }
 
-// TestABackupIsWarned: nothing else of it says that its data may have changed while it was read.
+// TestABackupIsWarned: only this event shows that the data of a Backup may have changed while it
+// was read.
 func TestABackupIsWarned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
@@ -180,7 +181,7 @@ func TestABackupIsWarned(t *testing.T) {
 	}
 }
 
-// TestUnquiesce_StaysStopped: a tenant may write any annotation on a workload.
+// TestUnquiesce_StaysStopped: a tenant may set any annotation on a workload.
 func TestUnquiesce_StaysStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"), deployment("shop", "api"))...)
@@ -193,7 +194,7 @@ func TestUnquiesce_StaysStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.build(plugin, v1alpha1.ActionKindPostBackup).Execute(t.Context(), callFor(executor.PointPostBackup, aBackup)); err != nil {
-		t.Errorf("clean-up that no retry can do is owed for ever: %v", err)
+		t.Errorf("clean-up that no retry can do is owed forever: %v", err)
 	}
 	if web, api := w.replicas("shop", "web"), w.replicas("shop", "api"); web != 0 || api != 3 {
 		t.Errorf("%d and %d replicas, want 0 and 3", web, api)
@@ -211,7 +212,7 @@ func TestQuiesceOfNobody(t *testing.T) {
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
 	run := w.build(pluginOf(aQuiesce(), preBackup), preBackup)
 	_, err := run.Execute(t.Context(), callFor(executor.PointPreBackup, `no JSON`))
-	wantError(t, err, executor.Invalid, "reading for which run it is")
+	wantError(t, err, executor.Invalid, "decoding the Backup or Restore of the call")
 	w.onList = func(l client.ObjectList) error {
 		if _, ok := l.(*metav1.PartialObjectMetadataList); ok {
 			return apierrors.NewInternalError(errRefused)
@@ -221,11 +222,11 @@ func TestQuiesceOfNobody(t *testing.T) {
 	_, err = run.Execute(t.Context(), callFor(executor.PointPreBackup, aBackup))
 	wantError(t, err, executor.Unreachable, "listing the namespaces")
 	if got := w.replicas("shop", "web"); got != 3 {
-		t.Errorf("%d replicas are left", got)
+		t.Errorf("got %d replicas", got)
 	}
 }
 
-// TestMaxQuiesceDuration: a Plugin that does not say for how long has a limit, too.
+// TestMaxQuiesceDuration: a Plugin without a duration has a limit, too.
 func TestMaxQuiesceDuration(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -251,17 +252,17 @@ func TestMaxQuiesceDuration(t *testing.T) {
 			}
 			var held struct{ Holders []state.Holder }
 			if err := json.Unmarshal([]byte(d.Annotations[state.Annotation]), &held); err != nil || len(held.Holders) != 1 {
-				t.Fatalf("it has the annotation %q: %v", d.Annotations[state.Annotation], err)
+				t.Fatalf("the annotation is %q: %v", d.Annotations[state.Annotation], err)
 			}
 			until := held.Holders[0].Until
 			if tc.want == 0 {
 				if !until.IsZero() {
-					t.Errorf("it is stopped until %s at most, want any time", until)
+					t.Errorf("the workload is stopped until %s at most, want no limit", until)
 				}
 				return
 			}
 			if got := until.Sub(began); got < tc.want || got > tc.want+time.Minute {
-				t.Errorf("it is stopped for %s at most, want %s", got, tc.want)
+				t.Errorf("the workload is stopped for %s at most, want %s", got, tc.want)
 			}
 		})
 	}

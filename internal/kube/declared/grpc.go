@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
 )
 
-// Endpoint returns where a Plugin with the executor grpc is served. Its Secret is read for
+// Endpoint returns the endpoint of a Plugin with the executor grpc. Its Secret is read for
 // every connection.
 func (b *Builder) Endpoint(plugin *v1alpha1.Plugin) *catalog.EndpointSpec {
 	from := plugin.Spec.Executor.GRPC

@@ -31,7 +31,7 @@ func TestEndpointAtASocket(t *testing.T) {
 	}
 }
 
-// TestEndpointCredentials are read whenever they are asked for, in the operator's namespace.
+// TestEndpointCredentials: credentials are read for each connection, in the operator's namespace.
 func TestEndpointCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, secret(operatorNamespace, "mover", map[string]string{"tls.crt": "c1", "tls.key": "k1"}), secret("shop", "mover", nil))
@@ -73,7 +73,7 @@ func TestEndpointCredentials(t *testing.T) {
 	fails("there is no Secret mover in namespace grapnel-system")
 }
 
-// TestEndpointDigest changes with whom is trusted: connections are made anew then.
+// TestEndpointDigest: the digest changes with the trusted peers, which recreates connections.
 func TestEndpointDigest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -83,7 +83,7 @@ func TestEndpointDigest(t *testing.T) {
 	} {
 		spec := w.Endpoint(endpointOf("mover:9443", &trust))
 		if spec.Credentials == nil {
-			t.Errorf("%+v: there are no credentials", trust)
+			t.Errorf("%+v: no credentials", trust)
 		}
 		digests[spec.Digest] = true
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/job"
 )
 
-// newJobExecutor makes what runs an action as a Job.
+// newJobExecutor returns the executor of an action that runs as a Job.
 func (b *Builder) newJobExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Job
 	options := job.Options{

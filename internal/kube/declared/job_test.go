@@ -98,7 +98,7 @@ func TestShortestJob(t *testing.T) {
 	}
 }
 
-// TestCallsChangeNoJob: whoever creates a Backup decides nothing but the values of variables
+// TestCallsChangeNoJob: a user who creates a Backup controls only the values of variables
 // and the files.
 func TestCallsChangeNoJob(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestCallsChangeNoJob(t *testing.T) {
 			}
 		}
 		c.Env = nil
-		job.Spec.Template.Spec.Volumes = nil // its name is another one each time
+		job.Spec.Template.Spec.Volumes = nil // its name is different each time
 	}
 	check(plain)
 	check(other)

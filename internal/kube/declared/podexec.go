@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 )
 
-// newPodExecExecutor makes what runs an action in pods.
+// newPodExecExecutor returns the executor of an action that runs in pods.
 func (b *Builder) newPodExecExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.PodExec
 	selector, err := metav1.LabelSelectorAsSelector(&from.Selector)
@@ -43,14 +43,14 @@ func (b *Builder) newPodExecExecutor(a action) (executor.Executor, error) {
 	return podexec.New(options)
 }
 
-// targetPodNamespaces says in which namespaces a command may run: never in the operator's own, whose
-// pods may hold its token, whoever includes it.
+// targetPodNamespaces returns the namespaces in which a command may run. The operator's own
+// namespace is never among them, because its pods may hold the operator's token.
 func (b *Builder) targetPodNamespaces(ctx context.Context, call executor.Call) ([]string, error) {
 	all, err := b.targetNamespaces(ctx, call)
 	return slices.DeleteFunc(all, func(name string) bool { return name == b.Namespace }), err
 }
 
-// isCleanupAction reports whether an action undoes what another one of the Plugin did.
+// isCleanupAction reports whether an action undoes another action of the Plugin.
 func (a action) isCleanupAction() bool {
 	point, is := strings.CutPrefix(string(a.Kind), "Post")
 	return is && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {
@@ -58,7 +58,7 @@ func (a action) isCleanupAction() bool {
 	})
 }
 
-// listPods lists pods past any cache.
+// listPods lists pods without a cache.
 func (b *Builder) listPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {

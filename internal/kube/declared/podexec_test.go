@@ -38,7 +38,7 @@ func TestPodsOfIncludedNamespacesOnly(t *testing.T) {
 		"a Backup of another":   {executor.PointPreBackup, `{"kind":"Backup","spec":{"includedNamespaces":["stall"]}}`, []string{"stall/db-0"}},
 		"a Restore":             {executor.PointPreRestore, `{"kind":"Restore","spec":{"includedNamespaces":["stall"]}}`, []string{"stall/db-0"}},
 		"a Restore, mapped":     {executor.PointPreRestore, `{"kind":"Restore","spec":{"includedNamespaces":["shop"],"namespaceMapping":{"shop":"stall"}}}`, []string{"stall/db-0"}},
-		"a backup that goes":    {executor.PointDelete, `{"kind":"Backup","apiVersion":"velero.io/v1","spec":{"includedNamespaces":["stall"]}}`, []string{"stall/db-0"}},
+		"a deleted backup":      {executor.PointDelete, `{"kind":"Backup","apiVersion":"velero.io/v1","spec":{"includedNamespaces":["stall"]}}`, []string{"stall/db-0"}},
 		"what the labels claim": {executor.PointPreBackup, `{"kind":"Backup","metadata":{"namespace":"stall","labels":{"includedNamespaces":"stall"}},"spec":{"includedNamespaces":["shop"],"excludedNamespaces":["stall"]}}`, []string{"shop/db-0", "shop/db-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,26 +88,27 @@ func TestCommandIsThePluginsOwn(t *testing.T) {
 	}
 }
 
-// TestNoPod is a failure unless the Plugin says otherwise, and none for what undoes another
-// action: there is nothing to thaw, and an owed action would be repeated for ever.
+// TestNoPod: a missing pod is a failure unless the Plugin says otherwise. It is no failure of an
+// action that undoes another one: there is nothing to thaw, and owed clean-up would be retried
+// forever.
 func TestNoPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		kind    v1alpha1.ActionKind
 		missing v1alpha1.WhenMissing
-		// pair is the other half.
+		// pair is the other action of the pair.
 		pair  v1alpha1.ActionKind
 		fails bool
 	}{
-		"before":               {kind: preBackup, missing: v1alpha1.WhenMissingFail, fails: true},
-		"before, by default":   {kind: preRestore, fails: true},
-		"before, skipped":      {kind: preBackup, missing: v1alpha1.WhenMissingSkip},
-		"undone":               {kind: postBackup, missing: v1alpha1.WhenMissingFail, pair: preBackup},
-		"undone by default":    {kind: postRestore, pair: preRestore},
-		"of another point":     {kind: postRestore, pair: preBackup, fails: true},
-		"after a Restore":      {kind: postRestore, fails: true},
-		"a backup is deleted":  {kind: deletion, missing: v1alpha1.WhenMissingFail, fails: true},
-		"it is deleted, quiet": {kind: deletion, missing: v1alpha1.WhenMissingSkip},
+		"before":              {kind: preBackup, missing: v1alpha1.WhenMissingFail, fails: true},
+		"before, by default":  {kind: preRestore, fails: true},
+		"before, skipped":     {kind: preBackup, missing: v1alpha1.WhenMissingSkip},
+		"undone":              {kind: postBackup, missing: v1alpha1.WhenMissingFail, pair: preBackup},
+		"undone by default":   {kind: postRestore, pair: preRestore},
+		"of another point":    {kind: postRestore, pair: preBackup, fails: true},
+		"after a Restore":     {kind: postRestore, fails: true},
+		"a backup is deleted": {kind: deletion, missing: v1alpha1.WhenMissingFail, fails: true},
+		"deleted, skipped":    {kind: deletion, missing: v1alpha1.WhenMissingSkip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,8 +130,8 @@ func TestNoPod(t *testing.T) {
 	}
 }
 
-// TestPodOnItsWay has the half that undoes something wait for a pod that does not run yet, and
-// run its command there afterwards.
+// TestPodOnItsWay: a clean-up action waits for a pod that does not run yet, and then runs its
+// command there.
 func TestPodOnItsWay(t *testing.T) {
 	t.Parallel()
 	pod := runningPod("shop", "db-0")
@@ -149,7 +150,7 @@ func TestPodOnItsWay(t *testing.T) {
 	}
 }
 
-// TestNoAnswer is a failure only where the Plugin wants to see one: the command prints nothing.
+// TestNoAnswer: a command that prints nothing fails only if the Plugin requires an answer.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, required := range []bool{false, true} {

@@ -12,12 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestNoCommandRunsNextToTheOperator includes the operator's own namespace, by its name and with
-// all others.
+// TestNoCommandRunsNextToTheOperator includes the operator's own namespace, by name and together
+// with all others.
 func TestNoCommandRunsNextToTheOperator(t *testing.T) {
 	t.Parallel()
 	for name, included := range map[string]string{
-		"by its name": `["grapnel-system","shop"]`, "with all": `["*"]`, "as nothing is named": `[]`,
+		"by its name": `["grapnel-system","shop"]`, "with all": `["*"]`, "without names": `[]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
 )
 
-// newWebhookExecutor makes what sends a request for an action.
+// newWebhookExecutor returns the executor that sends a request for an action.
 func (b *Builder) newWebhookExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Webhook
 	options := webhook.Options{
@@ -28,7 +28,7 @@ func (b *Builder) newWebhookExecutor(a action) (executor.Executor, error) {
 	return webhook.New(options)
 }
 
-// readWebhookCredentials reads the Secrets of a webhook, for each call anew.
+// readWebhookCredentials reads the Secrets of a webhook. It is called for each call of an action.
 func (b *Builder) readWebhookCredentials(ctx context.Context, from *v1alpha1.WebhookExecutor) (c webhook.Credentials, err error) {
 	if ref := from.TokenSecret; ref != nil {
 		token, err := b.readSecretKey(ctx, ref.Name, ref.Key)

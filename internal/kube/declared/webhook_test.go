@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// hook is an endpoint that answers what it saw.
+// hook is an endpoint that answers with the path and token of the request.
 type hook struct {
 	*httptest.Server
 	of v1alpha1.Executor
@@ -55,8 +55,8 @@ func TestPathOfEachAction(t *testing.T) {
 	}
 }
 
-// TestNameOfTheCertificate is for an address that the certificate is not for, and the other
-// way round.
+// TestNameOfTheCertificate covers an address that the certificate is not valid for, and a name that
+// it is not valid for.
 func TestNameOfTheCertificate(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"": "", "example.com": "", "other.example": `not valid for "other.example"`} {
@@ -71,7 +71,7 @@ func TestNameOfTheCertificate(t *testing.T) {
 	}
 }
 
-// TestSecretsAreReadForEachCall, in the operator's namespace alone.
+// TestSecretsAreReadForEachCall: only Secrets in the operator's namespace are read.
 func TestSecretsAreReadForEachCall(t *testing.T) {
 	t.Parallel()
 	const first, second = "first-token-of-all", "second-token-of-all"
@@ -80,7 +80,7 @@ func TestSecretsAreReadForEachCall(t *testing.T) {
 	h.of.Webhook.TokenSecret = &v1alpha1.SecretKeyReference{Name: "hook", Key: "token"}
 	run := w.build(pluginOf(h.of, preBackup), preBackup)
 	call := callFor(executor.PointPreBackup, aBackup)
-	// The endpoint repeats the token, which is hidden.
+	// The endpoint repeats the token, which is redacted.
 	answer, err := run.Execute(t.Context(), call)
 	if err != nil || !strings.Contains(answer.Message, "[REDACTED]") || strings.Contains(answer.Message, first) {
 		t.Errorf("got %+v, %v", answer, err)

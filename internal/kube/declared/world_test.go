@@ -34,24 +34,24 @@ const operatorNamespace = "grapnel-system"
 
 var errRefused = errors.New("refused by the test")
 
-// world is a cluster with what executors need.
+// world is a cluster with everything that executors need.
 type world struct {
 	t      *testing.T
 	client client.WithWatch
 	*declared.Builder
 
 	mu sync.Mutex
-	// created are the objects that were created; onCreate and onGet may refuse a request.
+	// created are the objects that were created; onCreate and onGet may reject a request.
 	created  []client.Object
 	onCreate func(client.Object) error
 	onGet    func(client.Object) error
 	onList   func(client.ObjectList) error
-	// commands are those that ran in pods.
+	// commands are the commands that ran in pods.
 	commands []command
 	events   *events.FakeRecorder
 }
 
-// command is one that ran in a pod.
+// command is a command that ran in a pod.
 type command struct {
 	pod, container string
 	words          []string
@@ -124,7 +124,7 @@ func pluginOf(of v1alpha1.Executor, kinds ...v1alpha1.ActionKind) *v1alpha1.Plug
 	return plugin
 }
 
-// build builds a Plugin that has to be right, and returns what runs its action of a kind.
+// build builds a Plugin, which must be valid, and returns the executor of its action of a kind.
 func (w *world) build(plugin *v1alpha1.Plugin, kind v1alpha1.ActionKind) executor.Executor {
 	w.t.Helper()
 	built, err := w.Build(plugin)

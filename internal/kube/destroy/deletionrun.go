@@ -16,18 +16,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 )
 
-// maxDeletionRunName leaves room for what is made of the name of a DeletionRun.
+// maxDeletionRunName leaves room for names that are derived from the name of a DeletionRun.
 const maxDeletionRunName = 63
 
-// nameSuffixes are what the names of DeletionRuns end with, before a hash.
+// nameSuffixes are the suffixes of the names of DeletionRuns, before a hash.
 var nameSuffixes = map[v1alpha1.DeletionCause]string{
 	v1alpha1.DeletionCauseExpired:       "expired",
 	v1alpha1.DeletionCauseBackupDeleted: "deleted",
 	v1alpha1.DeletionCauseScheduleLimit: "limit",
 }
 
-// NewDeletionRun returns a DeletionRun for a Backup. It has always the same name for one Backup and
-// cause, so that creating it twice is harmless.
+// NewDeletionRun returns a DeletionRun for a Backup. The name is the same for the same Backup and
+// cause, which makes creating it twice harmless.
 func NewDeletionRun(b *v1alpha1.Backup, cause v1alpha1.DeletionCause) *v1alpha1.DeletionRun {
 	return &v1alpha1.DeletionRun{
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,8 +38,8 @@ func NewDeletionRun(b *v1alpha1.Backup, cause v1alpha1.DeletionCause) *v1alpha1.
 	}
 }
 
-// Matches reports whether a DeletionRun is about a Backup, as far as it knows: that of its UID, or
-// else that of its name and location.
+// Matches reports whether a DeletionRun is for a Backup: it compares the UID, or, if the
+// DeletionRun has none, the name and location.
 func Matches(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) bool {
 	for _, uid := range []string{d.Status.BackupUID, d.Spec.BackupUID} {
 		if uid != "" {
@@ -50,8 +50,8 @@ func Matches(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) bool {
 	return d.Namespace == b.Namespace && d.Spec.BackupName == b.Name && (where == "" || at == "" || where == at)
 }
 
-// HasPendingDeletion reports whether a Backup is to go, or has gone, by one of these DeletionRuns. One
-// that ended before it did anything leaves it as it was.
+// HasPendingDeletion reports whether one of these DeletionRuns will delete, or has deleted, a
+// Backup. A DeletionRun that finished without any effect does not count.
 func HasPendingDeletion(b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) bool {
 	for i := range deletions {
 		if d := &deletions[i]; Matches(d, b) && (!run.IsFinished(d) || run.IsCompletedOrPartiallyFailed(d)) {
@@ -61,8 +61,8 @@ func HasPendingDeletion(b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) bo
 	return false
 }
 
-// ListUnfinishedRestores returns the Restores of a namespace that are not decided. They are not to be
-// changed, as reader may be a cache.
+// ListUnfinishedRestores returns the unfinished Restores of a namespace. The caller must not change
+// them, because reader may be a cache.
 func ListUnfinishedRestores(ctx context.Context, reader client.Reader, namespace string) ([]*v1alpha1.Restore, error) {
 	var list v1alpha1.RestoreList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -77,8 +77,8 @@ func ListUnfinishedRestores(ctx context.Context, reader client.Reader, namespace
 	return open, nil
 }
 
-// IsUsedByRestore reports whether one of these Restores reads a Backup, or may come to do so: which
-// Backup of a Schedule it is to restore is found out when it begins.
+// IsUsedByRestore reports whether one of these Restores reads a Backup, or may do so later: a
+// Restore of a Schedule chooses its Backup when it starts.
 func IsUsedByRestore(b *v1alpha1.Backup, open []*v1alpha1.Restore) bool {
 	for _, restore := range open {
 		if UsesBackup(restore, b) {

@@ -10,10 +10,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
 )
 
-// TestMatches asks DeletionRuns about the Backup nightly in the location main.
+// TestMatches matches DeletionRuns with the Backup nightly in the location main.
 func TestMatches(t *testing.T) {
 	own := func(b *v1alpha1.Backup) { b.Status.StorageLocation = "main" }
-	found := func(b *v1alpha1.Backup) { // its status is not filled in yet
+	found := func(b *v1alpha1.Backup) { // imported, without a status yet
 		b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main", BackupUID: "made-by"}
 	}
 	for name, tc := range map[string]struct {
@@ -22,18 +22,18 @@ func TestMatches(t *testing.T) {
 		status v1alpha1.DeletionRunStatus
 		want   bool
 	}{
-		"its name":                          {own, v1alpha1.DeletionRunSpec{BackupName: "nightly"}, v1alpha1.DeletionRunStatus{}, true},
-		"another name":                      {own, v1alpha1.DeletionRunSpec{BackupName: "weekly"}, v1alpha1.DeletionRunStatus{}, false},
-		"its name and location":             {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "main"}, v1alpha1.DeletionRunStatus{}, true},
-		"its name in another location":      {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "other"}, v1alpha1.DeletionRunStatus{}, false},
-		"a found one":                       {found, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "main"}, v1alpha1.DeletionRunStatus{}, true},
-		"a found one, in another location":  {found, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "other"}, v1alpha1.DeletionRunStatus{}, false},
-		"it is not stored anywhere yet":     {func(*v1alpha1.Backup) {}, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "other"}, v1alpha1.DeletionRunStatus{}, true},
-		"its UID":                           {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", BackupUID: "u-1"}, v1alpha1.DeletionRunStatus{}, true},
-		"its name, and the UID of another":  {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", BackupUID: "u-2"}, v1alpha1.DeletionRunStatus{}, false},
-		"its UID was found out":             {own, v1alpha1.DeletionRunSpec{BackupName: "stored"}, v1alpha1.DeletionRunStatus{BackupUID: "u-1"}, true},
-		"the UID of another was found out":  {own, v1alpha1.DeletionRunSpec{BackupName: "nightly"}, v1alpha1.DeletionRunStatus{BackupUID: "u-2"}, false},
-		"what was found out is what counts": {found, v1alpha1.DeletionRunSpec{BackupName: "nightly", BackupUID: "made-by"}, v1alpha1.DeletionRunStatus{BackupUID: "u-1"}, true},
+		"same name":                     {own, v1alpha1.DeletionRunSpec{BackupName: "nightly"}, v1alpha1.DeletionRunStatus{}, true},
+		"another name":                  {own, v1alpha1.DeletionRunSpec{BackupName: "weekly"}, v1alpha1.DeletionRunStatus{}, false},
+		"same name and location":        {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "main"}, v1alpha1.DeletionRunStatus{}, true},
+		"same name in another location": {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "other"}, v1alpha1.DeletionRunStatus{}, false},
+		"imported":                      {found, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "main"}, v1alpha1.DeletionRunStatus{}, true},
+		"imported, another location":    {found, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "other"}, v1alpha1.DeletionRunStatus{}, false},
+		"not stored yet":                {func(*v1alpha1.Backup) {}, v1alpha1.DeletionRunSpec{BackupName: "nightly", StorageLocation: "other"}, v1alpha1.DeletionRunStatus{}, true},
+		"same UID":                      {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", BackupUID: "u-1"}, v1alpha1.DeletionRunStatus{}, true},
+		"same name, another UID":        {own, v1alpha1.DeletionRunSpec{BackupName: "nightly", BackupUID: "u-2"}, v1alpha1.DeletionRunStatus{}, false},
+		"same UID in the status":        {own, v1alpha1.DeletionRunSpec{BackupName: "stored"}, v1alpha1.DeletionRunStatus{BackupUID: "u-1"}, true},
+		"another UID in the status":     {own, v1alpha1.DeletionRunSpec{BackupName: "nightly"}, v1alpha1.DeletionRunStatus{BackupUID: "u-2"}, false},
+		"the UID in the status wins":    {found, v1alpha1.DeletionRunSpec{BackupName: "nightly", BackupUID: "made-by"}, v1alpha1.DeletionRunStatus{BackupUID: "u-1"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &v1alpha1.Backup{}
@@ -42,13 +42,13 @@ func TestMatches(t *testing.T) {
 			d := &v1alpha1.DeletionRun{Spec: tc.d, Status: tc.status}
 			d.Namespace = "here"
 			if got := destroy.Matches(d, b); got != tc.want {
-				t.Errorf("Of says %v, want %v", got, tc.want)
+				t.Errorf("Matches = %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestReadsAFoundBackup has a Restore read a Backup whose status is not filled in yet.
+// TestReadsAFoundBackup has a Restore that reads an imported Backup without a status.
 func TestReadsAFoundBackup(t *testing.T) {
 	b := &v1alpha1.Backup{}
 	b.Name, b.Spec.ImportedFrom = "nightly-1", &v1alpha1.ImportSource{StorageLocation: "main", BackupName: "nightly"}
@@ -56,7 +56,7 @@ func TestReadsAFoundBackup(t *testing.T) {
 		r := &v1alpha1.Restore{}
 		r.Status.BackupName, r.Status.StorageLocation = "nightly", location
 		if got := destroy.UsesBackup(r, b); got != want {
-			t.Errorf("Reads says %v of a Restore from %s, want %v", got, location, want)
+			t.Errorf("UsesBackup = %v for a Restore from %s, want %v", got, location, want)
 		}
 	}
 }

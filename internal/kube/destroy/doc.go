@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package destroy is for those who have backups destroyed: it makes the DeletionRuns, and
-// tells whether a Restore still reads a Backup.
+// Package destroy builds DeletionRuns, and reports whether a Backup is protected by a Schedule or
+// used by a Restore.
 //
-// What a DeletionRun does is in controllers/deletionrun.
+// Package controllers/deletionrun executes DeletionRuns.
 package destroy

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
-// ProtectingSchedule returns the Schedule that keeps a Backup as one of the newest that succeeded
-// (keepLast), or nil. Other Backups that are to go by one of the DeletionRuns do not count.
+// ProtectingSchedule returns the Schedule that keeps a Backup as one of its newest successful ones
+// (keepLast), or nil. Other Backups with a pending deletion do not count.
 func ProtectingSchedule(
 	ctx context.Context, reader client.Reader, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun, now time.Time,
 ) (*v1alpha1.Schedule, error) {
@@ -46,7 +46,7 @@ func ProtectingSchedule(
 	return nil, nil
 }
 
-// protectedNames returns the names of those Backups of a namespace that a Schedule keeps.
+// protectedNames returns the names of the Backups of a namespace that a Schedule keeps.
 func protectedNames(s *v1alpha1.Schedule, staying []v1alpha1.Backup, now time.Time) map[string]bool {
 	if s.Spec.KeepLast == nil {
 		return nil
@@ -54,7 +54,7 @@ func protectedNames(s *v1alpha1.Schedule, staying []v1alpha1.Backup, now time.Ti
 	return schedule.NewestSucceeded(scheduled.ToRuns(s.Name, staying), int(*s.Spec.KeepLast), now)
 }
 
-// ProtectedBackups is ProtectingSchedule for all Backups of a namespace that are not to go.
+// ProtectedBackups is ProtectingSchedule for all Backups of a namespace without a pending deletion.
 func ProtectedBackups(schedules []v1alpha1.Schedule, staying []v1alpha1.Backup, now time.Time) map[types.UID]bool {
 	names := map[string]bool{}
 	for i := range schedules {
@@ -67,7 +67,8 @@ func ProtectedBackups(schedules []v1alpha1.Schedule, staying []v1alpha1.Backup, 
 	return kept
 }
 
-// listRetainedBackups returns the Backups with the label of one's Schedule that are not to go, and itself.
+// listRetainedBackups returns a Backup and the Backups of the same Schedule without a pending
+// deletion.
 func listRetainedBackups(ctx context.Context, reader client.Reader, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) ([]v1alpha1.Backup, error) {
 	var all v1alpha1.BackupList
 	err := reader.List(ctx, &all, client.UnsafeDisableDeepCopy, client.InNamespace(b.Namespace),

@@ -5,7 +5,7 @@ package gitops
 
 import "strings"
 
-// isWellKnownTrackingKey reports whether a key is one that does not have a domain of a tool.
+// isWellKnownTrackingKey reports whether a key is a tracking key outside of the domains of tools.
 func isWellKnownTrackingKey(key string) bool {
 	switch key {
 	case "app.kubernetes.io/instance", // Argo CD
@@ -17,7 +17,7 @@ func isWellKnownTrackingKey(key string) bool {
 	return false
 }
 
-// isToolDomain reports whether a domain is one of which all keys belong to a tool.
+// isToolDomain reports whether all keys of a domain belong to a tool.
 func isToolDomain(domain string) bool {
 	switch domain {
 	case "argocd.argoproj.io",
@@ -36,8 +36,8 @@ func isToolDomain(domain string) bool {
 	return false
 }
 
-// IsTrackingKey reports whether a label or annotation with this key may be what a tool
-// recognises its own objects by. It may be called concurrently.
+// IsTrackingKey reports whether a tool may recognize its own objects by a label or annotation with
+// this key. It may be called concurrently.
 func IsTrackingKey(key string) bool {
 	if isWellKnownTrackingKey(key) {
 		return true
@@ -51,8 +51,8 @@ func IsTrackingKey(key string) bool {
 	return false
 }
 
-// WithoutTrackingKeys returns those labels or annotations that are no marks of such a tool; nil if
-// there are none. What it is given is not changed, and not shared.
+// WithoutTrackingKeys returns a copy of the labels or annotations without tracking keys; nil if
+// none remain.
 func WithoutTrackingKeys(all map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range all {

@@ -59,9 +59,9 @@ func TestWithoutTrackingKeys(t *testing.T) {
 	}
 	kept["team"] = "blue"
 	if !maps.Equal(all, before) {
-		t.Errorf("what was given became %v", all)
+		t.Errorf("the argument became %v", all)
 	}
 	if kept := gitops.WithoutTrackingKeys(map[string]string{"kapp.k14s.io/app": "1"}); kept != nil {
-		t.Errorf("want nil if nothing is left, got %v", kept)
+		t.Errorf("want nil if none remain, got %v", kept)
 	}
 }

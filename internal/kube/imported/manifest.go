@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// MaxManifestBytes is how many bytes a manifest may have: more than any object of a
+	// MaxManifestBytes is the size limit of a manifest: more than any object of a
 	// cluster.
 	MaxManifestBytes = 1 << 20
 
@@ -27,21 +27,21 @@ const (
 	maxBackupName = 200
 )
 
-// uidPattern is that of spec.importedFrom.backupUID.
+// uidPattern is the pattern of spec.importedFrom.backupUID.
 var uidPattern = regexp.MustCompile(`^[A-Za-z0-9-]{0,64}$`)
 
-// Source says where a backup was found.
+// Source is where a backup was found.
 type Source struct {
 	// Namespace and Location are those of the BackupStorageLocation, and Prefix is its
 	// prefix.
 	Namespace, Location, Prefix string
 	// Name of the backup in the location.
 	Name string
-	// Redact, if set, takes secrets out of a text.
+	// Redact, if set, removes secrets from a text.
 	Redact func(string) string
 }
 
-// manifest is what is read of velero-backup.json.
+// manifest has the fields that are read from velero-backup.json.
 type manifest struct {
 	Kind     string          `json:"kind"`
 	Metadata metadata        `json:"metadata"`
@@ -58,11 +58,11 @@ type metadata struct {
 }
 
 // BackupFromManifest returns the object of a stored backup: its metadata, spec and final status.
-// Velero is the content of velero-backup.json; grapnel is nil for a backup that Grapnel
-// did not make. Both are nil if the backup has not ended yet. The error is a
-// *backupstore.CorruptError if the manifest can not be understood or is another backup's.
+// velero is the content of velero-backup.json; grapnel is nil for a backup that Grapnel
+// did not create. Both results are nil if the backup has not finished yet. The error is a
+// *backupstore.CorruptError if the manifest cannot be parsed or belongs to another backup.
 //
-// The conditions have no observedGeneration, as the object was not created yet.
+// The conditions have no observedGeneration, because the object does not exist yet.
 func BackupFromManifest(from Source, velero []byte, grapnel *backupstore.GrapnelManifest) (*v1alpha1.Backup, error) {
 	m, reason := parseManifest(velero)
 	switch {
@@ -72,7 +72,7 @@ func BackupFromManifest(from Source, velero []byte, grapnel *backupstore.Grapnel
 	case m.Metadata.Name != from.Name:
 		reason = fmt.Sprintf("names another backup, %.253q", m.Metadata.Name)
 	case !uidPattern.MatchString(m.Metadata.UID):
-		reason = fmt.Sprintf("has the UID %.80q, and no Backup has such a one", m.Metadata.UID)
+		reason = fmt.Sprintf("has the UID %.80q, which is not a valid UID of a Backup", m.Metadata.UID)
 	}
 	var ended outcome
 	if reason == "" {
@@ -94,7 +94,7 @@ func BackupFromManifest(from Source, velero []byte, grapnel *backupstore.Grapnel
 	}
 	if !uidPattern.MatchString(uid) {
 		return nil, &backupstore.CorruptError{
-			Name: from.Name, File: from.Name + "-grapnel.json", Reason: fmt.Sprintf("has the UID %.80q, and no Backup has such a one", uid),
+			Name: from.Name, File: from.Name + "-grapnel.json", Reason: fmt.Sprintf("has the UID %.80q, which is not a valid UID of a Backup", uid),
 		}
 	}
 	b := &v1alpha1.Backup{
@@ -115,8 +115,8 @@ func BackupFromManifest(from Source, velero []byte, grapnel *backupstore.Grapnel
 	return b, nil
 }
 
-// RenameBackup gives an imported Backup another name, as its own is taken in this cluster or too
-// long for an object: always the same one for a backup of a location.
+// RenameBackup gives an imported Backup another name, because its own is taken in this cluster or
+// too long for an object. The new name is always the same for the same backup and location.
 func RenameBackup(b *v1alpha1.Backup) {
 	from := b.Spec.ImportedFrom
 	from.BackupName = cmp.Or(from.BackupName, b.Name)
@@ -127,10 +127,10 @@ func newCorruptError(name, reason string) error {
 	return &backupstore.CorruptError{Name: name, File: manifestName, Reason: reason}
 }
 
-// parseManifest reads a manifest, or says what is wrong with it.
+// parseManifest parses a manifest, or returns what is wrong with it.
 func parseManifest(data []byte) (m manifest, reason string) {
 	if len(data) > MaxManifestBytes {
-		return m, fmt.Sprintf("has %d bytes, and may have %d", len(data), MaxManifestBytes)
+		return m, fmt.Sprintf("has %d bytes, more than the limit of %d", len(data), MaxManifestBytes)
 	}
 	if !json.Valid(data) {
 		return m, "is not JSON"

@@ -161,7 +161,7 @@ func TestBackupOfVelero(t *testing.T) {
 	}
 }
 
-// manifest returns a short one.
+// manifest returns a short manifest.
 func manifest(status string) string {
 	return `{"kind":"Backup","metadata":{"name":"nightly","uid":"v-1"},"status":` + status + `}`
 }
@@ -193,7 +193,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestHostile reads what anybody may have written.
+// TestHostile reads untrusted manifests.
 func TestHostile(t *testing.T) {
 	long := strings.Repeat("x", 70_000)
 	for name, tc := range map[string]struct {
@@ -202,8 +202,8 @@ func TestHostile(t *testing.T) {
 	}{
 		"nothing":                    {``, "is not JSON"},
 		"no JSON":                    {`backup: nightly`, "is not JSON"},
-		"half of it":                 {ofVelero[:200], "is not JSON"},
-		"two of it":                  {ofVelero + ofVelero, "is not JSON"},
+		"truncated":                  {ofVelero[:200], "is not JSON"},
+		"two manifests":              {ofVelero + ofVelero, "is not JSON"},
 		"a list":                     {`[]`, "is not the manifest of a backup"},
 		"null":                       {`null`, "has the kind \"\""},
 		"another kind":               {`{"kind":"Restore"}`, `has the kind "Restore"`},
@@ -213,19 +213,19 @@ func TestHostile(t *testing.T) {
 		"a name of a wrong type":     {`{"kind":"Backup","metadata":{"name":7}}`, "is not the manifest of a backup"},
 		"labels of a wrong type":     {`{"kind":"Backup","metadata":{"name":"nightly","labels":["a"]}}`, "is not the manifest of a backup"},
 		"a long UID":                 {`{"kind":"Backup","metadata":{"name":"nightly","uid":"` + long + `"}}`, `has the UID "xxx`},
-		"a strange UID":              {`{"kind":"Backup","metadata":{"name":"nightly","uid":"u found"}}`, `has the UID "u found", and no Backup has such a one`},
+		"a strange UID":              {`{"kind":"Backup","metadata":{"name":"nightly","uid":"u found"}}`, `has the UID "u found", which is not a valid UID of a Backup`},
 		"no status":                  {`{"kind":"Backup","metadata":{"name":"nightly"}}`, "does not say how the backup ended"},
 		"a phase of the future":      {manifest(`{"phase":"Archived"}`), `has the phase "Archived"`},
 		"no times":                   {manifest(`{"phase":"Completed"}`), "does not say when the backup ended"},
 		"a time of a wrong type":     {manifest(`{"phase":"Completed","completionTimestamp":7}`), "is not the manifest of a backup"},
-		"a time that is none":        {manifest(`{"phase":"Completed","completionTimestamp":"today"}`), "is not the manifest of a backup"},
+		"an invalid time":            {manifest(`{"phase":"Completed","completionTimestamp":"today"}`), "is not the manifest of a backup"},
 		"a count of a wrong type":    {manifest(`{"phase":"Completed","errors":"many",` + ended + `}`), "is not the manifest of a backup"},
-		"a spec of a wrong type":     {`{"spec":[],` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], "has a spec that can not be understood"},
-		"a field of a wrong type":    {`{"spec":{"includedNamespaces":"a"},` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], "has a spec that can not be understood"},
-		"a timeout that is none":     {`{"spec":{"itemOperationTimeout":"soon"},` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], "has a spec that can not be understood"},
-		"too much":                   {`"` + strings.Repeat("x", 1<<20) + `"`, "has 1048578 bytes, and may have 1048576"},
+		"a spec of a wrong type":     {`{"spec":[],` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], "has a spec that cannot be parsed"},
+		"a field of a wrong type":    {`{"spec":{"includedNamespaces":"a"},` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], "has a spec that cannot be parsed"},
+		"an invalid timeout":         {`{"spec":{"itemOperationTimeout":"soon"},` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], "has a spec that cannot be parsed"},
+		"too large":                  {`"` + strings.Repeat("x", 1<<20) + `"`, "has 1048578 bytes, more than the limit of 1048576"},
 		"too deep":                   {strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "is not"},
-		"a field that nobody knows":  {manifest(`{"phase":"Completed",` + ended + `,"volumes":[1]}`), ""},
+		"an unknown field":           {manifest(`{"phase":"Completed",` + ended + `,"volumes":[1]}`), ""},
 		"a timeout that is too long": {`{"spec":{"itemOperationTimeout":"100000h"},` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], ""},
 		"a timeout of zero":          {`{"spec":{"itemOperationTimeout":"0s"},` + manifest(`{"phase":"Completed",` + ended + `}`)[1:], ""},
 		"only the start is known":    {manifest(`{"phase":"Completed","completionTimestamp":null,"startTimestamp":"2025-01-02T03:05:00Z"}`), ""},
@@ -256,7 +256,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestStrangeUID has a UID in the manifest of Grapnel that no Backup may say.
+// TestStrangeUID has UIDs in the manifest of Grapnel, some of them invalid.
 func TestStrangeUID(t *testing.T) {
 	for uid, good := range map[string]bool{
 		"6ad1cd0d-2e40-4bba-b27a-8a5c1b1d2f10": true, "U-1": true,
@@ -267,8 +267,8 @@ func TestStrangeUID(t *testing.T) {
 		switch {
 		case good && (err != nil || got.Spec.ImportedFrom.BackupUID != uid):
 			t.Errorf("%q: %v", uid, err)
-		case !good && (!errors.As(err, &corrupt) || corrupt.File != "nightly-grapnel.json" || !strings.Contains(corrupt.Reason, "no Backup has such a one")):
-			t.Errorf("%q: error %v, want what is wrong", uid, err)
+		case !good && (!errors.As(err, &corrupt) || corrupt.File != "nightly-grapnel.json" || !strings.Contains(corrupt.Reason, "not a valid UID of a Backup")):
+			t.Errorf("%q: error %v, want a CorruptError about the UID", uid, err)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func TestMetadataOfStrangers(t *testing.T) {
 	}
 }
 
-// TestNames has a name that is too long for an object, and one that is taken.
+// TestNames has a name that is too long for an object, and a name that is taken.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("n", 210)
 	from := source

@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// LabelSchedule is on imported Backups that a Schedule of Grapnel in another cluster made;
-// its value is the name of that Schedule. Those of Velero keep Velero's label.
+// LabelSchedule is on imported Backups that a Schedule of Grapnel in another cluster created.
+// Its value is the name of that Schedule. Backups of Velero keep Velero's label.
 const LabelSchedule = "grapnel.dev/imported-schedule-name"
 
 const (
@@ -24,13 +24,13 @@ const (
 	// resourceTimeoutAnnotation is an annotation that Velero's server sets for its plugins.
 	resourceTimeoutAnnotation = "velero.io/resource-timeout"
 
-	// What is kept at most of metadata that a bucket holds.
+	// The limits of metadata that is kept from a manifest.
 	maxLabels          = 64
 	maxAnnotationBytes = 64 << 10
 )
 
-// allowedLabels returns those of a stored backup that are true and allowed here, in the order of
-// their keys the first maxLabels.
+// allowedLabels returns the labels of a stored backup that are valid and meaningful here: the first
+// maxLabels in the order of their keys.
 func allowedLabels(stored map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
@@ -47,7 +47,7 @@ func allowedLabels(stored map[string]string) map[string]string {
 	return nilIfEmpty(kept)
 }
 
-// allowedAnnotations is labels for annotations, of which so many are kept that all together have
+// allowedAnnotations is allowedLabels for annotations, whose total size is limited to
 // maxAnnotationBytes.
 func allowedAnnotations(stored map[string]string) map[string]string {
 	kept, left := map[string]string{}, maxAnnotationBytes
@@ -62,7 +62,7 @@ func allowedAnnotations(stored map[string]string) map[string]string {
 	return nilIfEmpty(kept)
 }
 
-// isAllowedKey says whether a key tells something that holds here, too.
+// isAllowedKey reports whether a key is meaningful in this cluster, too.
 func isAllowedKey(key string) bool {
 	of, _, _ := strings.Cut(key, "/")
 	switch {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxMetadataBytes bounds the labels and the annotations that an object keeps, each, and
-	// maxSpecBytes its spec without what Grapnel adds, which has less than 1 KiB. Together,
-	// foreign content has at most 8 KiB.
+	// maxMetadataBytes limits the labels and the annotations of an object, each, and
+	// maxSpecBytes its spec without the fields that Grapnel adds, which take less than 1 KiB.
+	// In total, foreign content has at most 8 KiB.
 	maxMetadataBytes = 2 << 10
 	maxSpecBytes     = 3 << 10
 )
 
-// AbridgeBackup leaves out what makes the labels, annotations or spec of an imported Backup too
-// large for an object, largest fields first, and says so in an annotation: whoever writes to
-// a bucket must not fill etcd and the memory of the operator. Nothing in the cluster acts on
-// what is left out: Restores and DeletionRuns read the manifest.
+// AbridgeBackup removes labels, annotations and fields of the spec of an imported Backup until
+// it is within the limits, largest fields first, and records that in an annotation. A user who can
+// write to a bucket must not be able to fill etcd and the memory of the operator. Nothing in the
+// cluster needs the removed fields: Restores and DeletionRuns read the manifest.
 func AbridgeBackup(b *v1alpha1.Backup) error {
 	var left []string
 	if n := trimToBudget(b.Labels, maxMetadataBytes); n > 0 {
@@ -44,12 +44,12 @@ func AbridgeBackup(b *v1alpha1.Backup) error {
 	if b.Annotations == nil {
 		b.Annotations = map[string]string{}
 	}
-	b.Annotations[v1alpha1.AnnotationAbridged] = "left out, as the manifest has it: " + strings.Join(left, ", ")
+	b.Annotations[v1alpha1.AnnotationAbridged] = "omitted, see the manifest: " + strings.Join(left, ", ")
 	return nil
 }
 
-// trimToBudget removes entries, in the order of their keys those that do not fit, and returns
-// how many.
+// trimToBudget keeps the entries that fit, in the order of their keys, and returns how many it
+// removed.
 func trimToBudget(values map[string]string, budget int) (removed int) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		encoded, err := json.Marshal(values[key]) // which may be six times as long
@@ -103,11 +103,11 @@ func abridgeSpec(spec *v1alpha1.BackupSpec) (left []string, err error) {
 	maps.Copy(fields, own)
 	kept, err := json.Marshal(fields)
 	if err != nil {
-		return nil, fmt.Errorf("encoding what is kept of the spec: %w", err)
+		return nil, fmt.Errorf("encoding the abridged spec: %w", err)
 	}
 	*spec = v1alpha1.BackupSpec{}
 	if err := json.Unmarshal(kept, spec); err != nil {
-		return nil, fmt.Errorf("decoding what is kept of the spec: %w", err)
+		return nil, fmt.Errorf("decoding the abridged spec: %w", err)
 	}
 	return left, nil
 }

@@ -37,35 +37,35 @@ func TestAbridgeBackup(t *testing.T) {
 		wantAbridged string
 		check        func(*v1alpha1.Backup) bool
 	}{
-		"a usual backup is kept whole": {
+		"a normal backup is unchanged": {
 			backup: v1alpha1.Backup{
 				ObjectMeta: metav1.ObjectMeta{Labels: pairs(3, 20), Annotations: pairs(3, 100)},
 				Spec:       v1alpha1.BackupSpec{IncludedNamespaces: names(50)},
 			},
 			check: func(b *v1alpha1.Backup) bool { return len(b.Spec.IncludedNamespaces) == 50 && len(b.Labels) == 3 },
 		},
-		"the largest field is left out first": {
+		"the largest field is removed first": {
 			backup: v1alpha1.Backup{Spec: v1alpha1.BackupSpec{
 				IncludedNamespaces: names(2048), ExcludedNamespaces: names(20), IncludedResources: names(150),
 			}},
-			wantAbridged: "left out, as the manifest has it: spec.includedNamespaces (34817 bytes)",
+			wantAbridged: "omitted, see the manifest: spec.includedNamespaces (34817 bytes)",
 			check: func(b *v1alpha1.Backup) bool {
 				return b.Spec.IncludedNamespaces == nil && len(b.Spec.ExcludedNamespaces) == 20 && len(b.Spec.IncludedResources) == 150
 			},
 		},
 		"parameters": {
 			backup:       v1alpha1.Backup{Spec: v1alpha1.BackupSpec{Parameters: map[string]v1alpha1.ParameterSet{"example.io/freeze": {"wait": v1alpha1.ParameterValue(strings.Repeat("v", 4000))}}}},
-			wantAbridged: "left out, as the manifest has it: spec.parameters (4033 bytes)",
+			wantAbridged: "omitted, see the manifest: spec.parameters (4033 bytes)",
 			check:        func(b *v1alpha1.Backup) bool { return b.Spec.Parameters == nil },
 		},
 		"values that grow when they are encoded": {
 			backup:       v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("<", 2000), "b": "kept"}}},
-			wantAbridged: "left out, as the manifest has it: 1 annotations",
+			wantAbridged: "omitted, see the manifest: 1 annotations",
 			check:        func(b *v1alpha1.Backup) bool { return b.Annotations["b"] == "kept" },
 		},
 		"labels and annotations": {
 			backup:       v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Labels: pairs(64, 60), Annotations: pairs(2, 2000)}},
-			wantAbridged: "left out, as the manifest has it: 35 labels, 1 annotations",
+			wantAbridged: "omitted, see the manifest: 35 labels, 1 annotations",
 			check:        func(b *v1alpha1.Backup) bool { return b.Labels["key-000"] != "" && b.Labels["key-063"] == "" },
 		},
 	} {
@@ -80,7 +80,7 @@ func TestAbridgeBackup(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := b.Annotations[v1alpha1.AnnotationAbridged]; got != tc.wantAbridged {
-				t.Errorf("it says %q, want %q", got, tc.wantAbridged)
+				t.Errorf("the annotation is %q, want %q", got, tc.wantAbridged)
 			}
 			if diff := cmp.Diff(own, *b.Spec.ImportedFrom); diff != "" || b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain || !tc.check(b) {
 				t.Errorf("the Backup is %+v", b)

@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// maxDuration is the longest duration that the API takes.
+// maxDuration is the longest duration that the API accepts.
 const maxDuration = 99999 * time.Hour
 
-// specFromManifest returns what is known of the spec of a backup, or says what is wrong with it.
+// specFromManifest returns the known fields of the spec of a backup, or what is wrong with it.
 func specFromManifest(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.BackupSpec, reason string) {
 	fields := slices.DeleteFunc(velero.BackupFields(), func(field string) bool { return field == "storageLocation" || field == "ttl" })
 	if ofGrapnel {
@@ -24,14 +24,14 @@ func specFromManifest(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.Bac
 	}
 	picked, err := velero.PickFields(stored, fields)
 	if err != nil {
-		return spec, "has a spec that can not be understood: " + executor.OneLine(err.Error())
+		return spec, "has a spec that cannot be parsed: " + executor.OneLine(err.Error())
 	}
 	data, err := json.Marshal(picked)
 	if err == nil {
 		err = json.Unmarshal(data, &spec)
 	}
 	if err != nil {
-		return spec, "has a spec that can not be understood: " + executor.OneLine(err.Error())
+		return spec, "has a spec that cannot be parsed: " + executor.OneLine(err.Error())
 	}
 	if timeout := spec.ItemOperationTimeout; timeout != nil {
 		timeout.Duration = timeout.Truncate(time.Millisecond)

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// status is what is read of the status of velero-backup.json.
+// status has the fields that are read from the status of velero-backup.json.
 type status struct {
 	Phase               string       `json:"phase"`
 	FormatVersion       string       `json:"formatVersion"`
@@ -40,14 +40,14 @@ type progress struct {
 	ItemsBackedUp int64 `json:"itemsBackedUp"`
 }
 
-// outcome is how a backup ended, in the words of a Backup.
+// outcome is the outcome of a backup, in the terms of the API.
 type outcome struct {
 	phase  v1alpha1.BackupPhase
 	reason string
 }
 
-// outcomeForPhase returns how a backup ended; no phase means that it has not. Reason says what is
-// wrong with the manifest.
+// outcomeForPhase returns the outcome of a backup; an empty phase means that it has not finished.
+// reason is what is wrong with the manifest.
 func (s status) outcomeForPhase() (o outcome, reason string) {
 	switch s.Phase {
 	case "Completed":
@@ -67,7 +67,7 @@ func (s status) outcomeForPhase() (o outcome, reason string) {
 	return outcome{}, fmt.Sprintf("has the phase %.63q, which this version of Grapnel does not know", s.Phase)
 }
 
-// setBackupStatus fills in the status, or says what is wrong with the manifest.
+// setBackupStatus sets the status, or returns what is wrong with the manifest.
 func (m manifest) setBackupStatus(b *v1alpha1.Backup, from Source, o outcome, grapnel *backupstore.GrapnelManifest) (reason string) {
 	completed := firstKnownTime(m.Status.CompletionTimestamp, m.Status.StartTimestamp, m.Metadata.CreationTimestamp)
 	if completed == nil {
@@ -99,7 +99,7 @@ func (m manifest) setBackupStatus(b *v1alpha1.Backup, from Source, o outcome, gr
 	return ""
 }
 
-// outcomeMessage says how a backup ended.
+// outcomeMessage describes the outcome of a backup.
 func (s status) outcomeMessage(b *v1alpha1.Backup) string {
 	if b.Status.FailureReason != "" {
 		return "Failed: " + b.Status.FailureReason
@@ -124,7 +124,7 @@ func (s status) backupProgress() *v1alpha1.BackupProgress {
 	return &v1alpha1.BackupProgress{TotalItems: max(0, s.Progress.TotalItems), ItemsBackedUp: max(0, s.Progress.ItemsBackedUp)}
 }
 
-// operationCounts returns what became of the operations, nil if there were none.
+// operationCounts counts the operations by outcome; nil if there were none.
 func (s status) operationCounts() *v1alpha1.OperationCounts {
 	if s.OperationsAttempted <= 0 {
 		return nil
@@ -136,7 +136,8 @@ func (s status) operationCounts() *v1alpha1.OperationCounts {
 
 func clampToInt32(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) }
 
-// storedFiles names what is stored. Velero does not say what it stored, and stores these.
+// storedFiles returns the names of the stored files. The manifest of Velero does not list its
+// files, which are always these.
 func storedFiles(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *v1alpha1.BackupFiles {
 	if o.phase != v1alpha1.BackupPhaseCompleted && o.phase != v1alpha1.BackupPhasePartiallyFailed {
 		return nil
@@ -154,7 +155,7 @@ func storedFiles(from Source, o outcome, grapnel *backupstore.GrapnelManifest) *
 	}
 }
 
-// validFormatVersion returns the version of an archive's format if it can be one.
+// validFormatVersion returns the version of an archive's format if it is plausible.
 func validFormatVersion(stored string) string {
 	if len(stored) > 32 || strings.ContainsFunc(stored, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""
@@ -162,7 +163,7 @@ func validFormatVersion(stored string) string {
 	return stored
 }
 
-// firstKnownTime returns a copy of the first of these times that is known.
+// firstKnownTime returns a copy of the first of these times that is set.
 func firstKnownTime(times ...*metav1.Time) *metav1.Time {
 	for _, t := range times {
 		if t != nil && !t.IsZero() {

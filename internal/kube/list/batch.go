@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// batchBytes is the size at which a batch is handed to the caller. A batch
-	// holds at least one object, so it can be larger.
+	// batchBytes is the size at which a batch is passed to the caller. A batch
+	// has at least one object and may therefore be larger.
 	batchBytes = 256 << 10
-	// maxPooledBytes keeps a buffer that once held a huge object, beyond what
-	// etcd takes, from being kept.
+	// maxPooledBytes is the size of the largest buffer that is kept. A buffer that once held
+	// a huge object, larger than etcd accepts, is dropped.
 	maxPooledBytes = 2 << 20
 )
 
 // Item is one object of a batch. Its byte slices belong to the batch and are
 // valid until Batch.Release; its strings may be kept.
 type Item struct {
-	// Key is "namespace/name", or the name alone of a cluster-scoped object.
+	// Key is "namespace/name", or only the name of a cluster-scoped object.
 	Key string
 	// Namespace of the object, empty for a cluster-scoped one.
 	Namespace string
@@ -34,7 +34,7 @@ type Item struct {
 	JSON []byte
 	// RawLabels is the JSON of metadata.labels, nil without any.
 	RawLabels []byte
-	// Deleting says that metadata.deletionTimestamp is set.
+	// Deleting means that metadata.deletionTimestamp is set.
 	Deleting bool
 }
 
@@ -60,12 +60,12 @@ type Batch struct {
 	pool    *sync.Pool
 }
 
-// offsets are the places of one item in the buffer of its batch, which moves
+// offsets are the positions of one item in the buffer of its batch, which moves
 // while the batch is being filled.
 type offsets struct{ start, end, labelsStart, labelsEnd int }
 
-// Release gives the memory of the batch back. Neither the batch nor the bytes
-// of its items may be used after it.
+// Release returns the memory of the batch to the pool. Neither the batch nor the bytes
+// of its items may be used afterwards.
 func (b *Batch) Release() {
 	if b == nil || b.pool == nil {
 		return
@@ -80,17 +80,17 @@ func (b *Batch) Release() {
 	pool.Put(b)
 }
 
-// lastItem returns the object that was added last.
+// lastItem returns the most recently added object.
 func (b *Batch) lastItem() *Item { return &b.Items[len(b.Items)-1] }
 
-// dropLastItem removes the object that was added last.
+// dropLastItem removes the most recently added object.
 func (b *Batch) dropLastItem() {
 	n := len(b.Items) - 1
 	b.buf = b.buf[:b.offsets[n].start]
 	b.Items, b.offsets = b.Items[:n], b.offsets[:n]
 }
 
-// sealItems fills in the slices of the items once the buffer no longer moves.
+// sealItems sets the slices of the items once the buffer no longer moves.
 func (b *Batch) sealItems() {
 	for i, o := range b.offsets {
 		b.Items[i].JSON = b.buf[o.start:o.end:o.end]
@@ -123,5 +123,5 @@ func (b *Batch) AppendTo(items []Item) []Item {
 	return items
 }
 
-// NewBatch returns a batch of items that have memory of their own.
+// NewBatch returns a batch of items with memory of their own.
 func NewBatch(items ...Item) *Batch { return &Batch{Items: items} }

@@ -13,21 +13,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// DefaultPageSize is more than the 500 that clients of Kubernetes commonly ask for.
-// The pages of a kind follow each other, so the largest kinds decide how long a
-// backup takes: with 500 it was 2.3 times the limit of `make bench`, with this 1.8
-// times. The scanner streams, and holds no page as a whole.
+// DefaultPageSize is more than the 500 that Kubernetes clients commonly use.
+// The pages of a kind are read in sequence, and the largest kinds determine how long a
+// backup takes: with 500 it was 2.3 times the limit of `make bench`, with this value 1.8
+// times. The scanner streams, and never holds a whole page.
 const DefaultPageSize = 2500
 
 // Options of a Client. A zero field means its default.
 type Options struct {
 	// PageSize is the limit of a LIST.
 	PageSize int
-	// Compress asks the API server for compressed bodies. That saves network
-	// and costs the API server more time than a LAN needs to carry the bytes.
+	// Compress requests compressed bodies from the API server. That saves network
+	// and costs the API server more time than a LAN needs to transfer the bytes.
 	Compress bool
-	// Sleep waits for d or until ctx is done, whose error it returns then. It
-	// is replaced in tests.
+	// Sleep waits for d, or until ctx is done, and then returns the error of ctx.
+	// Tests replace it.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -46,7 +46,7 @@ type Client struct {
 	requests *request.Client
 	opts     Options
 
-	// slots are those of requests that bring none.
+	// slots are used by requests without Slots of their own.
 	slots    *Slots
 	scanners *sync.Pool
 	batches  *sync.Pool

@@ -37,14 +37,14 @@ func TestListFails(t *testing.T) {
 		},
 		"status instead":      {answers: []answer{{body: `{"kind":"Status","code":500,"message":"x"}`}}, is: isNotList, asked: 1},
 		"object instead":      {answers: []answer{{body: podJSON("a")}}, is: isNotList, asked: 1},
-		"items are no list":   {answers: []answer{{body: `{"items":{}}`}}, is: isNotList, asked: 1},
-		"item is no object":   {answers: []answer{{body: `{"items":["x"]}`}}, is: isNotList, asked: 1},
+		"items not a list":    {answers: []answer{{body: `{"items":{}}`}}, is: isNotList, asked: 1},
+		"item not an object":  {answers: []answer{{body: `{"items":["x"]}`}}, is: isNotList, asked: 1},
 		"status behind items": {answers: []answer{{body: page("", podJSON("a")) + `{"kind":"Status"}`}}, is: isNotList, asked: 1},
-		"expires for ever": {
+		"expires forever": {
 			answers: append([]answer{{body: page("next")}}, forever(answer{code: 410, body: fmt.Sprintf(gone, "again")})...),
 			is:      apierrors.IsResourceExpired, asked: maxAttempts + 2,
 		},
-		"begins again for ever": {
+		"restarts forever": {
 			answers: slices.Repeat([]answer{{body: page("next", podJSON("a"))}, {code: 410, body: fmt.Sprintf(gone, "")}}, 20),
 			is:      apierrors.IsResourceExpired, asked: 2 * (maxAttempts + 1),
 		},
@@ -61,7 +61,7 @@ func TestListFails(t *testing.T) {
 				t.Errorf("error %q does not name the resource", err)
 			}
 			if len(server.asked) != tc.asked {
-				t.Errorf("server was asked %d times, want %d", len(server.asked), tc.asked)
+				t.Errorf("server got %d requests, want %d", len(server.asked), tc.asked)
 			}
 		})
 	}

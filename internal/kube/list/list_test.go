@@ -139,7 +139,7 @@ func TestGet(t *testing.T) {
 		t.Errorf("Get: %s", got)
 	}
 	if _, err := client.Get(context.Background(), widgets, "", "x"); !apierrors.IsNotFound(err) {
-		t.Errorf("Get of what is not there: %v", err)
+		t.Errorf("Get of a missing object: %v", err)
 	}
 	want := []string{"/api/v1/namespaces/ns/pods/a%20b", "/api/v1/namespaces/ns/pods/a%20b", "/apis/example.org/v1beta1/widgets/x"}
 	if diff := cmp.Diff(want, server.asked); diff != "" {

@@ -18,13 +18,13 @@ import (
 // errMissingName is returned by Get for an object without a name.
 var errMissingName = errors.New("object has no name")
 
-// ErrStop is what a handler returns to end a List without an error.
+// ErrStop is returned by a handler to end a List without an error.
 var ErrStop = errors.New("stop listing")
 
-// minPageSize is how far pages are made smaller after one was cut off.
+// minPageSize is the smallest page size after truncated pages.
 const minPageSize = 10
 
-// ResourceKind names what is listed.
+// ResourceKind is the resource and kind to list.
 type ResourceKind struct {
 	Resource schema.GroupVersionResource
 	// Kind of the objects, for example "Deployment".
@@ -36,48 +36,47 @@ type Request struct {
 	ResourceKind
 	// Namespace to list, empty for all.
 	Namespace string
-	// LabelSelector in the form of the API, empty for all.
+	// LabelSelector in the syntax of the API, empty for all.
 	LabelSelector string
-	// ResourceVersion, if set, asks for the objects as they were at exactly
-	// that version. If the API server cannot do that (any more), the newest
-	// state is listed instead; see Summary.Exact.
+	// ResourceVersion, if set, requests the objects at exactly that version. If the API server
+	// cannot provide it (any longer), the newest state is listed instead; see Summary.Exact.
 	ResourceVersion string
 	// FirstPageSize is the limit of the first page, 0 for the Client's.
 	FirstPageSize int
-	// MaxObjectFailures is how often a page is asked for that fails because of its objects
-	// (IsObjectFailure), 0 for as often as any other.
+	// MaxObjectFailures is how often a page is requested that fails because of its objects
+	// (IsObjectFailure); 0 for the same limit as for other errors.
 	MaxObjectFailures int
-	// Slots that the LIST takes, nil for those of the Client.
+	// Slots for the LIST, nil for those of the Client.
 	Slots *Slots
 }
 
 // Page is what is known of a page before its items.
 type Page struct {
-	// First says that it is the first one of the LIST.
+	// First means that it is the first page of the LIST.
 	First bool
-	// More says that another page follows.
+	// More means that another page follows.
 	More bool
-	// Remaining is how many objects follow on later pages, -1 if the API
-	// server does not tell (it does not with a label selector).
+	// Remaining is how many objects follow on later pages, -1 if the API server does not report it
+	// (it does not with a label selector).
 	Remaining int64
 }
 
-// Handler takes what a LIST yields, all in one goroutine.
+// Handler receives the results of a LIST, all in one goroutine.
 type Handler struct {
 	// Page is called at the start of each page; may be nil. ErrStop ends the
 	// LIST before the items of the page.
 	Page func(Page) error
-	// Batch takes the next objects and must Release them. It may block, which
-	// slows the LIST down.
+	// Batch receives the next objects and must Release them. It may block, which
+	// slows down the LIST.
 	Batch func(*Batch) error
-	// Refused takes each object that cannot be read; it can come twice, as other objects
-	// can. If it is nil, such an object fails the LIST.
+	// Refused receives each object that cannot be read. Like other objects, it may be reported
+	// twice. If Refused is nil, such an object fails the LIST.
 	Refused func(*RefusedError)
 }
 
-// Summary is what became of a LIST.
+// Summary is the result of a LIST.
 type Summary struct {
-	// Items that were handed over.
+	// Items that were passed to the handler.
 	Items int
 	// Pages that were read.
 	Pages int
@@ -85,27 +84,26 @@ type Summary struct {
 	Bytes int64
 	// ResourceVersion of the first page.
 	ResourceVersion string
-	// Exact says that everything was read at Request.ResourceVersion.
+	// Exact means that everything was read at Request.ResourceVersion.
 	Exact bool
-	// Expired counts continue tokens that had expired. The rest of the list
-	// was read at a later version than its beginning.
+	// Expired counts continue tokens that had expired. The rest of the list was then read at a
+	// later version than its start.
 	Expired int
-	// Nameless counts objects that were left out because they have no name.
+	// Nameless counts objects that were omitted because they have no name.
 	Nameless int
-	// Retries counts requests that were repeated.
+	// Retries counts repeated requests.
 	Retries int
 }
 
-// handlerError marks an error of the handler, which is nobody else's.
+// handlerError marks an error of the handler.
 type handlerError struct{ err error }
 
 func (e *handlerError) Error() string { return e.err.Error() }
 func (e *handlerError) Unwrap() error { return e.err }
 
-// List reads all pages of a LIST. Objects come in list order; an object can
-// come twice if a LIST had to be started again, which the caller must expect.
-// The error is the handler's as it is, the API server's (apierrors) or the
-// transport's, after retries; the Summary is valid in any case.
+// List reads all pages of a LIST. Objects come in list order. An object can come twice if a LIST
+// had to be restarted, which the caller must expect. The error is the handler's, unchanged, or,
+// after retries, the API server's (apierrors) or the transport's. The Summary is valid in any case.
 func (c *Client) List(ctx context.Context, req Request, handler Handler) (Summary, error) {
 	if req.Slots == nil {
 		req.Slots = c.slots
@@ -134,18 +132,18 @@ type lister struct {
 
 	pageSize      int
 	continueToken string // continue token of the page to read
-	nextToken     string // continue token that the page brought
+	nextToken     string // continue token in the response
 
-	// deliveredKeys are the keys of the current page's objects that were handed
-	// over; a repeated page leaves them out.
+	// deliveredKeys are the keys of the current page's objects that were passed to the
+	// handler; a repeated page omits them.
 	deliveredKeys []string
 	skipKeys      map[string]struct{}
 	// refusals are the objects of the current page that cannot be read.
 	refusals []*RefusedError
 	// expiredTokens counts the tokens that expired since the last page, and restarts how often
-	// the LIST began again for that: a LIST may take long, but must not stand still.
+	// the LIST restarted because of that: a LIST may take long, but must make progress.
 	expiredTokens, restarts int
-	// pageAnnounced says that the handler knows of the current page.
+	// pageAnnounced means that the handler was called for the current page.
 	pageAnnounced bool
 }
 
@@ -161,7 +159,7 @@ func (l *lister) readAllPages(ctx context.Context) error {
 				break
 			}
 			if len(l.deliveredKeys) > before {
-				failures = 0 // it got further than the time before
+				failures = 0 // it made progress since the last failure
 			}
 			failures++
 			if err := l.prepareRetry(ctx, err, failures); err != nil {
@@ -181,8 +179,8 @@ func (l *lister) readAllPages(ctx context.Context) error {
 	}
 }
 
-// prepareRetry decides how to go on after a failed page, and returns err if it
-// cannot.
+// prepareRetry decides how to continue after a failed page, and returns err if that is
+// impossible.
 func (l *lister) prepareRetry(ctx context.Context, err error, failures int) error {
 	if ctx.Err() != nil || errors.Is(err, ErrStop) {
 		return err
@@ -196,8 +194,8 @@ func (l *lister) prepareRetry(ctx context.Context, err error, failures int) erro
 		return err
 	}
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		// The body was cut off: perhaps the page takes longer than the server
-		// gives it.
+		// The body was truncated: the page may take longer than the server
+		// allows.
 		l.pageSize = max(l.pageSize/2, minPageSize)
 	}
 	if sleepErr := l.client.opts.Sleep(ctx, delay); sleepErr != nil {
@@ -210,8 +208,8 @@ func (l *lister) prepareRetry(ctx context.Context, err error, failures int) erro
 	return nil
 }
 
-// adaptRequest handles the two answers that ask for another request instead of the
-// same one again: a version that cannot be had, and an expired continue token.
+// adaptRequest handles the two errors that require a different request instead of a
+// repetition: an unavailable version, and an expired continue token.
 func (l *lister) adaptRequest(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -230,8 +228,8 @@ func (l *lister) adaptRequest(err error) bool {
 	if code != http.StatusGone || l.expiredTokens >= maxAttempts || l.restarts >= maxAttempts {
 		return false
 	}
-	// The API server offers a token that goes on at the same object in the
-	// newest state. Without one the LIST starts again.
+	// The API server offers a token that continues at the same object in the
+	// newest state. Without such a token the LIST restarts.
 	l.expiredTokens++
 	l.summary.Expired++
 	l.summary.Exact = false
@@ -241,7 +239,7 @@ func (l *lister) adaptRequest(err error) bool {
 	return true
 }
 
-// pageURL returns the request for the current page.
+// pageURL returns the URL of the current page.
 func (l *lister) pageURL() *url.URL {
 	query := url.Values{}
 	size := l.pageSize
@@ -284,7 +282,7 @@ func (l *lister) readPage(ctx context.Context) error {
 	}
 	defer stopReading()
 
-	s := c.scanners.Get().(*scanner) //nolint:forcetypeassert // the pool makes nothing else
+	s := c.scanners.Get().(*scanner) //nolint:forcetypeassert // the pool contains nothing else
 	defer c.scanners.Put(s)
 	if err := s.prepareForKind(l.req.ResourceKind); err != nil {
 		return err
@@ -295,7 +293,7 @@ func (l *lister) readPage(ctx context.Context) error {
 	if err == nil {
 		err = l.flushBatch(s)
 	}
-	// What is left after a failure comes again with the repeated page.
+	// Objects that remain after a failure come again with the repeated page.
 	s.batch.Release()
 	s.batch = nil
 	l.summary.Bytes += s.in.total
@@ -303,7 +301,7 @@ func (l *lister) readPage(ctx context.Context) error {
 	return err
 }
 
-// reportRefused hands over the objects of the page that cannot be read.
+// reportRefused passes the objects of the page that cannot be read to the handler.
 func (l *lister) reportRefused() {
 	if l.handler.Refused == nil {
 		return
@@ -314,17 +312,17 @@ func (l *lister) reportRefused() {
 	l.refusals = nil
 }
 
-// handleRefused takes an object of the page that cannot be read.
+// handleRefused records an object of the page that cannot be read.
 func (l *lister) handleRefused(refused *RefusedError) { l.refusals = append(l.refusals, refused) }
 
-// handlePageMeta takes the metadata of the page.
+// handlePageMeta handles the metadata of the page.
 func (l *lister) handlePageMeta(meta pageMeta) error {
 	l.nextToken = meta.Continue
 	if l.summary.ResourceVersion == "" {
 		l.summary.ResourceVersion = meta.ResourceVersion
 	}
 	if l.summary.Exact && l.continueToken == "" && meta.ResourceVersion != l.req.ResourceVersion {
-		l.summary.Exact = false // a server that knows no exact reads
+		l.summary.Exact = false // the server does not support exact reads
 	}
 	if l.handler.Page == nil || l.pageAnnounced {
 		return nil
@@ -342,7 +340,7 @@ func (l *lister) handlePageMeta(meta pageMeta) error {
 	return nil
 }
 
-// handleObject takes the next object of the page.
+// handleObject handles the next object of the page.
 func (l *lister) handleObject(s *scanner) error {
 	if l.skipKeys != nil {
 		if _, twice := l.skipKeys[s.batch.lastItem().Key]; twice {
@@ -360,7 +358,7 @@ func (l *lister) handleObject(s *scanner) error {
 	return nil
 }
 
-// flushBatch hands the batch over.
+// flushBatch passes the batch to the handler.
 func (l *lister) flushBatch(s *scanner) error {
 	batch := s.batch
 	if len(batch.Items) == 0 {

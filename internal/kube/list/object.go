@@ -14,24 +14,23 @@ type span struct{ start, end int }
 
 func (s span) sliceFrom(raw []byte) []byte { return raw[s.start:s.end] }
 
-// scannedObject is what the scan of an object finds: the few fields that decide about
-// it. The spans are places in the scanned bytes; an absent field is empty.
+// scannedObject has the few relevant fields of a scanned object. The spans are positions
+// in the scanned bytes; an absent field is empty.
 type scannedObject struct {
 	namespace, name span
 	labels          span
 	deleting        bool
-	// hasTypeMeta says that the object has its apiVersion and kind.
+	// hasTypeMeta means that the object contains its apiVersion and kind.
 	hasTypeMeta bool
-	// hasWhitespace says that there is white space between the tokens.
+	// hasWhitespace means that there is whitespace between the tokens.
 	hasWhitespace bool
 }
 
-// scanObjectFields looks for the few fields of an object that decide about it,
-// without decoding anything else. raw begins with an object; of one that is cut off or
-// not valid JSON, it finds what it can. Strings, nearly all of an object, are passed
-// over at the speed of a search for quotes. It stops behind the metadata unless
-// full is set: apiVersion and kind come before it in every list whose first
-// item has them at all.
+// scanObjectFields finds the relevant fields of an object, without decoding anything else. raw
+// begins with an object. If the object is truncated or not valid JSON, it finds as many fields as
+// possible. Strings, which are most of an object, are skipped at the speed of a search for quotes.
+// It stops after the metadata unless full is set: apiVersion and kind precede the metadata in every
+// list whose first item has them.
 func scanObjectFields(raw []byte, full bool) scannedObject {
 	var found scannedObject
 	types := 0
@@ -49,7 +48,7 @@ func scanObjectFields(raw []byte, full bool) scannedObject {
 	return found
 }
 
-// scanMetadata looks at the metadata, which starts at pos.
+// scanMetadata scans the metadata, which starts at pos.
 func (o *scannedObject) scanMetadata(raw []byte, pos int) {
 	if raw[pos] != '{' {
 		return
@@ -85,7 +84,7 @@ func forEachField(raw []byte, pos int, spaced *bool, visit func(key []byte, valu
 	for pos = skip(pos + 1); pos < len(raw) && raw[pos] == '"'; pos = skip(pos) {
 		keyEnd := skipJSONString(raw, pos)
 		if keyEnd == len(raw) {
-			return // cut off
+			return // truncated
 		}
 		key := raw[pos+1 : keyEnd-1]
 		start := skip(skip(keyEnd) + len(":"))
@@ -117,7 +116,7 @@ func appendUnquoted(b, raw []byte) ([]byte, error) {
 	return jsontext.AppendUnquote(b, raw)
 }
 
-// skipWhitespace returns the position of the first byte that is no white space.
+// skipWhitespace returns the position of the first byte that is not whitespace.
 func skipWhitespace(raw []byte, pos int) int {
 	for pos < len(raw) && (raw[pos] == ' ' || raw[pos] == '\n' || raw[pos] == '\t' || raw[pos] == '\r') {
 		pos++
@@ -125,7 +124,7 @@ func skipWhitespace(raw []byte, pos int) int {
 	return pos
 }
 
-// skipJSONString returns the position behind the string that starts at pos.
+// skipJSONString returns the position after the string that starts at pos.
 func skipJSONString(raw []byte, pos int) int {
 	start := pos
 	for pos++; pos < len(raw); {
@@ -145,7 +144,7 @@ func skipJSONString(raw []byte, pos int) int {
 	return len(raw)
 }
 
-// skipJSONValue returns the position behind the value that starts at pos.
+// skipJSONValue returns the position after the value that starts at pos.
 func skipJSONValue(raw []byte, pos int) int {
 	depth := 0
 	for pos < len(raw) {

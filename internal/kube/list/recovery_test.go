@@ -152,8 +152,8 @@ func TestListRecovers(t *testing.T) {
 	}
 }
 
-// A page that breaks off after some of its objects were handed over is asked
-// for again, and they do not come twice.
+// A page that is truncated after some of its objects were delivered is requested
+// again, and these objects are not delivered twice.
 func TestListGoesOnBehindWhatItHasWhenAPageBreaksOff(t *testing.T) {
 	large := func(name string) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q},"data":%q}`, name, strings.Repeat("x", batchBytes))

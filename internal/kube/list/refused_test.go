@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// nested returns the JSON of an object with that many arrays within each other in its spec.
+// nested returns the JSON of an object with that many nested arrays in its spec.
 func nested(name string, arrays int) string {
 	return fmt.Sprintf(`{"metadata":{"labels":{"app":"x"},"name":%q,"namespace":"ns"},"spec":%s%s}`,
 		name, strings.Repeat("[", arrays), strings.Repeat("]", arrays))
@@ -65,13 +65,13 @@ func TestList_Refused(t *testing.T) {
 				t.Errorf("refused objects (-want +got):\n%s", diff)
 			}
 			if tc.wantError != "" && (!strings.Contains(fmt.Sprint(reason), tc.wantError) || len(reason.Error()) > 200) {
-				t.Errorf("error %.300q, want a short one with %q", fmt.Sprint(reason), tc.wantError)
+				t.Errorf("error %.300q, want a short error with %q", fmt.Sprint(reason), tc.wantError)
 			}
 		})
 	}
 }
 
-// A user may have excluded an object that cannot be read, so its labels count.
+// A user may have excluded an object that cannot be read, by its labels.
 func TestList_RefusedLabels(t *testing.T) {
 	client, _ := clientOf(t, &script{answers: []answer{{body: page("", nested("b", 10_000))}}}, Options{})
 	var labels map[string]string
@@ -97,7 +97,7 @@ func TestList_RefusedWithoutHandler(t *testing.T) {
 	}
 }
 
-// collected takes what a scanner finds.
+// collected collects the results of a scanner.
 type collected struct {
 	batch   *Batch
 	refusal int
@@ -129,7 +129,7 @@ func (c *collected) scanIn(body []byte, bytewise bool) error {
 	return s.scanPage(bytes.NewReader(body), c)
 }
 
-// FuzzScanner: whatever arrives and in whatever parts, the scanner finds the objects that
+// FuzzScanner: for any input, split in any way, the scanner finds the objects that
 // encoding/json finds, or fails.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{

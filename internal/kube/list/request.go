@@ -20,8 +20,8 @@ func (c *Client) sendGetRequest(ctx context.Context, target *url.URL, resource s
 	return c.requests.Do(ctx, request.Request{Method: http.MethodGet, URL: target, Resource: resource})
 }
 
-// Get reads one object. The error is the API server's (apierrors.IsNotFound
-// and so on) or the transport's, after the same retries as those of List.
+// Get reads one object. The error is the API server's (for example apierrors.IsNotFound)
+// or the transport's, after the same retries as in List.
 func (c *Client) Get(ctx context.Context, kind ResourceKind, namespace, name string) (Item, error) {
 	target := c.requests.URL(kind.Resource, namespace, name)
 	var item Item
@@ -45,9 +45,9 @@ func (c *Client) Get(ctx context.Context, kind ResourceKind, namespace, name str
 	return item, nil
 }
 
-// readObject reads a body that is one object. The item has memory of its own.
+// readObject reads a body that consists of one object. The item has memory of its own.
 func (c *Client) readObject(body io.Reader, kind ResourceKind) (Item, error) {
-	s := c.scanners.Get().(*scanner) //nolint:forcetypeassert // the pool makes nothing else
+	s := c.scanners.Get().(*scanner) //nolint:forcetypeassert // the pool contains nothing else
 	defer c.scanners.Put(s)
 	if err := s.prepareForKind(kind); err != nil {
 		return Item{}, err

@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// maxAttempts is how often one page is asked for before its kind fails.
+// maxAttempts is how often one page is requested before its kind fails.
 const maxAttempts = request.MaxAttempts
 
-// maxSyntaxAttempts is how often a page is asked for that arrives as a whole and is not
-// JSON.
+// maxSyntaxAttempts is how often a page is requested that arrives completely and is not
+// valid JSON.
 const maxSyntaxAttempts = 2
 
-// doWithRetry calls attempt until it succeeds, fails for good, or failed too often.
+// doWithRetry calls attempt until it succeeds, fails permanently, or has failed too often.
 func (c *Client) doWithRetry(ctx context.Context, attempt func() error) error {
 	for n := 1; ; n++ {
 		err := attempt()
@@ -37,8 +37,7 @@ func (c *Client) doWithRetry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// retryDelay says whether asking again may help, and when, after the n-th
-// failure in a row.
+// retryDelay reports whether to retry, and when, after the n-th failure in a row.
 func retryDelay(err error, n int) (time.Duration, bool) {
 	var handler *handlerError
 	var refused *RefusedError
@@ -48,16 +47,16 @@ func retryDelay(err error, n int) (time.Duration, bool) {
 	case errors.Is(err, errNotList), errors.Is(err, errMissingName):
 		return 0, false
 	case errors.Is(err, errSyntax):
-		// A proxy may have answered, but an object that breaks the list stays as it is. A
-		// body that was cut off is another error.
+		// A proxy may have sent the response, but an object that breaks the list does not change.
+		// A truncated body is another error.
 		return request.BackoffDelay(n), n < maxSyntaxAttempts
 	}
 	return request.RetryDelay(err, n)
 }
 
-// IsObjectFailure reports whether the error of a LIST may be due to one of its objects, so that
-// a LIST without that object may succeed: the API server answered with what cannot be
-// read, or failed itself, as it does when it cannot decode or convert an object.
+// IsObjectFailure reports whether the error of a LIST may be caused by one of its objects. A LIST
+// without that object may then succeed. Either the response of the API server cannot be
+// read, or the API server failed, as it does when it cannot decode or convert an object.
 func IsObjectFailure(err error) bool {
 	return errors.Is(err, errSyntax) || errors.Is(err, errNotList) || apierrors.IsInternalError(err)
 }

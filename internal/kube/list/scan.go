@@ -16,33 +16,33 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// maxItemBytes is the largest object that is read: an archive takes no larger one. etcd
-// takes 1.5 MiB; an aggregated API may have larger ones.
+// maxItemBytes is the size of the largest object that is read: an archive accepts no larger one.
+// etcd accepts 1.5 MiB; an aggregated API may have larger objects.
 const maxItemBytes = archive.DefaultEntryBytes
 
-// maxPartBytes is the largest part of a page beside its items.
+// maxPartBytes is the size of the largest part of a page besides its items.
 const maxPartBytes = 1 << 20
 
 var (
-	// errNotList is returned for a body that is JSON and no list.
+	// errNotList is returned for a body that is JSON but not a list.
 	errNotList = errors.New("response is not a list")
-	// errTooLarge is the error of an object beyond maxItemBytes.
+	// errTooLarge is the error of an object larger than maxItemBytes.
 	errTooLarge = fmt.Errorf("it is larger than %d MiB", maxItemBytes>>20)
 )
 
-// scanPageMeta is the metadata of a page. The API server sends it before the items.
+// pageMeta is the metadata of a page. The API server sends it before the items.
 type pageMeta struct {
 	ResourceVersion    string `json:"resourceVersion"`
 	Continue           string `json:"continue"`
 	RemainingItemCount *int64 `json:"remainingItemCount"`
 }
 
-// pageSink is what a scanner tells its owner while it goes through a page.
+// pageSink receives what a scanner finds in a page.
 type pageSink interface {
 	// handlePageMeta is called with the metadata of the page, before or after its items.
 	handlePageMeta(pageMeta) error
-	// handleObject is called for every item in turn. The batch has its bytes, and
-	// its last Item is the object.
+	// handleObject is called for every item in order. The batch contains its bytes, and
+	// the last Item is the object.
 	handleObject(*scanner) error
 	// handleRefused is called for every item that cannot be read.
 	handleRefused(*RefusedError)
@@ -53,7 +53,7 @@ type pageSink interface {
 type RefusedError struct {
 	// Item is what is known of the object, which may be nothing. It has no JSON.
 	Item Item
-	// Reason that it is refused.
+	// Reason is why the object is refused.
 	Reason error
 }
 
@@ -65,19 +65,19 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the reason.
 func (e *RefusedError) Unwrap() error { return e.Reason }
 
-// scanner cuts the objects out of pages. It is reused from page to page.
+// scanner extracts the objects from pages. It is reused from page to page.
 type scanner struct {
 	in    stream
 	batch *Batch
-	// dec reads the objects that are in window as a whole.
+	// dec reads the objects that are completely in window.
 	dec    *jsontext.Decoder
 	window bytes.Buffer
-	// head is what every object starts with: {"apiVersion":…,"kind":…
+	// head is the prefix of every object: {"apiVersion":…,"kind":…
 	head []byte
-	// isFirstItem says that the next item is the first of its page, and typed that
-	// the items have their apiVersion and kind.
+	// isFirstItem means that the next item is the first of its page, and hasTypeMeta that
+	// the items contain their apiVersion and kind.
 	isFirstItem, hasTypeMeta bool
-	// key is the "namespace/name" of the last item, with the places of both.
+	// key is the "namespace/name" of the last item, with the positions of both.
 	key                     []byte
 	namespaceLen, nameStart int
 	// nameless counts objects without a name.
@@ -103,13 +103,13 @@ func (s *scanner) prepareForKind(kind ResourceKind) error {
 	return nil
 }
 
-// resetBody points the scanner at a new body.
+// resetBody makes the scanner read a new body.
 func (s *scanner) resetBody(body io.Reader) {
 	s.in.resetBody(body)
 	s.isFirstItem = true
 }
 
-// scanPage goes through one LIST response.
+// scanPage scans one LIST response.
 func (s *scanner) scanPage(body io.Reader, sink pageSink) error {
 	s.resetBody(body)
 	if _, err := s.in.consumeToken("{"); err != nil {
@@ -154,8 +154,8 @@ func (s *scanner) scanPage(body io.Reader, sink pageSink) error {
 	return nil
 }
 
-// forEachElement calls one for each element of an object or array whose opening bracket is read,
-// and consumes the closing one.
+// forEachElement calls one for each element of an object or array whose opening bracket was read,
+// and consumes the closing bracket.
 func (s *scanner) forEachElement(closing byte, one func() error) error {
 	if next, err := s.in.peekToken(); err == nil && next == closing {
 		_, err = s.in.consumeToken(string(closing))
@@ -171,7 +171,7 @@ func (s *scanner) forEachElement(closing byte, one func() error) error {
 	}
 }
 
-// readPageValue reads a value of a page that is no item.
+// readPageValue reads a value of a page that is not an item.
 func (s *scanner) readPageValue() ([]byte, error) {
 	raw, whole, err := s.in.consumeValue(maxPartBytes)
 	if err == nil && !whole {
@@ -224,8 +224,8 @@ func (s *scanner) scanItems(sink pageSink) error {
 	})
 }
 
-// handleItemError handles the error of an item. It returns the error if the page cannot be read
-// further.
+// handleItemError handles the error of an item. It returns the error if the rest of the page cannot
+// be read.
 func (s *scanner) handleItemError(err error, sink pageSink) error {
 	var refused *RefusedError
 	switch {
@@ -240,8 +240,8 @@ func (s *scanner) handleItemError(err error, sink pageSink) error {
 }
 
 // scanItem appends the next object to the batch. The error is errMissingName for an object
-// without a name, which no path of an archive can hold, and a RefusedError for one that
-// cannot be read; the scanner is behind the object then.
+// without a name, which cannot have a path in an archive, and a RefusedError for an object that
+// cannot be read. The scanner is then positioned after the object.
 func (s *scanner) scanItem() error {
 	raw := s.readItemFast()
 	if raw == nil {
@@ -250,8 +250,8 @@ func (s *scanner) scanItem() error {
 			return err
 		}
 	}
-	// All items of a list come from one serializer: what the first one shows
-	// at some cost is true of all others.
+	// All items of a list come from one serializer: the expensive check of the first item
+	// is valid for all others.
 	found := scanObjectFields(raw, s.isFirstItem)
 	if s.isFirstItem {
 		s.isFirstItem, s.hasTypeMeta = false, found.hasTypeMeta
@@ -267,9 +267,9 @@ func (s *scanner) scanItem() error {
 	return s.appendToBatch(raw, found)
 }
 
-// readItemFast consumes the next object if it is valid and all of it was read already, which
-// is true of nearly all: then one pass finds its end and checks it. Otherwise it returns
-// nil.
+// readItemFast consumes the next object if it is valid and completely buffered, which
+// is the case for nearly all objects. One pass then finds its end and validates it. Otherwise
+// it returns nil.
 func (s *scanner) readItemFast() []byte {
 	if first, err := s.in.peekToken(); err != nil || first != '{' {
 		return nil
@@ -284,14 +284,14 @@ func (s *scanner) readItemFast() []byte {
 	return raw
 }
 
-// readItemSlow consumes the next object, whatever it is like.
+// readItemSlow consumes the next object, valid or not.
 func (s *scanner) readItemSlow() ([]byte, error) {
 	raw, whole, err := s.in.consumeValue(maxItemBytes)
 	switch {
 	case err != nil:
 		return nil, err
 	case raw[0] != '{':
-		return nil, fmt.Errorf("%w: an item is no object", errNotList)
+		return nil, fmt.Errorf("%w: an item is not an object", errNotList)
 	case !whole:
 		return nil, s.newRefusedError(raw, errTooLarge)
 	}
@@ -301,12 +301,12 @@ func (s *scanner) readItemSlow() ([]byte, error) {
 	return raw, nil
 }
 
-// syntaxOptions pass on duplicate names and invalid UTF-8 as the API server sent them:
-// looking for them costs time, and nothing repairs them.
+// syntaxOptions accept duplicate names and invalid UTF-8 as the API server sent them:
+// detecting them costs time, and nothing would repair them.
 var syntaxOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// checkSyntax returns what is wrong with the JSON of an object. Decoders of Go, also those
-// of the API server, read objects of at most 10,000 levels; so does this.
+// checkSyntax returns what is wrong with the JSON of an object. Like the JSON decoders of Go,
+// including those of the API server, it accepts at most 10,000 levels.
 func checkSyntax(raw []byte) error {
 	if jsontext.Value(raw).IsValid(syntaxOptions) {
 		return nil
@@ -314,13 +314,13 @@ func checkSyntax(raw []byte) error {
 	_, err := jsontext.NewDecoder(bytes.NewReader(raw), syntaxOptions).ReadValue()
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
-		// The whole text has the path of the place, however deep that is.
+		// The whole message contains the path of the position, which may be arbitrarily deep.
 		return fmt.Errorf("%w at byte %d of its JSON", syntax.Err, syntax.ByteOffset)
 	}
 	return errSyntax
 }
 
-// newRefusedError returns the error of an object of which perhaps only the beginning can be read.
+// newRefusedError returns the error of an object that may be readable only in part.
 func (s *scanner) newRefusedError(raw []byte, reason error) error {
 	found := scanObjectFields(raw, true)
 	if s.readItemKey(raw, found) != nil {
@@ -333,7 +333,7 @@ func (s *scanner) newRefusedError(raw []byte, reason error) error {
 	return &RefusedError{Item: item, Reason: reason}
 }
 
-// newItem returns the Item of an object whose name was read.
+// newItem returns the Item of an object, after readItemKey.
 func (s *scanner) newItem(found scannedObject) Item {
 	item := Item{Key: string(s.key), Deleting: found.deleting}
 	item.Namespace, item.Name = item.Key[:s.namespaceLen], item.Key[s.nameStart:]
@@ -372,7 +372,7 @@ func (s *scanner) appendToBatch(raw []byte, found scannedObject) error {
 	return nil
 }
 
-// readItemKey puts "namespace/name" into s.key and the places of both beside it.
+// readItemKey stores "namespace/name" in s.key, with the positions of both.
 func (s *scanner) readItemKey(raw []byte, found scannedObject) error {
 	key, err := appendUnquoted(s.key[:0], found.namespace.sliceFrom(raw))
 	if err != nil {

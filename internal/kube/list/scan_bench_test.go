@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// droppedObjects takes what a scanner finds and drops it.
+// droppedObjects counts the objects of a scanner and drops them.
 type droppedObjects struct{ count int }
 
 func (d *droppedObjects) handlePageMeta(pageMeta) error { return nil }
@@ -23,8 +23,8 @@ func (d *droppedObjects) handleObject(s *scanner) error {
 	return nil
 }
 
-// BenchmarkScanner shows what cutting the objects out of a page costs, for objects whose
-// bytes are mostly strings and for ones that are mostly structure.
+// BenchmarkScanner measures the extraction of objects from a page, for objects whose
+// bytes are mostly strings and for objects that are mostly structure.
 func BenchmarkScanner(b *testing.B) {
 	const perPage = 500
 	env := make([]string, 20)

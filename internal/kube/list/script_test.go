@@ -35,8 +35,8 @@ type answer struct {
 	cut bool
 }
 
-// script is an API server that gives its answers in turn and remembers what it
-// was asked.
+// script is an API server that gives its answers in order and records the
+// requests.
 type script struct {
 	mu      sync.Mutex
 	answers []answer
@@ -47,7 +47,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	query, _ := url.QueryUnescape(r.URL.RawQuery)
 	s.asked = append(s.asked, strings.TrimSuffix(r.URL.EscapedPath()+"?"+query, "?"))
-	a := answer{code: http.StatusTeapot, body: "nothing left to say"}
+	a := answer{code: http.StatusTeapot, body: "no answer left"}
 	if len(s.answers) > 0 {
 		a, s.answers = s.answers[0], s.answers[1:]
 	}
@@ -64,8 +64,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(a.body))
 }
 
-// clientOf returns a Client of a server, and the delays it asked for instead
-// of waiting.
+// clientOf returns a Client of a server that records its delays instead of waiting.
 func clientOf(t *testing.T, handler http.Handler, opts Options) (*Client, *[]time.Duration) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -82,7 +81,7 @@ func clientOf(t *testing.T, handler http.Handler, opts Options) (*Client, *[]tim
 	return client, &slept
 }
 
-// items is a Handler that keeps "key=json" of what it gets.
+// items returns a Handler that collects "key=json" of each object.
 func items(got *[]string) Handler {
 	return Handler{Batch: func(b *Batch) error {
 		for _, item := range b.Items {

@@ -6,27 +6,25 @@ package list
 import "context"
 
 const (
-	// DefaultInFlight is how many requests may be open. A LIST without a limit
-	// of a kind that nobody changes is answered only when the API server's
-	// cache has heard of etcd's progress, up to 100 ms later; so open requests
-	// may merely wait, and asking for all kinds at once costs one wait instead
-	// of many.
+	// DefaultInFlight is how many requests may be open. For a kind without changes, the API server
+	// answers a LIST without a limit only when its cache has received a progress notification of
+	// etcd, up to 100 ms later. Open requests may therefore merely wait, and requesting all kinds
+	// at once costs one wait instead of many.
 	DefaultInFlight = 64
-	// DefaultReaders is how many bodies are read at a time.
+	// DefaultReaders is how many bodies are read concurrently.
 	DefaultReaders = 8
 )
 
-// Slots bound how many requests are open and how many bodies are read at a
-// time by those who share them, and with that their memory: about 1 MiB, or a
-// few times the largest object, for each reader. A handler that blocks keeps
-// the places of its LIST. So whoever must not wait for another's handlers needs
-// Places of its own.
+// Slots limit the open requests and the concurrently read bodies of all users of the Slots, and
+// thereby their memory: about 1 MiB, or a few times the largest object, per reader. A handler that
+// blocks keeps the slots of its LIST. A caller that must not wait for the handlers of others needs
+// Slots of its own.
 type Slots struct {
 	inFlight chan struct{}
 	readers  chan struct{}
 }
 
-// NewSlots returns free Places; 0 means the default.
+// NewSlots returns free Slots; 0 means the default.
 func NewSlots(inFlight, readers int) *Slots {
 	if inFlight <= 0 {
 		inFlight = DefaultInFlight
@@ -37,7 +35,7 @@ func NewSlots(inFlight, readers int) *Slots {
 	return &Slots{inFlight: make(chan struct{}, inFlight), readers: make(chan struct{}, readers)}
 }
 
-// acquireSlot takes a place, unless ctx ends first, and returns how to leave it.
+// acquireSlot acquires a slot, unless ctx is done first, and returns the function that releases it.
 func acquireSlot(ctx context.Context, places chan struct{}) (leave func(), err error) {
 	select {
 	case places <- struct{}{}:

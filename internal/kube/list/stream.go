@@ -13,10 +13,10 @@ import (
 
 const (
 	minStreamBytes = 256 << 10
-	// maxPrefixBytes is how much of a value that is too large is kept, to read the name
+	// maxPrefixBytes is how much of an oversized value is kept, to read the name
 	// of the object from it.
 	maxPrefixBytes = 256 << 10
-	// maxSkippedBytes bounds how much of a value that is too large is read to get behind it.
+	// maxSkippedBytes limits how much of an oversized value is read to skip it.
 	maxSkippedBytes = 1 << 30
 	// maxEmptyReads is how often a reader may return nothing and no error.
 	maxEmptyReads = 100
@@ -25,16 +25,16 @@ const (
 // errSyntax is returned for a body that is not the JSON of a list.
 var errSyntax = errors.New("response is not valid JSON")
 
-// stream finds where the values of a body end while it arrives. It only looks for strings
-// and brackets, so it needs neither a limit of the nesting depth nor memory that grows
-// with it; whether a value is valid JSON is another question. Values that it returns stay
+// stream finds the ends of the values of a body while it arrives. It only looks for strings
+// and brackets, and therefore needs neither a limit of the nesting depth nor memory that grows
+// with it. It does not check whether a value is valid JSON. Values that it returns stay
 // valid until the next call.
 type stream struct {
 	body io.Reader
-	// buf has what was read, and next is the first byte of it that is not consumed.
+	// buf has the bytes that were read, and next is the index of the first unconsumed byte.
 	buf  []byte
 	next int
-	// err is what ended the body.
+	// err is the error that ended the body.
 	err   error
 	total int64
 }
@@ -47,7 +47,7 @@ func (s *stream) resetBody(body io.Reader) {
 	*s = stream{body: body, buf: buf}
 }
 
-// fillBuffer reads more. It may move what is not consumed.
+// fillBuffer reads more. It may move the unconsumed bytes.
 func (s *stream) fillBuffer() error {
 	if s.err != nil {
 		return s.err
@@ -61,7 +61,7 @@ func (s *stream) fillBuffer() error {
 		}
 		s.next = 0
 	}
-	// Few long windows are faster than many short ones: some object lies across each edge.
+	// Few long windows are faster than many short ones: an object crosses each edge.
 	before, enough := len(s.buf), len(s.buf)+(cap(s.buf)-len(s.buf)+1)/2
 	for empty := 0; s.err == nil && len(s.buf) < enough; {
 		n, err := s.body.Read(s.buf[len(s.buf):cap(s.buf)])
@@ -80,13 +80,13 @@ func (s *stream) fillBuffer() error {
 	return s.err
 }
 
-// bufferedBytes returns what was read and is not consumed.
+// bufferedBytes returns the unconsumed bytes.
 func (s *stream) bufferedBytes() []byte { return s.buf[s.next:] }
 
-// consumeBytes consumes bytes that were read.
+// consumeBytes consumes n buffered bytes.
 func (s *stream) consumeBytes(n int) { s.next += n }
 
-// requireMore is fill where the body must not end yet.
+// requireMore is fillBuffer where the body must not end yet.
 func (s *stream) requireMore() error {
 	err := s.fillBuffer()
 	if errors.Is(err, io.EOF) {
@@ -95,7 +95,7 @@ func (s *stream) requireMore() error {
 	return err
 }
 
-// peekToken returns the first byte of the next token. The error is io.EOF behind the last one.
+// peekToken returns the first byte of the next token. The error is io.EOF after the last token.
 func (s *stream) peekToken() (byte, error) {
 	for {
 		if s.next = skipWhitespace(s.buf, s.next); s.next < len(s.buf) {
@@ -122,7 +122,7 @@ func (s *stream) consumeToken(wanted string) (byte, error) {
 	return found, nil
 }
 
-// consumeValue consumes a value and returns its bytes. Of one with more than limit bytes it
+// consumeValue consumes a value and returns its bytes. If the value has more than limit bytes, it
 // returns only the beginning, and whole is false.
 func (s *stream) consumeValue(limit int) (raw []byte, whole bool, err error) {
 	if _, err := s.peekToken(); err != nil {
@@ -148,7 +148,7 @@ func (s *stream) consumeValue(limit int) (raw []byte, whole bool, err error) {
 	}
 }
 
-// skipOversizedValue consumes the rest of a value of which length bytes were read, and returns its
+// skipOversizedValue consumes the rest of a value after length bytes, and returns its
 // beginning.
 func (s *stream) skipOversizedValue(end *endFinder, length int, found bool) (prefix []byte, whole bool, err error) {
 	prefix = bytes.Clone(s.buf[s.next : s.next+min(length, maxPrefixBytes)])
@@ -171,13 +171,13 @@ func (s *stream) skipOversizedValue(end *endFinder, length int, found bool) (pre
 	return prefix, false, nil
 }
 
-// endFinder finds the end of one value that comes in parts.
+// endFinder finds the end of one value that arrives in parts.
 type endFinder struct {
 	depth             int
 	inString, escaped bool
 }
 
-// The bytes that matter outside of strings.
+// The relevant bytes outside of strings.
 const (
 	isQuote = 1 + iota
 	isOpening
@@ -190,7 +190,7 @@ var structural = [256]byte{
 	',': isDelimiter, ':': isDelimiter, ' ': isDelimiter, '\t': isDelimiter, '\n': isDelimiter, '\r': isDelimiter,
 }
 
-// findValueEnd returns how many of the next bytes belong to the value, and whether it ends behind
+// findValueEnd returns how many of the next bytes belong to the value, and whether it ends after
 // them.
 func (f *endFinder) findValueEnd(b []byte) (n int, found bool) {
 	for n < len(b) {
@@ -209,7 +209,7 @@ func (f *endFinder) findValueEnd(b []byte) (n int, found bool) {
 			f.depth++
 		case isClosing:
 			if f.depth == 0 {
-				return n, true // of what is around a number or a word
+				return n, true // the byte after a number or literal
 			}
 			if f.depth--; f.depth == 0 {
 				return n + 1, true
@@ -224,7 +224,7 @@ func (f *endFinder) findValueEnd(b []byte) (n int, found bool) {
 	return n, false
 }
 
-// skipJSONString returns how many bytes of b belong to the string that it begins in.
+// skipString returns how many bytes of b belong to the string in which b starts.
 func (f *endFinder) skipString(b []byte) int {
 	n := 0
 	if f.escaped {

@@ -23,25 +23,25 @@ import (
 const (
 	// DefaultLimit is how long a reconcile may take.
 	DefaultLimit = 5 * time.Minute
-	// defaultInterval is between two looks.
+	// defaultInterval is the time between two checks.
 	defaultInterval = 30 * time.Second
-	// pingTimeout bounds how long the API server has to answer.
+	// pingTimeout limits how long the API server has to answer.
 	pingTimeout = 5 * time.Second
 )
 
 // longestRunningMetric is the metric with the age of the oldest reconcile of each controller.
 const longestRunningMetric = metrics.WorkQueueSubsystem + "_" + metrics.LongestRunningProcessorKey
 
-// Watchdog is a part of a manager and a check of its health. Gatherer and Ping are required.
+// Watchdog is a Runnable of a manager and a liveness check. Gatherer and Ping are required.
 type Watchdog struct {
 	// Gatherer has the metrics of controller-runtime.
 	Gatherer prometheus.Gatherer
-	// Ping asks the API server for a sign of life.
+	// Ping sends a request to the API server and returns an error if it does not answer.
 	Ping func(ctx context.Context) error
 	// Limit and Interval replace the defaults.
 	Limit, Interval time.Duration
-	// IsBlockedOnDisk reports whether the kernel holds a thread of this process; by default it is
-	// read from /proc.
+	// IsBlockedOnDisk reports whether the kernel blocks a thread of this process; by default it
+	// reads /proc.
 	IsBlockedOnDisk func() bool
 
 	problem atomic.Pointer[error]
@@ -52,11 +52,11 @@ var (
 	_ manager.LeaderElectionRunnable = (*Watchdog)(nil)
 )
 
-// NeedLeaderElection returns false: who does not lead reconciles nothing, and is well.
+// NeedLeaderElection returns false: a standby operator reconciles nothing, and is healthy.
 func (*Watchdog) NeedLeaderElection() bool { return false }
 
-// Start looks now and then for a reconcile that hangs, until ctx is done. Check answers at
-// once: a probe waits for a second only.
+// Start looks periodically for a reconcile that hangs, until ctx is done. Check itself returns at
+// once, because a probe waits only for a second.
 func (w *Watchdog) Start(ctx context.Context) error {
 	if w.Limit <= 0 {
 		w.Limit = DefaultLimit
@@ -98,13 +98,13 @@ func (w *Watchdog) checkReconciles(ctx context.Context) {
 	defer cancel()
 	switch err := w.Ping(ctx); {
 	case err != nil:
-		log.Info("A reconcile hangs, and the API server does not answer; not asking for a restart", "problem", hung.Error(), "error", err.Error())
+		log.Info("A reconcile hangs, and the API server does not answer; not requesting a restart", "problem", hung.Error(), "error", err.Error())
 		w.problem.Store(nil)
 	case w.IsBlockedOnDisk():
-		log.Info("A reconcile hangs, and so does a disk; a restart would not help", "problem", hung.Error())
+		log.Info("A reconcile hangs, and a disk does not answer; a restart would not help", "problem", hung.Error())
 		w.problem.Store(nil)
 	default:
-		log.Error(hung, "Asking for a restart")
+		log.Error(hung, "Requesting a restart")
 		w.problem.Store(&hung)
 	}
 }
@@ -148,7 +148,7 @@ func isBlockedOnDisk() bool {
 		if err != nil {
 			continue // the thread has ended
 		}
-		// "pid (name) state …"; the name may have anything in it.
+		// "pid (name) state …"; the name may contain any character.
 		if end := bytes.LastIndexByte(content, ')'); end >= 0 && bytes.HasPrefix(content[end:], []byte(") D")) {
 			return true
 		}

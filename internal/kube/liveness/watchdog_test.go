@@ -16,20 +16,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/liveness"
 )
 
-// TestWatchdog has a real work queue with an object that is never done.
+// TestWatchdog uses a real work queue with an object whose reconcile does not end.
 func TestWatchdog(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit  time.Duration
 		ping   error
 		onDisk bool
 		done   bool
-		// want says that a restart is asked for.
+		// want means that a restart is requested.
 		want bool
 	}{
 		"a reconcile that hangs":           {limit: 100 * time.Millisecond, want: true},
-		"one that has ended":               {limit: 100 * time.Millisecond, done: true},
-		"one that goes on for a while":     {limit: time.Minute},
-		"an API server that is away":       {limit: 100 * time.Millisecond, ping: errors.New("connection refused")},
+		"a finished reconcile":             {limit: 100 * time.Millisecond, done: true},
+		"a reconcile within the limit":     {limit: time.Minute},
+		"an unavailable API server":        {limit: 100 * time.Millisecond, ping: errors.New("connection refused")},
 		"a disk that does not answer, too": {limit: 100 * time.Millisecond, onDisk: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestWatchdog(t *testing.T) {
 					hangs = strings.Contains(err.Error(), "a reconcile of the controller "+name+" has not ended")
 				}
 				if hangs && !tc.want {
-					t.Fatal("a restart is asked for")
+					t.Fatal("a restart is requested")
 				}
 				if hangs {
 					return
@@ -64,7 +64,7 @@ func TestWatchdog(t *testing.T) {
 				select {
 				case <-deadline:
 					if tc.want {
-						t.Error("no restart is asked for")
+						t.Error("no restart is requested")
 					}
 					return
 				case <-time.After(10 * time.Millisecond):

@@ -17,31 +17,30 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// Choice is the location that a run means. At most one field is set.
+// Choice is the location that a run uses. At most one field is set.
 type Choice struct {
-	// Location can be used.
+	// Location is usable.
 	Location *v1alpha1.BackupStorageLocation
-	// Missing says that there is none, and what to do. It may come yet.
+	// Missing says that there is no such location, and what to do. It may still be created.
 	Missing string
-	// Waiting says what is not known of it yet.
+	// Waiting says what is not known about the location yet.
 	Waiting string
-	// Problem says why it can not be used, and what to do.
+	// Problem says why the location cannot be used, and what to do.
 	Problem string
 }
 
 // Use is what a run does in a location.
 type Use int
 
-// The uses of a location. A location that is full can be read, and what is stored there
-// can be deleted.
+// The uses of a location. A full location can be read, and backups in it can be deleted.
 const (
 	ForReading Use = iota
 	ForDeleting
 	ForWriting
 )
 
-// Choose finds the location of that name in a namespace, or the default one if
-// the name is empty, for what a run does there.
+// Choose finds the location of that name in a namespace, or the default location if
+// the name is empty, for a use of it.
 func Choose(ctx context.Context, reader client.Reader, namespace, name string, use Use) (Choice, error) {
 	var list v1alpha1.BackupStorageLocationList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -56,24 +55,24 @@ func Choose(ctx context.Context, reader client.Reader, namespace, name string, u
 	case available == nil || available.ObservedGeneration != found.Generation:
 		return Choice{Waiting: fmt.Sprintf("Waiting until BackupStorageLocation %s has been checked", found.Name)}, nil
 	case available.Status != metav1.ConditionTrue:
-		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s can not be used: %s", found.Name, available.Message)}, nil
+		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s cannot be used: %s", found.Name, available.Message)}, nil
 	case use != ForReading && found.Spec.AccessMode == v1alpha1.AccessModeReadOnly:
 		return Choice{Problem: fmt.Sprintf(
 			"BackupStorageLocation %s is read-only; set its spec.accessMode to ReadWrite or choose another one", found.Name)}, nil
 	case use == ForWriting && isLocationFull(found):
-		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s can not be used: %s",
+		return Choice{Problem: fmt.Sprintf("BackupStorageLocation %s cannot be used: %s",
 			found.Name, conditions.Get(found, v1alpha1.ConditionWritable).Message)}, nil
 	}
 	return Choice{Location: found}, nil
 }
 
-// isLocationFull reports whether there is no space for new backups in a location.
+// isLocationFull reports whether a location has no space for new backups.
 func isLocationFull(l *v1alpha1.BackupStorageLocation) bool {
 	writable := conditions.Get(l, v1alpha1.ConditionWritable)
 	return writable != nil && writable.Status == metav1.ConditionFalse && writable.Reason == v1alpha1.ReasonFull
 }
 
-// WithOpenStore opens the location of that name for the time of some work.
+// WithOpenStore opens the location of that name for the duration of a function.
 func WithOpenStore[R any](
 	ctx context.Context, reader client.Reader, opener *Opener, key types.NamespacedName, work func(*Store) (R, error),
 ) (result R, err error) {
@@ -89,10 +88,10 @@ func WithOpenStore[R any](
 	return work(opened)
 }
 
-// defaultLocationName is the name that stands in where no location is marked.
+// defaultLocationName is the name of the default location if none is marked.
 const defaultLocationName = "default"
 
-// selectLocation returns the location that is meant, or says why there is none.
+// selectLocation returns the selected location, or why there is none.
 func selectLocation(name string, list []v1alpha1.BackupStorageLocation) (found *v1alpha1.BackupStorageLocation, missing string) {
 	var names, defaults []string
 	for i := range list {
@@ -113,7 +112,7 @@ func selectLocation(name string, list []v1alpha1.BackupStorageLocation) (found *
 	}
 	switch {
 	case len(defaults) > 1:
-		return nil, fmt.Sprintf("several BackupStorageLocations are marked as default (%s); set spec.storageLocation, or mark one only",
+		return nil, fmt.Sprintf("several BackupStorageLocations are marked as default (%s); set spec.storageLocation, or mark only one",
 			strings.Join(defaults, ", "))
 	case found != nil:
 		return found, ""

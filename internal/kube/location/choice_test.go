@@ -32,16 +32,16 @@ func TestSelectLocation(t *testing.T) {
 		want  string
 		text  []string
 	}{
-		"by name":                    {named: "b", list: list{at("a", true), at("b", false)}, want: "b"},
-		"the marked one":             {list: list{at("a", false), at("b", true), at("default", false)}, want: "b"},
-		"the marked one, last":       {list: list{at("default", false), at("z", true)}, want: "z"},
-		"the one called default":     {list: list{at("a", false), at("default", false)}, want: "default"},
-		"none":                       {text: []string{"no BackupStorageLocation in this namespace", "create one"}},
-		"none marked":                {list: list{at("a", false), at("b", false)}, text: []string{"spec.storageLocation", "a, b"}},
-		"two marked":                 {list: list{at("a", true), at("b", true)}, text: []string{"several", "a, b", "mark one"}},
-		"unknown name":               {named: "x", list: list{at("a", true)}, text: []string{`"x" does not exist`, "create it", "one of: a"}},
-		"one that is being deleted":  {named: "gone", list: list{deleted, at("a", true)}, text: []string{`"gone" does not exist`}},
-		"a marked one that is going": {list: list{deleted, at("a", true)}, want: "a"},
+		"by name":                   {named: "b", list: list{at("a", true), at("b", false)}, want: "b"},
+		"the marked one":            {list: list{at("a", false), at("b", true), at("default", false)}, want: "b"},
+		"the marked one, last":      {list: list{at("default", false), at("z", true)}, want: "z"},
+		"the one called default":    {list: list{at("a", false), at("default", false)}, want: "default"},
+		"none":                      {text: []string{"no BackupStorageLocation in this namespace", "create one"}},
+		"none marked":               {list: list{at("a", false), at("b", false)}, text: []string{"spec.storageLocation", "a, b"}},
+		"two marked":                {list: list{at("a", true), at("b", true)}, text: []string{"several", "a, b", "mark only one"}},
+		"unknown name":              {named: "x", list: list{at("a", true)}, text: []string{`"x" does not exist`, "create it", "one of: a"}},
+		"one that is being deleted": {named: "gone", list: list{deleted, at("a", true)}, text: []string{`"gone" does not exist`}},
+		"marked, being deleted":     {list: list{deleted, at("a", true)}, want: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, missing := selectLocation(tc.named, tc.list)
@@ -75,7 +75,7 @@ func TestChoose(t *testing.T) {
 		"checked by an earlier operator": {available: condition("Available", metav1.ConditionTrue, ""), wantUses: all},
 		"full": {
 			available: condition("Available", metav1.ConditionTrue, ""), writable: condition("Full", metav1.ConditionFalse, "delete backups"),
-			wantUses: "read, delete", wantProblem: "BackupStorageLocation main can not be used: delete backups",
+			wantUses: "read, delete", wantProblem: "BackupStorageLocation main cannot be used: delete backups",
 		},
 		"read-only": {
 			available: condition("Available", metav1.ConditionTrue, ""), writable: condition("ReadOnly", metav1.ConditionFalse, ""),
@@ -113,7 +113,7 @@ func TestChoose(t *testing.T) {
 			}
 			slices.SortFunc(uses, func(a, b string) int { return strings.Index(all, a) - strings.Index(all, b) })
 			if got := strings.Join(uses, ", "); got != tc.wantUses {
-				t.Errorf("it can be used to %q, want %q", got, tc.wantUses)
+				t.Errorf("the location can be used to %q, want %q", got, tc.wantUses)
 			}
 		})
 	}

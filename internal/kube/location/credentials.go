@@ -16,45 +16,45 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// credentialsDir is the folder of credentials files in the scratch folder.
+// credentialsDir is the directory of credentials files in the scratch directory.
 const credentialsDir = "location-credentials"
 
-// errLocationDeleted is for locations that are opened after they were deleted.
+// errLocationDeleted is the error of opening a deleted location.
 var errLocationDeleted = errors.New("the location was deleted")
 
-// errOpenerClosed is for locations that are opened after the last credentials were removed.
+// errOpenerClosed is the error of opening a location after the last credentials were removed.
 var errOpenerClosed = errors.New("the operator is stopping")
 
-// credentialFiles remembers what there is for locations that plugins keep beyond the time that
-// they are open, and owns their credentials files.
+// credentialFiles tracks the locations of plugins, whose processes continue after the location is
+// closed, and owns their credentials files.
 type credentialFiles struct {
 	mu      sync.Mutex
 	entries map[types.UID]*credentialEntry
-	// dir is the folder of credentials files, "" before it was cleared.
+	// dir is the directory of credentials files, "" before it was cleared.
 	dir string
-	// closed is set when nothing may be written any more.
+	// closed means that nothing may be written any longer.
 	closed bool
 }
 
-// credentialEntry is what is kept for one location.
+// credentialEntry is the state of one location.
 type credentialEntry struct {
 	key types.NamespacedName
-	// plugin is the name of the Plugin that provided it last.
+	// plugin is the name of the Plugin that last provided the location.
 	plugin string
-	// file is the path of its credentials, "" if it has none, and digest that of their
-	// content.
+	// file is the path of the credentials file, "" if there is none, and digest is the digest of
+	// its content.
 	file   string
 	digest [sha256.Size]byte
 	// openCounts counts the open Stores, by their credentials file.
 	openCounts map[string]int
-	// deleted is set when the location was deleted. UIDs do not come back.
+	// deleted means that the location was deleted. UIDs are never reused.
 	deleted bool
 }
 
-// acquireCredentialFile notes that a location is being opened with credentials, if it has any, and
-// returns the path of their file. The function that it returns is called when the
-// location is closed: a file that was replaced meanwhile is removed then, and not from
-// under a run.
+// acquireCredentialFile records that a location is being opened with credentials, if it has any,
+// and returns the path of their file. The caller must call the returned function when the location
+// is closed. A file that was replaced meanwhile is removed only then, because a run may still use
+// it.
 func (k *credentialFiles) acquireCredentialFile(
 	scratch string, bsl *v1alpha1.BackupStorageLocation, plugin string, credential []byte,
 ) (string, func() error, error) {
@@ -91,8 +91,8 @@ func (k *credentialFiles) acquireCredentialFile(
 	}), nil
 }
 
-// writeCredentialFile sees to it that the file of a location has that content. Another content gets
-// another path, so that the plugin is configured again.
+// writeCredentialFile ensures that the file of a location has that content. New content gets
+// a new path, which makes the plugin reconfigure the location.
 func (k *credentialFiles) writeCredentialFile(scratch string, uid types.UID, content []byte) error {
 	h := k.entries[uid]
 	if len(content) == 0 {
@@ -107,7 +107,7 @@ func (k *credentialFiles) writeCredentialFile(scratch string, uid types.UID, con
 		if _, err := os.Stat(h.file); err == nil {
 			return nil
 		}
-		return os.WriteFile(h.file, content, 0o600) // somebody tidied up the folder
+		return os.WriteFile(h.file, content, 0o600) // the directory was cleaned up externally
 	}
 	file, err := os.CreateTemp(k.dir, string(uid)+"-*") // with the mode 0600
 	if err != nil {
@@ -121,7 +121,8 @@ func (k *credentialFiles) writeCredentialFile(scratch string, uid types.UID, con
 	return nil
 }
 
-// createCredentialDir makes the folder of credentials files, without anything of an earlier operator.
+// createCredentialDir creates the directory of credentials files, without files of a previous
+// operator.
 func (k *credentialFiles) createCredentialDir(scratch string) error {
 	if err := k.clearCredentialDir(scratch); err != nil {
 		return err
@@ -129,8 +130,8 @@ func (k *credentialFiles) createCredentialDir(scratch string) error {
 	return os.MkdirAll(k.dir, 0o700)
 }
 
-// clearCredentialDir removes what an operator that was killed left in the folder of credentials
-// files, once.
+// clearCredentialDir removes, once, the files that a killed operator left in the directory of
+// credentials files.
 func (k *credentialFiles) clearCredentialDir(scratch string) error {
 	if k.dir != "" {
 		return nil
@@ -146,8 +147,8 @@ func (k *credentialFiles) clearCredentialDir(scratch string) error {
 	return nil
 }
 
-// removeIfUnused removes a credentials file that nobody needs any more. What cannot be removed
-// goes with the folder.
+// removeIfUnused removes a credentials file that is no longer needed. A file that cannot be removed
+// is removed with the directory.
 func (h *credentialEntry) removeIfUnused(file string) {
 	if h.openCounts[file] > 0 {
 		return
@@ -158,8 +159,8 @@ func (h *credentialEntry) removeIfUnused(file string) {
 	}
 }
 
-// dropCurrentFile removes the current credentials of a location, or has them removed when it is
-// closed.
+// dropCurrentFile removes the current credentials file of a location, at once or when the location
+// is closed.
 func (h *credentialEntry) dropCurrentFile() {
 	file := h.file
 	h.file = ""
@@ -174,7 +175,7 @@ func (k *credentialFiles) isLocationDeleted(uid types.UID) bool {
 	return h != nil && h.deleted
 }
 
-// lastProviderPlugin returns the name of the Plugin that provided a location last.
+// lastProviderPlugin returns the name of the Plugin that last provided a location.
 func (k *credentialFiles) lastProviderPlugin(uid types.UID) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,8 +185,8 @@ func (k *credentialFiles) lastProviderPlugin(uid types.UID) string {
 	return ""
 }
 
-// dropUnusedCredentials drops what is kept for a location that can not be opened as it is now, and
-// reports whether there was anything and nobody uses it.
+// dropUnusedCredentials drops the state of a location that currently cannot be opened, and
+// reports whether there was any and it is not in use.
 func (k *credentialFiles) dropUnusedCredentials(uid types.UID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,8 +198,8 @@ func (k *credentialFiles) dropUnusedCredentials(uid types.UID) bool {
 	return true
 }
 
-// dropCredentials drops what is kept for a location that has another provider now, and reports
-// whether there was anything.
+// dropCredentials drops the state of a location that has another provider now, and reports
+// whether there was any.
 func (k *credentialFiles) dropCredentials(uid types.UID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,7 +212,7 @@ func (k *credentialFiles) dropCredentials(uid types.UID) bool {
 	return true
 }
 
-// markLocationsDeleted drops what is kept for the locations of a name, and returns their UIDs.
+// markLocationsDeleted drops the state of all locations of a name, and returns their UIDs.
 func (k *credentialFiles) markLocationsDeleted(key types.NamespacedName) []types.UID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -226,18 +227,18 @@ func (k *credentialFiles) markLocationsDeleted(key types.NamespacedName) []types
 	return uids
 }
 
-// clearLeftovers clears the folder of credentials files.
+// clearLeftovers clears the directory of credentials files.
 func (k *credentialFiles) clearLeftovers(scratch string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.clearCredentialDir(scratch); err != nil {
-		return fmt.Errorf("removing the credentials of locations that an earlier operator left: %w", err)
+		return fmt.Errorf("removing the credentials of locations that a previous operator left: %w", err)
 	}
 	return nil
 }
 
-// markLocationReplaced drops what is kept for one location, and reports whether there was anything.
-// Nothing will be kept for it any more.
+// markLocationReplaced permanently drops the state of one location, and reports whether there was
+// any.
 func (k *credentialFiles) markLocationReplaced(uid types.UID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -257,7 +258,7 @@ func (k *credentialFiles) markLocationReplaced(uid types.UID) bool {
 	return true
 }
 
-// removeAllFiles removes all credentials files, and lets none be written after that.
+// removeAllFiles removes all credentials files, and prevents new ones.
 func (k *credentialFiles) removeAllFiles() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// leave writes what an operator that was killed leaves.
+// leave writes the file that a killed operator leaves.
 func (s *site) leave(name string) string {
 	s.t.Helper()
 	path := filepath.Join(s.scratch, "location-credentials", name)
@@ -24,7 +24,7 @@ func (s *site) leave(name string) string {
 	return path
 }
 
-// TestPluginLeftovers starts an operator whose locations need no credentials any more.
+// TestPluginLeftovers starts an operator whose locations no longer need credentials.
 func TestPluginLeftovers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
@@ -37,7 +37,7 @@ func TestPluginLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files := s.credentials(); !slices.Equal(files, []string{log}) {
-		t.Errorf("there are %q, want only the log", files)
+		t.Errorf("files %q, want only the log", files)
 	}
 	s.secret("password=" + password)
 	s.mustProbe(inPlugin("uid-1", "first", withCredential))
@@ -45,11 +45,11 @@ func TestPluginLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files := s.credentials(); len(files) != 2 {
-		t.Errorf("there are %q, want the log and credentials in use", files)
+		t.Errorf("files %q, want the log and credentials in use", files)
 	}
 }
 
-// TestPluginRestarted begins with what an operator left that was killed.
+// TestPluginRestarted starts with the files that a killed operator left.
 func TestPluginRestarted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
@@ -58,9 +58,9 @@ func TestPluginRestarted(t *testing.T) {
 	at := inPlugin("uid-1", "first", withCredential)
 	s.mustProbe(at)
 	if files := s.credentials(); len(files) != 1 || files[0] == left {
-		t.Errorf("there is %q", files)
+		t.Errorf("files %q", files)
 	}
-	// Somebody tidies up, and the process dies: the next look mends that.
+	// The directory is removed, and the process dies: the next probe recreates both.
 	if err := os.RemoveAll(filepath.Dir(left)); err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +76,12 @@ func TestPluginRestarted(t *testing.T) {
 		t.Errorf("opening after the end: %v", err)
 	}
 	if files := s.credentials(); len(files) > 0 {
-		t.Errorf("left are %q", files)
+		t.Errorf("remaining files %q", files)
 	}
 }
 
-// TestPluginReplaced forgets one of two locations of a name: the other one can be used,
-// and the first one not any more, whether it was ever opened or not.
+// TestPluginReplaced releases one of two locations of a name: the other one can be used,
+// and the first one can no longer be used, whether it was ever opened or not.
 func TestPluginReplaced(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
@@ -95,7 +95,7 @@ func TestPluginReplaced(t *testing.T) {
 	s.awaitEnd(starts[0].PID)
 	s.mustProbe(after)
 	if files := s.credentials(); !slices.Equal(files, []string{starts[1].Config["credentialsFile"]}) {
-		t.Errorf("there are %q", files)
+		t.Errorf("files %q", files)
 	}
 	for _, at := range []*v1alpha1.BackupStorageLocation{before, inPlugin("uid-0", "first", withCredential)} {
 		if err := s.probe(at); err == nil || !strings.Contains(err.Error(), "the location was deleted") {
@@ -103,6 +103,6 @@ func TestPluginReplaced(t *testing.T) {
 		}
 	}
 	if again := s.folder.AcceptedInits(); len(again) != 2 {
-		t.Errorf("the store was initialised so: %+v", again)
+		t.Errorf("unexpected initialization of the store: %+v", again)
 	}
 }

@@ -5,13 +5,14 @@
 // object describes.
 //
 // Opener.Open reads the object and, if it names one, its Secret, and returns the
-// backups that are stored there. It knows which providers there are; what a backup
-// looks like in a store is the business of internal/backupstore.
+// store of its backups. It knows all providers; internal/backupstore defines the
+// format of a backup in a store.
 //
-// For the location of a plugin it finds the Plugin that provides the ObjectStore, and
-// puts the credentials into a file. The process belongs to the plugin catalog, which
-// keeps one for each location; the file is kept as long as the process, and replaced
-// when the Secret changes. Both go when the location is deleted (Forget, or ReleaseReplacedLocation if
-// there is another one of its name already) or gets another provider, and the files that
-// a killed operator left go when the next one starts (RemoveLeftovers).
+// For a location of a plugin it finds the Plugin that provides the ObjectStore, and
+// writes the credentials to a file. The process belongs to the plugin catalog, which
+// keeps one per location. The file is kept as long as the process, and replaced
+// when the Secret changes. Both are released when the location is deleted (ReleaseDeletedLocation,
+// or ReleaseReplacedLocation if another location of the same name exists already) or gets another
+// provider. The files that a killed operator left are removed when the next one starts
+// (RemoveLeftovers).
 package location

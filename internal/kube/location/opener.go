@@ -26,7 +26,7 @@ const (
 	keySessionToken    = "sessionToken"
 )
 
-// ErrInvalidSpec means that a location can not work as it is written; asking again
+// ErrInvalidSpec means that a location cannot work with its current spec; retrying
 // without a change is useless.
 var ErrInvalidSpec = errors.New("invalid location")
 
@@ -35,21 +35,21 @@ type Opener struct {
 	// Reader reads Secrets. It should not be a cache, so that the operator does
 	// not hold every Secret of its namespace in memory.
 	Reader client.Reader
-	// Root is the folder that filesystem locations are relative to; empty
-	// refuses them.
+	// Root is the directory that filesystem locations are relative to; if empty,
+	// they are refused.
 	Root string
-	// Fence holds back writes to locations while the operator may not be the leader; nil
-	// holds back nothing.
+	// Fence delays writes to locations while the operator may not be the leader; nil
+	// delays nothing.
 	Fence *lease.Fence
-	// Redactor learns the credentials it must keep out of every text.
+	// Redactor receives the credentials that it must remove from every text.
 	Redactor *redact.Redactor
 
-	// Stores reaches the ObjectStores of plugins, and Plugins reads the Plugins; it
+	// Stores provides the ObjectStores of plugins, and Plugins reads the Plugins; Plugins
 	// may be a cache. Without Stores, locations of plugins are refused.
 	Stores  ObjectStores
 	Plugins client.Reader
-	// Scratch is where the credentials of such locations become files, in a folder of
-	// this Opener alone.
+	// Scratch is where the credentials of such locations are written to files, in a directory that
+	// only this Opener uses.
 	Scratch string
 
 	credentials credentialFiles
@@ -62,12 +62,13 @@ type Store struct {
 	closeFunc func() error
 }
 
-// Close frees what the location holds open.
+// Close releases the resources of the location.
 func (s *Store) Close() error { return s.closeFunc() }
 
-// Open opens a location. It does not contact an S3 service yet, and starts no plugin's
-// process; see backupstore.Store.Probe. Other than a Store, what an Opener keeps for the
-// location of a plugin is ended by Forget, or by an Open with another provider.
+// Open opens a location. It does not contact an S3 service yet, and starts no process of a
+// plugin; see backupstore.Store.Probe. The state that an Opener keeps for the location of a plugin
+// outlives the Store. It is released by ReleaseDeletedLocation, or by an Open with another
+// provider.
 func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
 	if bsl.Spec.Plugin == nil && o.credentials.dropCredentials(bsl.UID) {
 		o.releaseProcesses(ctx, bsl.UID)
@@ -88,7 +89,7 @@ func (o *Opener) Open(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) 
 		}
 		return o.newStore(store, bsl, store.Close), nil
 	}
-	return nil, fmt.Errorf("%w: it has no provider; set spec.filesystem, spec.s3 or spec.plugin", ErrInvalidSpec)
+	return nil, fmt.Errorf("%w: the location has no provider; set spec.filesystem, spec.s3 or spec.plugin", ErrInvalidSpec)
 }
 
 func (o *Opener) readS3Options(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (s3.Options, error) {
@@ -103,7 +104,7 @@ func (o *Opener) readS3Options(ctx context.Context, bsl *v1alpha1.BackupStorageL
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: bsl.Namespace, Name: spec.CredentialsSecret.Name}
 	if err := o.Reader.Get(ctx, key, &secret); err != nil {
-		return options, fmt.Errorf("reading the Secret %s that the location names: %w", key.Name, err)
+		return options, fmt.Errorf("reading the Secret %s of the location: %w", key.Name, err)
 	}
 	options.Credentials.AccessKeyID = string(secret.Data[keyAccessKeyID])
 	options.Credentials.SecretAccessKey = string(secret.Data[keySecretAccessKey])

@@ -91,7 +91,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestFolderStaysBelowTheRoot tries to leave the root; the API refuses the first of
+// TestFolderStaysBelowTheRoot uses paths outside of the root; the API rejects the first of
 // these already.
 func TestFolderStaysBelowTheRoot(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestFolderStaysBelowTheRoot(t *testing.T) {
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Join(parent, "outside")); err != nil || len(entries) > 0 {
-		t.Errorf("outside there is %v, %v", entries, err)
+		t.Errorf("files outside of the root: %v, %v", entries, err)
 	}
 }
 
@@ -126,27 +126,27 @@ func TestWhatCannotWork(t *testing.T) {
 		at   *v1alpha1.BackupStorageLocation
 		text string
 	}{
-		"nothing configured":     {root: t.TempDir(), at: bsl(v1alpha1.BackupStorageLocationSpec{}), text: "it has no provider; set spec.filesystem, spec.s3 or spec.plugin"},
-		"folders are refused":    {at: folder("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
-		"no secretAccessKey":     {keys: map[string]string{"accessKeyID": "a"}, at: bucket(server), text: "Secret keys needs the keys accessKeyID and secretAccessKey"},
-		"no accessKeyID":         {keys: map[string]string{"secretAccessKey": "s", "aws_access_key_id": "a"}, at: bucket(server), text: "Secret keys needs the keys"},
-		"keys that are empty":    {keys: map[string]string{"accessKeyID": "", "secretAccessKey": ""}, at: bucket(server), text: "Secret keys needs the keys"},
-		"a bucket with a slash":  {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) { s.Bucket = "a/b/c" }), text: "a/b/c"},
-		"an endpoint of rubbish": {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) { s.Endpoint = "://" }), text: "endpoint"},
-		"a certificate that is none": {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) {
+		"nothing configured":    {root: t.TempDir(), at: bsl(v1alpha1.BackupStorageLocationSpec{}), text: "the location has no provider; set spec.filesystem, spec.s3 or spec.plugin"},
+		"filesystem is refused": {at: folder("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
+		"no secretAccessKey":    {keys: map[string]string{"accessKeyID": "a"}, at: bucket(server), text: "Secret keys needs the keys accessKeyID and secretAccessKey"},
+		"no accessKeyID":        {keys: map[string]string{"secretAccessKey": "s", "aws_access_key_id": "a"}, at: bucket(server), text: "Secret keys needs the keys"},
+		"empty keys":            {keys: map[string]string{"accessKeyID": "", "secretAccessKey": ""}, at: bucket(server), text: "Secret keys needs the keys"},
+		"a bucket with a slash": {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) { s.Bucket = "a/b/c" }), text: "a/b/c"},
+		"an invalid endpoint":   {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) { s.Endpoint = "://" }), text: "endpoint"},
+		"an invalid certificate": {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) {
 			s.Endpoint, s.CACert = "https://127.0.0.1:1", []byte("rubbish")
 		}), text: "caCert"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := opener(tc.root, tc.keys).Open(t.Context(), tc.at)
 			if s != nil || !errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), tc.text) {
-				t.Errorf("Open: %v, want an invalid location with %q", err, tc.text)
+				t.Errorf("Open: %v, want ErrInvalidSpec with %q", err, tc.text)
 			}
 		})
 	}
 }
 
-// TestWhatMayHeal is for errors that go away without a change of the location.
+// TestWhatMayHeal covers errors that may disappear without a change of the location.
 func TestWhatMayHeal(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
@@ -156,12 +156,12 @@ func TestWhatMayHeal(t *testing.T) {
 	for name, at := range map[string]*v1alpha1.BackupStorageLocation{"a missing Secret": missing, "a Secret in another namespace": elsewhere} {
 		_, err := opener("", map[string]string{"accessKeyID": "a", "secretAccessKey": "s"}).Open(t.Context(), at)
 		if !apierrors.IsNotFound(err) || errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), at.Spec.S3.CredentialsSecret.Name) {
-			t.Errorf("%s: %v, want that it is not found", name, err)
+			t.Errorf("%s: %v, want NotFound", name, err)
 		}
 	}
 	_, err := opener(filepath.Join(t.TempDir(), "not-mounted"), nil).Open(t.Context(), folder("main", ""))
 	if !errors.Is(err, objectstore.ErrNoStore) || errors.Is(err, location.ErrInvalidSpec) {
-		t.Errorf("a root that is not there: %v, want ErrNoStore", err)
+		t.Errorf("a missing root: %v, want ErrNoStore", err)
 	}
 }
 
@@ -189,11 +189,12 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestWrongCredentials are found when they are used; they never get into a text.
+// TestWrongCredentials: wrong credentials are detected when they are used, and never appear in a
+// text.
 func TestWrongCredentials(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
-	const key, token = "wrong-secret-access-key", "session-token-of-nobody"
+	const key, token = "wrong-secret-access-key", "session-token-of-a-user"
 	o := opener("", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": key, "sessionToken": token})
 	err := store(t.Context(), o, bucket(server), "a")
 	if !errors.Is(err, objectstore.ErrAccess) {
@@ -201,7 +202,7 @@ func TestWrongCredentials(t *testing.T) {
 	}
 	for _, secret := range []string{key, token} {
 		if text := o.Redactor.String("the server said " + secret + " is wrong"); strings.Contains(text, secret) {
-			t.Errorf("the redactor passes %q on", text)
+			t.Errorf("the redactor does not remove %q", text)
 		}
 	}
 }

@@ -23,22 +23,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 )
 
-// pluginLoadTimeout is how long a location waits for its Plugin in an operator that has just
-// started.
+// pluginLoadTimeout is how long a location waits for its Plugin after the start of the
+// operator.
 const pluginLoadTimeout = time.Minute
 
-// ObjectStores reaches the ObjectStores of plugins; *catalog.Catalog does.
+// ObjectStores provides the ObjectStores of plugins. *catalog.Catalog implements it.
 type ObjectStores interface {
 	// ObjectStore returns how to call the store that a plugin keeps for a location.
 	ObjectStore(spec catalog.StoreSpec) caller.ResolveFunc[adapter.ObjectStore]
-	// ReleaseStore ends the processes of a location that is gone.
+	// ReleaseStore ends the processes of a deleted location.
 	ReleaseStore(ctx context.Context, location string)
-	// LoadAttempted is closed when a plugin has been loaded, well or not.
+	// LoadAttempted returns a channel that is closed after the first attempt to load the plugin.
 	LoadAttempted(plugin string) <-chan struct{}
 }
 
-// openPluginStore opens a location that a plugin keeps. The process is started by the first
-// call and kept when the location is closed.
+// openPluginStore opens a location of a plugin. The first call starts the process, which
+// continues after the location is closed.
 func (o *Opener) openPluginStore(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*Store, error) {
 	if o.Stores == nil {
 		return nil, fmt.Errorf("%w: this operator runs no plugins", ErrInvalidSpec)
@@ -63,7 +63,7 @@ func (o *Opener) openPluginStore(ctx context.Context, bsl *v1alpha1.BackupStorag
 		Plugin: provider.Name, Name: spec.Provider, Location: string(bsl.UID), Config: providerConfig(bsl, file),
 	})
 	if o.credentials.isLocationDeleted(bsl.UID) {
-		o.releaseProcesses(ctx, bsl.UID) // it may have come too late when it was forgotten
+		o.releaseProcesses(ctx, bsl.UID) // a concurrent release may have missed this process
 		return nil, errors.Join(errLocationDeleted, closer())
 	}
 	if _, _, err := resolve(); err != nil {
@@ -83,8 +83,8 @@ func (o *Opener) releaseProcesses(ctx context.Context, uid types.UID) {
 	o.Stores.ReleaseStore(noWait, string(uid))
 }
 
-// ReleaseDeletedLocation ends everything that is kept for locations of that name, because they were
-// deleted: processes, after their last open call, and credentials files.
+// ReleaseDeletedLocation releases everything that is kept for deleted locations of that name:
+// processes, after their last open call, and credentials files.
 func (o *Opener) ReleaseDeletedLocation(ctx context.Context, key types.NamespacedName) {
 	o.stuckCalls.pruneLocation(key)
 	for _, uid := range o.credentials.markLocationsDeleted(key) {
@@ -92,25 +92,25 @@ func (o *Opener) ReleaseDeletedLocation(ctx context.Context, key types.Namespace
 	}
 }
 
-// ReleaseReplacedLocation is Forget for one location of which another one has taken the name. It can
-// not be opened after that, also if it never was before.
+// ReleaseReplacedLocation is ReleaseDeletedLocation for one location, if another location of the
+// same name exists. The location cannot be opened afterwards, even if it was never opened before.
 func (o *Opener) ReleaseReplacedLocation(ctx context.Context, uid types.UID) {
 	if o.credentials.markLocationReplaced(uid) {
 		o.releaseProcesses(ctx, uid)
 	}
 }
 
-// RemoveLeftovers removes the credentials files of an operator that was killed: their
-// locations may be gone since. It is called when the operator starts, and leaves alone
-// what this Opener has written.
+// RemoveLeftovers removes the credentials files of a killed operator, because their
+// locations may have been deleted since. It is called when the operator starts, and keeps the
+// files that this Opener has written.
 func (o *Opener) RemoveLeftovers() error { return o.credentials.clearLeftovers(o.Scratch) }
 
-// Close removes all credentials files. It is called when no plugin runs any more, and no
-// location of a plugin can be opened after it.
+// Close removes all credentials files. It is called when no plugin is running any longer. No
+// location of a plugin can be opened afterwards.
 func (o *Opener) Close() error { return o.credentials.removeAllFiles() }
 
 // waitForProvider returns the Plugin that provides the ObjectStore of a location, ready or
-// not, once the operator has tried to load it.
+// not, once loading it was attempted.
 func (o *Opener) waitForProvider(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) (*v1alpha1.Plugin, error) {
 	name := bsl.Spec.Plugin.Provider
 	all, err := listSortedPlugins(ctx, o.Plugins)
@@ -141,8 +141,8 @@ func listSortedPlugins(ctx context.Context, reader client.Reader) ([]v1alpha1.Pl
 	return list.Items, nil
 }
 
-// providersReadyFirst returns the Plugins that provide an ObjectStore, those that are ready
-// first: of two that register one name, only one is.
+// providersReadyFirst returns the Plugins that provide an ObjectStore, ready ones
+// first: of two Plugins that register the same name, only one is ready.
 func providersReadyFirst(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin {
 	var ready, others []*v1alpha1.Plugin
 	for i := range all {
@@ -160,10 +160,10 @@ func providersReadyFirst(all []v1alpha1.Plugin, name string) []*v1alpha1.Plugin 
 	return append(ready, others...)
 }
 
-// missingProviderAdvice says why there is no provider.
+// missingProviderAdvice returns why there is no provider, and what to do.
 func (o *Opener) missingProviderAdvice(bsl *v1alpha1.BackupStorageLocation, all []v1alpha1.Plugin) string {
 	if last := o.credentials.lastProviderPlugin(bsl.UID); last != "" && !slices.ContainsFunc(all, func(p v1alpha1.Plugin) bool { return p.Name == last }) {
-		return fmt.Sprintf("the Plugin %s, which did, was deleted; create it again, or change spec.plugin.provider", last)
+		return fmt.Sprintf("the Plugin %s, which provided it, was deleted; create it again, or change spec.plugin.provider", last)
 	}
 	var unknown []string
 	for i := range all {
@@ -172,12 +172,12 @@ func (o *Opener) missingProviderAdvice(bsl *v1alpha1.BackupStorageLocation, all 
 		}
 	}
 	if len(unknown) > 0 {
-		return "what these Plugins provide is not known, as they have not been loaded: " + strings.Join(unknown[:min(len(unknown), 5)], ", ")
+		return "these Plugins have not been loaded, and what they provide is not known: " + strings.Join(unknown[:min(len(unknown), 5)], ", ")
 	}
-	return "create the Plugin, or correct spec.plugin.provider"
+	return "create the Plugin, or fix spec.plugin.provider"
 }
 
-// newNotReadyError says why a Plugin that should provide an ObjectStore does not.
+// newNotReadyError returns why a Plugin does not provide its ObjectStore.
 func newNotReadyError(plugin *v1alpha1.Plugin, name string, err error) error {
 	text := err.Error()
 	ready := conditions.Get(plugin, v1alpha1.ConditionReady)
@@ -187,8 +187,8 @@ func newNotReadyError(plugin *v1alpha1.Plugin, name string, err error) error {
 	return fmt.Errorf("the Plugin %s, which provides the ObjectStore %q, is not ready: %s", plugin.Name, name, text)
 }
 
-// ProviderFingerprint returns a text that changes whenever a location with that provider
-// should be looked at again.
+// ProviderFingerprint returns a string that changes whenever a location with that provider
+// should be reconciled again.
 func ProviderFingerprint(ctx context.Context, reader client.Reader, name string) (string, error) {
 	all, err := listSortedPlugins(ctx, reader)
 	if err != nil {
@@ -205,7 +205,7 @@ func ProviderFingerprint(ctx context.Context, reader client.Reader, name string)
 	return state.String(), nil
 }
 
-// pluginCallTimeout returns what the Plugin says about the time of one call, or 0.
+// pluginCallTimeout returns the timeout of one call according to the Plugin, or 0.
 func pluginCallTimeout(plugin *v1alpha1.Plugin, name string) time.Duration {
 	for _, action := range plugin.Spec.Actions {
 		if action.Kind == v1alpha1.ActionKindObjectStore && action.Name == name && action.Timeout != nil {
@@ -215,15 +215,15 @@ func pluginCallTimeout(plugin *v1alpha1.Plugin, name string) time.Duration {
 	return 0
 }
 
-// providerConfig is what Velero, too, gives to an ObjectStore. The prefix is there for
-// stores that want to know it: it is part of every key already.
+// providerConfig returns the configuration of an ObjectStore, as Velero passes it. The prefix is
+// only information for the store: it is already part of every key.
 func providerConfig(bsl *v1alpha1.BackupStorageLocation, credentialsFile string) map[string]string {
 	config := map[string]string{}
 	for key, value := range bsl.Spec.Plugin.Config {
 		config[key] = string(value)
 	}
 	config["bucket"], config["prefix"] = bsl.Spec.Plugin.Bucket, bsl.Spec.Prefix
-	// Some plugins refuse keys that they do not know.
+	// Some plugins reject unknown keys.
 	if len(bsl.Spec.Plugin.CACert) > 0 {
 		config["caCert"] = string(bsl.Spec.Plugin.CACert)
 	}

@@ -42,13 +42,13 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	pluginName = "folders"
+	pluginName = "directories"
 	secretName = "cloud"
-	// password is what must not show anywhere.
+	// password must not appear anywhere.
 	password = "swordfish-and-chips"
 )
 
-// site is an operator with a plugin, and what is in its cluster.
+// site is an operator with a plugin, and its cluster.
 type site struct {
 	t       *testing.T
 	folder  *storeplugin.BucketDir
@@ -58,7 +58,7 @@ type site struct {
 	scratch string
 }
 
-// newSite returns a site whose Plugin is loaded.
+// newSite returns a site with a loaded Plugin.
 func newSite(t *testing.T, buckets ...string) *site {
 	t.Helper()
 	s := newSiteWithout(t, buckets...)
@@ -109,7 +109,7 @@ func provider(name string, ready bool, message string) *v1alpha1.Plugin {
 	return plugin
 }
 
-// secret puts a credential into the cluster, in place of an earlier one.
+// secret creates or replaces the credential in the cluster.
 func (s *site) secret(content string) {
 	s.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "backups", Name: secretName}}
@@ -148,7 +148,7 @@ func (s *site) mustProbe(at *v1alpha1.BackupStorageLocation) {
 	}
 }
 
-// credentials returns the files with credentials that there are.
+// credentials returns the existing credentials files.
 func (s *site) credentials() []string {
 	s.t.Helper()
 	var files []string
@@ -173,8 +173,8 @@ func (s *site) awaitEnd(pid int) {
 	})
 }
 
-// TestPlugin tells the whole story of two locations in one provider: what their
-// processes are told, a Secret that changes, a process that dies, and their end.
+// TestPlugin follows two locations of one provider: the configuration of their
+// processes, a Secret that changes, a process that dies, and their deletion.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first", "second")
@@ -192,16 +192,16 @@ func TestPlugin(t *testing.T) {
 	}
 	starts := s.folder.AcceptedInits()
 	if len(starts) != 2 {
-		t.Fatalf("the stores were initialised so: %+v", starts)
+		t.Fatalf("unexpected initialization of the stores: %+v", starts)
 	}
 	one, two := starts[0], starts[1]
 	file := one.Config["credentialsFile"]
 	want := map[string]string{"bucket": "first", "prefix": "cluster/one", "caCert": "PEM", "mode": "fast", "credentialsFile": file}
 	if !maps.Equal(one.Config, want) || one.Credentials != "password="+password || one.Mode != 0o600 || !strings.HasPrefix(file, s.scratch) {
-		t.Errorf("the first was told %+v", one)
+		t.Errorf("the first store received %+v", one)
 	}
 	if !maps.Equal(two.Config, map[string]string{"bucket": "second", "prefix": ""}) || two.PID == one.PID {
-		t.Errorf("the second was told %+v", two)
+		t.Errorf("the second store received %+v", two)
 	}
 	if err := store(t.Context(), s.opener, first, "a"); err != nil {
 		t.Fatal(err)
@@ -214,20 +214,20 @@ func TestPlugin(t *testing.T) {
 	s.mustProbe(first)
 	again := s.folder.AcceptedInits()[2]
 	if again.Credentials != "password=another-"+password || again.Config["credentialsFile"] == file {
-		t.Errorf("after the Secret changed, the first was told %+v", again)
+		t.Errorf("after the Secret changed, the first store received %+v", again)
 	}
 	if files := s.credentials(); !slices.Equal(files, []string{again.Config["credentialsFile"]}) {
-		t.Errorf("there are the files %q", files)
+		t.Errorf("files %q", files)
 	}
 	s.awaitEnd(one.PID)
 
 	s.opener.ReleaseDeletedLocation(t.Context(), types.NamespacedName{Namespace: first.Namespace, Name: first.Name})
 	s.awaitEnd(again.PID)
 	if files := s.credentials(); len(files) > 0 {
-		t.Errorf("a deleted location leaves %q", files)
+		t.Errorf("after the location was deleted: files %q", files)
 	}
 	if _, err := s.opener.Open(t.Context(), first); err == nil || !strings.Contains(err.Error(), "deleted") {
-		t.Errorf("opening what was deleted: %v", err)
+		t.Errorf("opening a deleted location: %v", err)
 	}
 	s.mustProbe(second)
 	if err := s.opener.Close(); err != nil {
@@ -248,13 +248,13 @@ func TestPluginWithAnotherProvider(t *testing.T) {
 	s.mustProbe(elsewhere)
 	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
 	if files := s.credentials(); len(files) > 0 {
-		t.Errorf("left are %q", files)
+		t.Errorf("remaining files %q", files)
 	}
 	s.mustProbe(at)
 }
 
-// TestPluginWhileOpen changes the Secret under a run: it goes on with what it has, also
-// in a process that had to be started again.
+// TestPluginWhileOpen changes the Secret during a run: the run continues with its credentials, even
+// in a process that had to be restarted.
 func TestPluginWhileOpen(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
@@ -274,22 +274,22 @@ func TestPluginWhileOpen(t *testing.T) {
 	}
 	starts := s.folder.AcceptedInits()
 	if last := starts[len(starts)-1]; last.Credentials != "password="+password {
-		t.Errorf("the run found itself with other credentials: %+v", last)
+		t.Errorf("the run has other credentials: %+v", last)
 	}
 	if err := run.Close(); err != nil {
 		t.Error(err)
 	}
 	if files := s.credentials(); len(files) != 1 {
-		t.Errorf("after the run there is %q", files)
+		t.Errorf("files after the run: %q", files)
 	}
 }
 
-// TestPluginCredentialGone removes the Secret: nothing made of it stays.
+// TestPluginCredentialGone deletes the Secret: no file with its content remains.
 func TestPluginCredentialGone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	at := inPlugin("uid-1", "first", withCredential)
-	if err := s.probe(at); err == nil || !strings.Contains(err.Error(), "reading the Secret cloud that the location names") {
+	if err := s.probe(at); err == nil || !strings.Contains(err.Error(), "reading the Secret cloud of the location") {
 		t.Errorf("without the Secret: %v", err)
 	}
 	s.secret("")
@@ -307,13 +307,13 @@ func TestPluginCredentialGone(t *testing.T) {
 	}
 	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
 	if files := s.credentials(); len(files) > 0 {
-		t.Errorf("left are %q", files)
+		t.Errorf("remaining files %q", files)
 	}
 	s.secret("password=" + password)
 	s.mustProbe(at)
 }
 
-// TestPluginDies loses the process during a Put and a Get of a run.
+// TestPluginDies kills the process during a Put and a Get of a run.
 func TestPluginDies(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
@@ -333,22 +333,22 @@ func TestPluginDies(t *testing.T) {
 	}
 	err = opened.Claim(t.Context(), name, backupstore.Claim{BackupUID: "u-2"})
 	if !errors.Is(err, objectstore.ErrUnavailable) {
-		t.Errorf("claiming a name that kills: %v, want ErrUnavailable", err)
+		t.Errorf("claiming a name that kills the process: %v, want ErrUnavailable", err)
 	}
 	r, err := opened.GetFile(t.Context(), "x", backupstore.Logs)
 	if err != nil {
-		t.Fatalf("after the death: %v", err)
+		t.Fatalf("after the process died: %v", err)
 	}
 	if content, err := io.ReadAll(r); err != nil || string(content) != "content" {
-		t.Errorf("after the death it reads %q, %v", content, err)
+		t.Errorf("after the process died: read %q, %v", content, err)
 	}
 	_ = r.Close()
 	if starts := s.folder.AcceptedInits(); len(starts) != 2 || !maps.Equal(starts[0].Config, starts[1].Config) {
-		t.Errorf("the store was initialised so: %+v", starts)
+		t.Errorf("unexpected initialization of the store: %+v", starts)
 	}
 }
 
-// TestPluginThatCannotWork shows what people read.
+// TestPluginThatCannotWork checks the messages for users.
 func TestPluginThatCannotWork(t *testing.T) {
 	t.Parallel()
 	config := func(key, value string) func(*v1alpha1.BackupStorageLocation) {
@@ -364,7 +364,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 	}{
 		"no Plugin": {
 			at:   inPlugin("uid", "first"),
-			want: []string{`no Plugin provides the ObjectStore "test.example.io/folder"`, "create the Plugin, or correct spec.plugin.provider"},
+			want: []string{`no Plugin provides the ObjectStore "test.example.io/folder"`, "create the Plugin, or fix spec.plugin.provider"},
 		},
 		"a Plugin that never ran": {
 			plugins: []*v1alpha1.Plugin{func() *v1alpha1.Plugin {
@@ -373,14 +373,14 @@ func TestPluginThatCannotWork(t *testing.T) {
 				return plugin
 			}()},
 			at:   inPlugin("uid", "first"),
-			want: []string{"no Plugin provides", "not known, as they have not been loaded: broken"},
+			want: []string{"no Plugin provides", "have not been loaded, and what they provide is not known: broken"},
 		},
 		"a Plugin that is not ready": {
-			plugins: []*v1alpha1.Plugin{provider(pluginName, false, "folders: no such file in the plugin folder")},
+			plugins: []*v1alpha1.Plugin{provider(pluginName, false, "directories: no such file in the plugin directory")},
 			at:      inPlugin("uid", "first"),
-			want:    []string{"the Plugin folders, which provides the ObjectStore", "is not ready: folders: no such file in the plugin folder"},
+			want:    []string{"the Plugin directories, which provides the ObjectStore", "is not ready: directories: no such file in the plugin directory"},
 		},
-		"a bucket that is not there": {
+		"a missing bucket": {
 			plugins: []*v1alpha1.Plugin{provider(pluginName, true, "")}, loaded: true,
 			at:   inPlugin("uid", "missing"),
 			want: []string{"checking the storage location", `refused its configuration`, `the bucket "missing" does not exist`},
@@ -409,7 +409,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 			s.secret("wrong=" + password)
 			spec := s.folder.PluginSpec(pluginName)
 			if !tc.loaded {
-				spec.Process.Path = "/nowhere/folders"
+				spec.Process.Path = "/nowhere/directories"
 			}
 			if _, err := s.catalog.Load(t.Context(), spec); (err == nil) != tc.loaded {
 				t.Fatal(err)
@@ -424,7 +424,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 				}
 			}
 			if err != nil && strings.Contains(err.Error(), password) {
-				t.Errorf("the error tells a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}
@@ -434,7 +434,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 	}
 }
 
-// TestPluginDeleted says which Plugin is missing.
+// TestPluginDeleted: the error names the missing Plugin.
 func TestPluginDeleted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
@@ -445,13 +445,13 @@ func TestPluginDeleted(t *testing.T) {
 	}
 	s.catalog.Unload(t.Context(), pluginName)
 	err := s.probe(at)
-	if err == nil || !strings.Contains(err.Error(), "the Plugin folders, which did, was deleted; create it again") {
+	if err == nil || !strings.Contains(err.Error(), "the Plugin directories, which provided it, was deleted; create it again") {
 		t.Errorf("error %v", err)
 	}
 	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
 }
 
-// TestPluginNotLoadedYet waits for the load of an operator that has just started.
+// TestPluginNotLoadedYet waits until an operator that has just started has loaded the plugin.
 func TestPluginNotLoadedYet(t *testing.T) {
 	t.Parallel()
 	s := newSiteWithout(t, "first")

@@ -18,12 +18,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// errNoCredential means that a credential is not there, and not that it could not be
-// read.
+// errNoCredential means that a credential does not exist, as opposed to a failure to
+// read it.
 var errNoCredential = errors.New("no credential")
 
 // readCredential reads the content of a location's credentials file, nil if it has none,
-// and has it kept out of every text.
+// and registers its secret values with the Redactor.
 func (o *Opener) readCredential(ctx context.Context, bsl *v1alpha1.BackupStorageLocation) ([]byte, error) {
 	ref := bsl.Spec.Plugin.Credential
 	if ref == nil {
@@ -34,9 +34,9 @@ func (o *Opener) readCredential(ctx context.Context, bsl *v1alpha1.BackupStorage
 	content := secret.Data[ref.Key]
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, &missingCredentialError{err: fmt.Errorf("reading the Secret %s that the location names: %w", ref.Name, err)}
+		return nil, &missingCredentialError{err: fmt.Errorf("reading the Secret %s of the location: %w", ref.Name, err)}
 	case err != nil:
-		return nil, fmt.Errorf("reading the Secret %s that the location names: %w", ref.Name, err)
+		return nil, fmt.Errorf("reading the Secret %s of the location: %w", ref.Name, err)
 	case len(content) == 0:
 		return nil, &missingCredentialError{err: fmt.Errorf("%w: Secret %s needs the key %s, which spec.plugin.credential names", ErrInvalidSpec, ref.Name, ref.Key)}
 	}
@@ -52,14 +52,14 @@ func (m *missingCredentialError) Error() string { return m.err.Error() }
 func (m *missingCredentialError) Unwrap() []error { return []error{errNoCredential, m.err} }
 
 const (
-	// minSecretLength is the length in bytes from which a value of a credentials file is a
-	// secret whatever its name is. Names of regions are shorter.
+	// minSecretLength is the length in bytes from which a value of a credentials file is treated as
+	// a secret, whatever its name is. Names of regions are shorter.
 	minSecretLength = 16
-	// maxSecretValues bounds how many values of one file are kept out of texts.
+	// maxSecretValues limits how many values of one file are redacted.
 	maxSecretValues = 256
 )
 
-// secretValues returns what must not be shown of a credentials file: all of it, and the
+// secretValues returns the secrets of a credentials file: the whole content, and the
 // values in it. Files are JSON, or lines of names and values.
 func secretValues(redactor *redact.Redactor, content []byte) []string {
 	values := []string{string(content)}
@@ -74,7 +74,7 @@ func secretValues(redactor *redact.Redactor, content []byte) []string {
 	if json.Unmarshal(content, &parsed) == nil {
 		walkJSONStrings("", parsed, func(name, value string) {
 			add(name, value)
-			for line := range strings.Lines(value) { // a key may be shown in parts
+			for line := range strings.Lines(value) { // a text may contain parts of a key
 				add("", line)
 			}
 		})
@@ -90,7 +90,7 @@ func secretValues(redactor *redact.Redactor, content []byte) []string {
 	return values
 }
 
-// walkJSONStrings calls visit for all texts of a JSON value.
+// walkJSONStrings calls visit for all strings in a JSON value.
 func walkJSONStrings(name string, value any, visit func(name, value string)) {
 	switch value := value.(type) {
 	case string:

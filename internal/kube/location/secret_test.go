@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestSecretValues has credentials files as the plugins for Velero ask for them.
+// TestSecretValues has credentials files in the formats of the plugins for Velero.
 func TestSecretValues(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -31,7 +31,7 @@ func TestSecretValues(t *testing.T) {
 		},
 		"one token": {content: "abcdefghijklmnopqrstuvwxyz\n", hidden: []string{"abcdefghijklmnopqrstuvwxyz"}},
 		"nothing":   {content: "", seen: []string{"x"}},
-		"rubbish":   {content: "=\n:\n\x00\xff=\x00\n" + strings.Repeat("a=b\n", 10000), seen: []string{"a", "b"}},
+		"garbage":   {content: "=\n:\n\x00\xff=\x00\n" + strings.Repeat("a=b\n", 10000), seen: []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,12 +39,12 @@ func TestSecretValues(t *testing.T) {
 			redactor.AddValues(secretValues(redactor, []byte(tc.content))...)
 			for _, hidden := range tc.hidden {
 				if text := redactor.String("it said <" + hidden + ">"); strings.Contains(text, hidden) {
-					t.Errorf("shown is %q", text)
+					t.Errorf("the text is %q", text)
 				}
 			}
 			for _, seen := range tc.seen {
 				if text := redactor.String("it said <" + seen + ">"); text != "it said <"+seen+">" {
-					t.Errorf("%q is shown as %q", seen, text)
+					t.Errorf("%q became %q", seen, text)
 				}
 			}
 		})

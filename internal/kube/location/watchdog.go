@@ -21,13 +21,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/watchdog"
 )
 
-// volumeLimits are how long a volume may do nothing. Its system calls cannot be ended;
-// what is written to it may be kept in memory until the end, when it takes time.
+// volumeLimits returns how long a volume may make no progress. Its system calls cannot be ended.
+// Written data may stay in memory until the end of a write, which then takes long.
 func volumeLimits() watchdog.Timeouts {
 	return watchdog.Timeouts{Call: 2 * time.Minute, Stream: time.Minute, Finish: 15 * time.Minute}
 }
 
-// locationStuckCalls has the calls that hang in the store of a location, by the name of the location.
+// locationStuckCalls counts the calls that hang in the store of a location, by the name of the
+// location.
 type locationStuckCalls struct {
 	mu    sync.Mutex
 	calls map[types.NamespacedName]*watchdog.StuckCalls
@@ -45,8 +46,8 @@ func (s *locationStuckCalls) callsForLocation(key types.NamespacedName) *watchdo
 	return s.calls[key]
 }
 
-// pruneLocation drops the count of a location that was deleted, unless calls hang: another
-// location of that name may be in the same store.
+// pruneLocation drops the count of a deleted location, unless calls hang: another
+// location of that name may use the same store.
 func (s *locationStuckCalls) pruneLocation(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,18 +56,18 @@ func (s *locationStuckCalls) pruneLocation(key types.NamespacedName) {
 	}
 }
 
-// watchdogOptions returns how the store of a location is watched. A bucket or the store of a
-// plugin has no limits here: both end a transfer that stalls themselves, as they know
-// which bytes move on the wire.
+// watchdogOptions returns the watchdog options for the store of a location. A bucket or the store
+// of a plugin has no limits here: both end a stalled transfer themselves, because they know which
+// bytes move on the wire.
 func (o *Opener) watchdogOptions(bsl *v1alpha1.BackupStorageLocation) watchdog.Options {
 	options := watchdog.Options{
 		Name:       "the store of BackupStorageLocation " + bsl.Name,
-		Hint:       "check the service that keeps it",
+		Hint:       "check the storage service",
 		StuckCalls: o.stuckCalls.callsForLocation(client.ObjectKeyFromObject(bsl)),
 	}
 	if bsl.Spec.Filesystem != nil {
 		options.Name = "the volume of BackupStorageLocation " + bsl.Name
-		options.Hint = "check the volume and what serves it (an NFS server, the node's disk)"
+		options.Hint = "check the volume and its backend (an NFS server, the node's disk)"
 		options.Timeouts = volumeLimits()
 	}
 	return options
@@ -82,18 +83,18 @@ func (o *Opener) openVolumeStore(ctx context.Context, bsl *v1alpha1.BackupStorag
 		return filesystem.Open(o.Root, bsl.Spec.Filesystem.Path)
 	}, func(late *filesystem.Store) { _ = late.Close() })
 	if err != nil {
-		return nil, fmt.Errorf("opening folder: %w", err)
+		return nil, fmt.Errorf("opening the directory: %w", err)
 	}
 	return o.newStore(store, bsl, store.Close), nil
 }
 
-// newStore makes a Store whose calls end, whatever the object store does.
+// newStore returns a Store whose calls end, whatever the object store does.
 func (o *Opener) newStore(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation, closer func() error) *Store {
 	return &Store{Store: backupstore.New(o.guardObjectStore(objects, bsl), bsl.Spec.Prefix), closeFunc: closer}
 }
 
-// guardObjectStore puts everything around an object store that bounds or refuses its calls. The fence
-// is outside, so that the time for which it holds back a write is not the store's.
+// guardObjectStore wraps an object store with everything that limits or refuses its calls. The
+// fence is outermost, because its delays must not count as delays of the store.
 func (o *Opener) guardObjectStore(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation) objectstore.ExtendedStore {
 	var guarded objectstore.ExtendedStore = watchdog.New(objects, o.watchdogOptions(bsl))
 	if bsl.Spec.AccessMode == v1alpha1.AccessModeReadOnly {
@@ -102,11 +103,11 @@ func (o *Opener) guardObjectStore(objects objectstore.Store, bsl *v1alpha1.Backu
 	return o.Fence.WrapObjectStore(guarded)
 }
 
-// readOnly is the store of a location with spec.accessMode ReadOnly. What a Restore from it has
-// to say is stored there all the same if its credentials allow that.
+// readOnly is the store of a location with spec.accessMode ReadOnly. Logs and results of Restores
+// are still stored there if the credentials allow that.
 type readOnly struct{ objectstore.ExtendedStore }
 
-// Put implements objectstore.Store. A refusal is what is to be expected there.
+// Put implements objectstore.Store. A refused write is expected in a read-only location.
 func (s readOnly) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
 	info, err := s.ExtendedStore.Put(ctx, key, r, opts)
 	if errors.Is(err, objectstore.ErrAccess) {

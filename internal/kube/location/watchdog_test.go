@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 )
 
-// refusing is a store whose credentials may only read.
+// refusing is a store with read-only credentials.
 type refusing struct{ objectstore.Store }
 
 // Put implements objectstore.Store.
@@ -29,8 +29,8 @@ func (refusing) Put(_ context.Context, key string, _ io.Reader, _ objectstore.Pu
 	return objectstore.Info{}, &objectstore.Error{Op: "putting", Key: key, Kind: objectstore.ErrAccess}
 }
 
-// TestRefusedWrite: in a read-only location a refusal is final, in another one a person may
-// give the permission.
+// TestRefusedWrite: a refused write is final in a read-only location. In another location a user
+// may still grant the permission.
 func TestRefusedWrite(t *testing.T) {
 	for mode, unwritable := range map[v1alpha1.AccessMode]bool{
 		v1alpha1.AccessModeReadOnly: true, v1alpha1.AccessModeReadWrite: false, "": false,
@@ -59,8 +59,8 @@ func (extended) CommonPrefixes(context.Context, objectstore.ListOptions) iter.Se
 	}
 }
 
-// TestGuardObjectStore_KeepsOptionalInterfaces: what is put around a store takes nothing from it, and
-// gives a store that cannot do it what is the same as nothing.
+// TestGuardObjectStore_KeepsOptionalInterfaces: the wrappers keep the optional interfaces of a
+// store, and add implementations without effect to a store that lacks them.
 func TestGuardObjectStore_KeepsOptionalInterfaces(t *testing.T) {
 	plain := memory.New()
 	for _, key := range []string{"a/1", "b", "c/2"} {
@@ -74,8 +74,8 @@ func TestGuardObjectStore_KeepsOptionalInterfaces(t *testing.T) {
 		aborted  int
 		prefixes []string
 	}{
-		"a store that has them": {store: extended{plain}, space: objectstore.Space{Total: 100, Free: 10}, aborted: 3, prefixes: []string{"shortcut/"}},
-		"a store that has none": {store: plain, prefixes: []string{"a/", "c/"}},
+		"a store with them":    {store: extended{plain}, space: objectstore.Space{Total: 100, Free: 10}, aborted: 3, prefixes: []string{"shortcut/"}},
+		"a store without them": {store: plain, prefixes: []string{"a/", "c/"}},
 	} {
 		for _, mode := range []v1alpha1.AccessMode{v1alpha1.AccessModeReadWrite, v1alpha1.AccessModeReadOnly} {
 			for _, fence := range []*lease.Fence{nil, lease.New(15*time.Second, 10*time.Second)} {
@@ -97,9 +97,9 @@ func TestGuardObjectStore_KeepsOptionalInterfaces(t *testing.T) {
 						t.Errorf("CommonPrefixes: %q", prefixes)
 					}
 					n, err := s.AbortUploads(t.Context(), "")
-					if fence != nil { // that does not lead
+					if fence != nil { // this operator is not the leader
 						if !errors.Is(err, lease.ErrNotLeading) {
-							t.Errorf("AbortUploads of another than the leader: %v", err)
+							t.Errorf("AbortUploads without the lease: %v", err)
 						}
 					} else if n != tc.aborted || err != nil {
 						t.Errorf("AbortUploads: %d, %v", n, err)

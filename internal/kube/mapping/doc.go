@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mapping remembers which resources Grapnel's own kinds are. The cache of
-// controller-runtime asks for that with each Get, and the mapper of the API server's kinds
-// takes longer for the answer than the cache for the object: it looks through all groups and
-// makes new lists.
+// Package mapping caches the RESTMappings of Grapnel's own kinds. The cache of
+// controller-runtime requests one with each Get, and the default mapper needs
+// more time for that than the cache for the object: it iterates over all groups and
+// allocates new lists.
 package mapping

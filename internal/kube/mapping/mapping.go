@@ -21,21 +21,21 @@ import (
 func New(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the kinds of the API server: %w", err)
+		return nil, fmt.Errorf("discovering the kinds of the API server: %w", err)
 	}
 	return NewCachingMapper(mapper), nil
 }
 
-// NewCachingMapper returns a mapper that asks another one once about each version of a kind of
-// Grapnel: they are installed before the operator, and the scope of a definition cannot
-// change. It is safe for concurrent use if the other one is.
+// NewCachingMapper returns a mapper that queries another mapper only once for each version of a
+// kind of Grapnel. The definitions are installed before the operator, and their scope cannot
+// change. It is safe for concurrent use if the other mapper is.
 func NewCachingMapper(mapper meta.RESTMapper) meta.RESTMapper {
 	return &cachingMapper{RESTMapper: mapper}
 }
 
 type cachingMapper struct {
 	meta.RESTMapper
-	// mappings has a *meta.RESTMapping for each kind and its versions, as a string.
+	// mappings maps a kind and its versions, as a string, to a *meta.RESTMapping.
 	mappings sync.Map
 }
 

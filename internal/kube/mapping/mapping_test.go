@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/mapping"
 )
 
-// counting counts the questions it gets.
+// counting counts the calls it gets.
 type counting struct {
 	meta.RESTMapper
 	asked int
@@ -28,7 +28,7 @@ func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 	return &meta.RESTMapping{GroupVersionKind: kind.WithVersion(versions[0])}, nil
 }
 
-// TestNewCachingMapper asks about kinds that are there, that are not, and that are not ours.
+// TestNewCachingMapper maps kinds that exist, that do not exist, and that are not Grapnel's.
 func TestNewCachingMapper(t *testing.T) {
 	t.Parallel()
 	own := v1alpha1.GroupVersion.WithKind("Backup").GroupKind()
@@ -42,7 +42,7 @@ func TestNewCachingMapper(t *testing.T) {
 		asked   int
 	}{
 		{kind: own, version: "v1alpha1", asked: 1},
-		{kind: own, version: "v1alpha1", served: true, asked: 2}, // an error is not kept
+		{kind: own, version: "v1alpha1", served: true, asked: 2}, // errors are not cached
 		{kind: own, version: "v1alpha1", served: true, asked: 2},
 		{kind: own, version: "v1", served: true, asked: 3},
 		{kind: own, version: "v1alpha1", served: true, asked: 3},
@@ -52,7 +52,7 @@ func TestNewCachingMapper(t *testing.T) {
 		asked.kinds[own] = step.served
 		found, err := mapper.RESTMapping(step.kind, step.version)
 		if (err == nil) != step.served || asked.asked != step.asked {
-			t.Errorf("%+v: asked %d times, error %v", step, asked.asked, err)
+			t.Errorf("%+v: called %d times, error %v", step, asked.asked, err)
 		}
 		if err == nil && found.GroupVersionKind != step.kind.WithVersion(step.version) {
 			t.Errorf("%+v: found %s", step, found.GroupVersionKind)

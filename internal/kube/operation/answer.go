@@ -16,21 +16,22 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// maxUnknownAnswers is how often in a row a plugin says that it does not know an operation
-// until it is lost. Where the plugin looks, it may appear a little later than it began.
-// It is given some time all the same: a plugin that was restarted may not see what goes on.
+// maxUnknownAnswers is how often in a row a plugin must answer that it does not know an operation
+// before the operation is lost. An operation may become visible to its plugin a little after it
+// started. A minimum time must pass as well, because a restarted plugin may not see running
+// operations.
 const (
 	maxUnknownAnswers  = 3
 	minUnknownDuration = 5 * time.Second
 )
 
-// maxUnitsBytes is what the API allows for the name of units, in bytes.
+// maxUnitsBytes is the limit of the API for the name of units, in bytes.
 const maxUnitsBytes = 64
 
-// maxClockSkew is how far ahead of ours a plugin's clock may be.
+// maxClockSkew is how far the clock of a plugin may be ahead of the operator's.
 const maxClockSkew = time.Hour
 
-// handlePollResult takes note of what a call of Progress came to.
+// handlePollResult records the result of a call of Progress.
 func (m *Machine) handlePollResult(op *v1alpha1.AsyncOperation, mem *Memory, poll *PollResult, now time.Time) {
 	at := metav1.NewTime(now)
 	op.Status.LastPollTimestamp = &at
@@ -51,8 +52,8 @@ func (m *Machine) handlePollResult(op *v1alpha1.AsyncOperation, mem *Memory, pol
 	mem.nextPoll = now.Add(m.addJitter(pollInterval(op, mem, now)))
 }
 
-// handlePollFailure counts a call of Progress that was not answered, or not well. The
-// operation goes on, unless the plugin does not know it.
+// handlePollFailure counts a failed call of Progress. The operation continues, unless the
+// plugin does not know it.
 func (m *Machine) handlePollFailure(op *v1alpha1.AsyncOperation, mem *Memory, failure *Failure, now time.Time) {
 	if op.Status.TransientErrors < math.MaxInt32 {
 		op.Status.TransientErrors++
@@ -74,7 +75,7 @@ func (m *Machine) handlePollFailure(op *v1alpha1.AsyncOperation, mem *Memory, fa
 	mem.nextPoll = now.Add(m.addJitter(pollBackoff(op, mem.pollFailures)))
 }
 
-// recordProgress records what a plugin told.
+// recordProgress records the progress that a plugin reported.
 func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progress, now time.Time) {
 	status, at := &op.Status, metav1.NewTime(now)
 	before := status.Progress
@@ -98,8 +99,8 @@ func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progres
 	mem.recordAnswer(op, now)
 }
 
-// recordAnswer takes note that the plugin answers. What became of an operation while it did
-// not for long, or while there was no operator, nobody knows.
+// recordAnswer records that the plugin answers. After a long gap, or while no operator was running,
+// the progress in between is unknown.
 func (mem *Memory) recordAnswer(op *v1alpha1.AsyncOperation, now time.Time) {
 	if s := op.Spec.StallTimeout; s != nil {
 		long := max(s.Duration, 2*op.Spec.PollInterval.Duration)
@@ -110,8 +111,8 @@ func (mem *Memory) recordAnswer(op *v1alpha1.AsyncOperation, now time.Time) {
 	mem.lastAnswer = now
 }
 
-// plausibleTime returns a time that a plugin told, or nil if it makes no sense: a time that
-// is not set arrives as the first of January 1970 from some.
+// plausibleTime returns a time that a plugin reported, or nil if it is implausible: some plugins
+// send January 1, 1970 for a time that is not set.
 func plausibleTime(t, now time.Time) *metav1.Time {
 	if t.UTC().Year() <= 1970 || t.After(now.Add(maxClockSkew)) {
 		return nil
@@ -120,7 +121,7 @@ func plausibleTime(t, now time.Time) *metav1.Time {
 	return &at
 }
 
-// truncateUTF8 returns the beginning of a text, without half a character at its end.
+// truncateUTF8 returns the start of a text, without a partial character at its end.
 func truncateUTF8(text string, size int) string {
 	if len(text) <= size {
 		return text

@@ -10,10 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// CompactForCache makes an AsyncOperation smaller for the cache, where ten thousand of them may be for
-// hours: texts that many of them have are there once, lists have no room left, and nobody
-// reads who wrote which field. It is a transformation of a cache, and leaves what is no
-// AsyncOperation as it is.
+// CompactForCache makes an AsyncOperation smaller for the cache, which may hold ten thousand of
+// them for hours. It interns strings that many of them share, clips slices, and drops
+// managedFields. It is a cache transform, and does not change objects of other types.
 func CompactForCache(object any) (any, error) {
 	op, ok := object.(*v1alpha1.AsyncOperation)
 	if !ok {
@@ -53,7 +52,7 @@ func CompactForCache(object any) (any, error) {
 	return op, nil
 }
 
-// internStrings replaces texts by the same ones that others have, too.
+// internStrings replaces strings with their interned copies.
 func internStrings(texts ...*string) {
 	for _, text := range texts {
 		*text = unique.Make(*text).Value()

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 )
 
-// TestCompactForCache changes nothing but who wrote what.
+// TestCompactForCache: only managedFields change.
 func TestCompactForCache(t *testing.T) {
 	t.Parallel()
 	full := begun(func(op *v1alpha1.AsyncOperation) {
@@ -28,13 +28,13 @@ func TestCompactForCache(t *testing.T) {
 		op.Status.Conditions = []metav1.Condition{{Type: "Succeeded", Status: "Unknown", Reason: "Running", Message: "on its way"}}
 	})
 	for name, object := range map[string]runtime.Object{
-		"with everything": full, "with nothing": &v1alpha1.AsyncOperation{}, "of another kind": &corev1.ConfigMap{},
+		"with everything": full, "with nothing": &v1alpha1.AsyncOperation{}, "another kind": &corev1.ConfigMap{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := object.DeepCopyObject()
 			if op, ok := object.(*v1alpha1.AsyncOperation); ok {
-				op.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Time: &metav1.Time{Time: time.Unix(1, 0)}}}
+				op.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: time.Unix(1, 0)}}}
 			}
 			got, err := operation.CompactForCache(object)
 			if err != nil {
@@ -47,7 +47,7 @@ func TestCompactForCache(t *testing.T) {
 	}
 }
 
-// TestCompactSharesTexts of two operations that were decoded one after the other.
+// TestCompactSharesTexts: operations that were decoded separately share their strings.
 func TestCompactSharesTexts(t *testing.T) {
 	t.Parallel()
 	decoded := func() *v1alpha1.AsyncOperation {

@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// decideCancel decides what follows from the time and from what somebody wants: that an
-// operation is cancelled, or that its end was waited for long enough. It says whether
-// that changed something.
+// decideCancel applies timeouts and requests to cancel: it requests the cancellation of an
+// operation, or fails an operation whose end was not confirmed in time. It reports whether
+// it changed something.
 func (m *Machine) decideCancel(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) bool {
 	cancel := op.Status.Cancel
 	if cancel == nil {
@@ -29,7 +29,8 @@ func (m *Machine) decideCancel(op *v1alpha1.AsyncOperation, mem *Memory, seen Ob
 		return true
 	}
 	if mem.writtenStatus.Cancel == nil {
-		// It could not be written, and so the plugin was not asked. Its time begins then.
+		// The request is not written yet, so Cancel was not called. The timeout starts with the
+		// write.
 		m.stampCancelRequest(op, mem, now)
 		return false
 	}
@@ -40,10 +41,10 @@ func (m *Machine) decideCancel(op *v1alpha1.AsyncOperation, mem *Memory, seen Ob
 	return false
 }
 
-// giveUpTime is when the end of an operation that is cancelled is not waited for any more.
-// The plugin must have been asked, for its end and whether it has ended, also after a
-// restart that comes late; if it lets others wait for hours that is not the operation's
-// fault, but it does not hold up its Backup or Restore for ever.
+// giveUpTime is when to stop waiting for the end of a canceled operation. Before that, Cancel
+// and Progress must have been called, even after a late restart. An operation whose calls wait for
+// others for hours is not at fault, but must not delay its Backup or Restore
+// forever.
 func (mem *Memory) giveUpTime(seen Observed) time.Time {
 	at := mem.confirmDeadline
 	if mem.firstSeen.After(at) {
@@ -58,7 +59,7 @@ func (mem *Memory) giveUpTime(seen Observed) time.Time {
 	return mem.confirmDeadline
 }
 
-// stampCancelRequest dates a request that is not written yet.
+// stampCancelRequest sets the time of a request that is not written yet.
 func (m *Machine) stampCancelRequest(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) {
 	op.Status.Cancel.RequestTimestamp = metav1.NewTime(now)
 	m.setConfirmDeadline(op, mem, now)
@@ -68,13 +69,13 @@ func (m *Machine) stampCancelRequest(op *v1alpha1.AsyncOperation, mem *Memory, n
 	}
 }
 
-// setConfirmDeadline gives the plugin its time to confirm a cancel.
+// setConfirmDeadline starts the time in which the plugin must confirm the end.
 func (m *Machine) setConfirmDeadline(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) {
 	op.Status.Cancel.Deadline = roundUpToSecond(now.Add(m.ConfirmTimeout))
 	mem.confirmDeadline = now.Add(timeUntilDeadline(op.Status.Cancel.Deadline, m.ConfirmTimeout, now))
 }
 
-// cancelCause says why an operation is to be cancelled now; "" if it is not.
+// cancelCause returns why an operation must be canceled now; "" if it need not be.
 func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) v1alpha1.CancelCause {
 	switch {
 	case op.Spec.DesiredState == v1alpha1.DesiredStateCancel, !op.DeletionTimestamp.IsZero(), seen.Orphaned:
@@ -87,8 +88,8 @@ func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now ti
 	return ""
 }
 
-// isStalled says whether the plugin answered all the time and never told that more was
-// done. It is asked only when the plugin has just answered.
+// isStalled reports whether the plugin answered throughout the stall timeout without reporting
+// progress. It is true only if the plugin has just answered.
 func isStalled(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) bool {
 	if op.Spec.StallTimeout == nil || seen.Poll == nil || seen.Poll.Failure != nil || op.Status.LastProgressTimestamp == nil {
 		return false
@@ -100,7 +101,7 @@ func isStalled(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time
 	return now.Sub(since) >= op.Spec.StallTimeout.Duration
 }
 
-// handleCancelResult takes note of what a call of Cancel came to.
+// handleCancelResult records the result of a call of Cancel.
 func (m *Machine) handleCancelResult(op *v1alpha1.AsyncOperation, mem *Memory, failure *Failure, now time.Time) {
 	cancel := op.Status.Cancel
 	if cancel == nil {
@@ -108,17 +109,17 @@ func (m *Machine) handleCancelResult(op *v1alpha1.AsyncOperation, mem *Memory, f
 	}
 	mem.cancelSent = true
 	if mem.cancelQueued && (failure == nil || failure.Answered) {
-		m.setConfirmDeadline(op, mem, now) // its time begins when it was asked
+		m.setConfirmDeadline(op, mem, now) // the time starts when the plugin was called
 		mem.cancelQueued = false
 	}
 	switch {
 	case failure == nil:
 		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerAcknowledged, ""
 	case failure.Unknown:
-		// It refuses nothing. Progress tells whether the operation is lost.
+		// That is no refusal. Progress shows whether the operation is lost.
 		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerAcknowledged, executor.OneLine(failure.Text)
 	case failure.Answered:
-		// Perhaps not for ever: what it needs for that may be there a little later.
+		// Perhaps not forever: the plugin may be able to cancel a little later.
 		cancel.Answer, cancel.Message = v1alpha1.CancelAnswerRefused, executor.OneLine(failure.Text)
 		m.scheduleCancelRetry(mem, now)
 	default:
@@ -131,25 +132,25 @@ func (m *Machine) handleCancelResult(op *v1alpha1.AsyncOperation, mem *Memory, f
 	}
 }
 
-// scheduleCancelRetry plans another call of Cancel.
+// scheduleCancelRetry schedules another call of Cancel.
 func (m *Machine) scheduleCancelRetry(mem *Memory, now time.Time) {
 	mem.cancelFailures++
 	mem.nextCancel = now.Add(m.addJitter(exponentialBackoff(initialCancelBackoff, mem.cancelFailures-1, maxCancelBackoff)))
 }
 
-// cancelReason says in words why an operation is or was to be cancelled.
+// cancelReason returns in words why an operation is or was to be canceled.
 func cancelReason(op *v1alpha1.AsyncOperation) string {
 	switch op.Status.Cancel.Cause {
 	case v1alpha1.CancelCauseTimedOut:
 		return fmt.Sprintf("it took longer than %s", op.Spec.Timeout.Duration)
 	case v1alpha1.CancelCauseStalled:
-		return fmt.Sprintf("nothing more of it was done for %s", stallTimeout(op))
+		return fmt.Sprintf("it made no progress for %s", stallTimeout(op))
 	default:
 	}
 	if op.Spec.CancelReason != "" {
 		return executor.OneLine(op.Spec.CancelReason)
 	}
-	return "that was asked for"
+	return "cancellation was requested"
 }
 
 func stallTimeout(op *v1alpha1.AsyncOperation) time.Duration {

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 )
 
-// TestCancelingMessage has what is said, and called, until the end is known.
+// TestCancelingMessage checks the message and the calls until the outcome is known.
 func TestCancelingMessage(t *testing.T) {
 	t.Parallel()
 	refused := &operation.Failure{Answered: true, Text: "not now"}
@@ -23,50 +23,50 @@ func TestCancelingMessage(t *testing.T) {
 		step    operation.Decision
 	}{
 		"just written": {
-			events: []event{wantCancel(0)}, message: "Cancelling because joe wants that; the plugin has not answered yet",
+			events: []event{wantCancel(0)}, message: "Canceling because joe wants that; the plugin has not answered yet",
 			step: operation.Decision{Cancel: true, RequeueAfter: 500 * time.Millisecond},
 		},
-		"on its way": {
+		"in flight": {
 			events:  []event{wantCancel(0), {at: time.Second, seen: operation.Observed{Cancelling: true, Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin has not answered yet",
-			step:    operation.Decision{RequeueAfter: 6*time.Minute - time.Second}, // a minute more, as it never answered
+			message: "Canceling because joe wants that; the plugin has not answered yet",
+			step:    operation.Decision{RequeueAfter: 6*time.Minute - time.Second}, // a minute more, because the plugin never answered
 		},
-		"behind others": {
+		"queued": {
 			events:  []event{wantCancel(0), {at: time.Second, seen: operation.Observed{Cancelling: true, CancelQueued: true, Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin has not answered yet",
+			message: "Canceling because joe wants that; the plugin has not answered yet",
 			step:    operation.Decision{RequeueAfter: 65*time.Minute - time.Second},
 		},
-		"refused, asked again": {
+		"refused, retried": {
 			events:  []event{wantCancel(0), cancelCalled(0, refused), {at: time.Second, seen: operation.Observed{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin refused: not now",
+			message: "Canceling because joe wants that; the plugin refused: not now",
 			step:    operation.Decision{Cancel: true, RequeueAfter: 6*time.Minute - time.Second},
 		},
 		"acknowledged": {
-			events: []event{wantCancel(0), cancelCalled(0, nil)}, message: "Cancelling because joe wants that; the plugin has not confirmed the end yet",
+			events: []event{wantCancel(0), cancelCalled(0, nil)}, message: "Canceling because joe wants that; the plugin has not confirmed the end yet",
 			step: operation.Decision{RequeueAfter: 500 * time.Millisecond},
 		},
 		"refused": {
-			events: []event{wantCancel(0), cancelCalled(0, refused)}, message: "Cancelling because joe wants that; the plugin refused: not now",
+			events: []event{wantCancel(0), cancelCalled(0, refused)}, message: "Canceling because joe wants that; the plugin refused: not now",
 			step: operation.Decision{RequeueAfter: 500 * time.Millisecond},
 		},
 		"not reached": {
 			events:  []event{wantCancel(0), cancelCalled(0, &away), {at: 0, seen: operation.Observed{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin cannot be reached, and is asked again: the plugin is not loaded",
+			message: "Canceling because joe wants that; the plugin cannot be reached; retrying: the plugin is not loaded",
 			step:    operation.Decision{RequeueAfter: time.Second},
 		},
 		"not reached again": {
 			events:  []event{wantCancel(0), cancelCalled(0, &away), cancelCalled(time.Second, &away), {at: time.Second, seen: operation.Observed{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin cannot be reached, and is asked again: the plugin is not loaded",
+			message: "Canceling because joe wants that; the plugin cannot be reached; retrying: the plugin is not loaded",
 			step:    operation.Decision{RequeueAfter: 2 * time.Second},
 		},
 		"called again": {
 			events:  []event{wantCancel(0), cancelCalled(0, &away), {at: time.Second, seen: operation.Observed{Polling: true}}},
-			message: "Cancelling because joe wants that; the plugin cannot be reached, and is asked again: the plugin is not loaded",
+			message: "Canceling because joe wants that; the plugin cannot be reached; retrying: the plugin is not loaded",
 			step:    operation.Decision{Cancel: true, RequeueAfter: 6*time.Minute - time.Second},
 		},
-		"asked faster": {
+		"polled faster": {
 			events:  []event{bytes(9*time.Second, 1, 9), wantCancel(10 * time.Second), cancelCalled(10*time.Second, nil), bytes(20*time.Second, 1, 9)},
-			message: "Cancelling because joe wants that; the plugin has not confirmed the end yet",
+			message: "Canceling because joe wants that; the plugin has not confirmed the end yet",
 			step:    operation.Decision{RequeueAfter: 5 * time.Second},
 		},
 	} {
@@ -85,7 +85,7 @@ func TestCancelingMessage(t *testing.T) {
 	}
 }
 
-// TestCancelIsWrittenFirst leaves the write of a request undone for a while.
+// TestCancelIsWrittenFirst delays the write of a request to cancel for a while.
 func TestCancelIsWrittenFirst(t *testing.T) {
 	t.Parallel()
 	op, mem := begun(), &operation.Memory{}
@@ -96,13 +96,13 @@ func TestCancelIsWrittenFirst(t *testing.T) {
 		}
 	}
 	if want := noon.Add(time.Hour + 5*time.Minute); !op.Status.Cancel.Deadline.Time.Equal(want) {
-		t.Errorf("the deadline is %s, want %s, from the time at which it could be called", op.Status.Cancel.Deadline, want)
+		t.Errorf("the deadline is %s, want %s, counted from the earliest possible call", op.Status.Cancel.Deadline, want)
 	}
 	mem.RecordWritten(&op.Status)
 	if step := machine().Decide(op, mem, operation.Observed{}, noon.Add(time.Hour)); !step.Cancel {
 		t.Errorf("%+v, want a call", step)
 	}
-	// Another operator does not know whether it was called.
+	// Another operator does not know whether Cancel was called.
 	step := machine().Decide(op, &operation.Memory{}, operation.Observed{}, noon.Add(24*time.Hour))
 	if op.Ended() || !step.Poll || !step.Cancel {
 		t.Errorf("%+v, want both calls, however late it is", step)

@@ -12,31 +12,31 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestDeadlineAndClocks: an operation times out when its time has passed in the life of the process,
-// whatever a clock that is set says of its deadline.
+// TestDeadlineAndClocks: an operation times out when its timeout has passed by the monotonic clock,
+// even if the wall clock is set.
 func TestDeadlineAndClocks(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Hour
 	created := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		// first and then are when the operation is looked at, after its creation.
+		// first and then are the times of the two reconciles, after the creation.
 		first, then time.Duration
-		// server is what the API server says the first time, after the creation; 0 if it is not asked.
+		// server is the server time of the first reconcile, after the creation; 0 if unknown.
 		server time.Duration
-		// set is by how much the clock is set between them. The process does not see that, so
-		// that it is the deadline that is moved.
+		// set is how far the clock is set between them. The process does not see that, so
+		// the test moves the deadline instead.
 		set  time.Duration
 		want bool
 	}{
-		"its time is not over":                       {then: timeout - time.Second},
-		"its time is over":                           {then: timeout, want: true},
+		"before the deadline":                        {then: timeout - time.Second},
+		"at the deadline":                            {then: timeout, want: true},
 		"the clock is set a year ahead":              {first: time.Minute, then: 2 * time.Minute, set: 8760 * time.Hour},
 		"the clock is set a year back":               {first: time.Minute, then: timeout, set: -8760 * time.Hour, want: true},
-		"it was created by a clock that was ahead":   {first: -720 * time.Hour, then: -720*time.Hour + timeout, want: true},
-		"that clock was ahead, and time is not over": {first: -720 * time.Hour, then: -720*time.Hour + timeout - time.Second},
-		"the clock is ahead from the beginning":      {first: 25 * time.Hour, then: 25*time.Hour + 10*time.Minute, server: time.Minute},
-		"it is ahead, and time is over":              {first: 25 * time.Hour, then: 25*time.Hour + 59*time.Minute, server: time.Minute, want: true},
-		"all clocks say that its time is over":       {first: 25 * time.Hour, then: 25*time.Hour + time.Second, server: 25 * time.Hour, want: true},
+		"created by a clock that was ahead, expired": {first: -720 * time.Hour, then: -720*time.Hour + timeout, want: true},
+		"created by a clock that was ahead":          {first: -720 * time.Hour, then: -720*time.Hour + timeout - time.Second},
+		"the clock is ahead from the start":          {first: 25 * time.Hour, then: 25*time.Hour + 10*time.Minute, server: time.Minute},
+		"the clock is ahead, expired":                {first: 25 * time.Hour, then: 25*time.Hour + 59*time.Minute, server: time.Minute, want: true},
+		"expired by all clocks":                      {first: 25 * time.Hour, then: 25*time.Hour + time.Second, server: 25 * time.Hour, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,33 +51,33 @@ func TestDeadlineAndClocks(t *testing.T) {
 			op.Status.Deadline = new(metav1.NewTime(op.Status.Deadline.Add(-tc.set)))
 			m.Decide(op, mem, Observed{}, created.Add(tc.then))
 			if got := op.Status.Cancel != nil && op.Status.Cancel.Cause == v1alpha1.CancelCauseTimedOut; got != tc.want {
-				t.Errorf("it timed out: %t, want %t", got, tc.want)
+				t.Errorf("timed out = %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestConfirmAndClocks: a plugin has Confirm to end an operation, in the life of the process that
-// waits for it.
+// TestConfirmAndClocks: a plugin has ConfirmTimeout to end an operation, by the monotonic clock of
+// the process that waits for it.
 func TestConfirmAndClocks(t *testing.T) {
 	t.Parallel()
 	const confirm = 5 * time.Minute
 	requested := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
-		// set is by how much the clock is set after the cancel was written. The process does not see
-		// that, so that it is the deadline that is moved.
+		// set is how far the clock is set after the request was written. The process does not see
+		// that, so the test moves the deadline instead.
 		set time.Duration
-		// restarted says that another process goes on with what was written.
+		// restarted means that another process continues from the written status.
 		restarted bool
 		after     time.Duration
 		want      bool
 	}{
-		"its time is not over":                   {after: confirm - time.Second},
-		"its time is over":                       {after: confirm, want: true},
-		"the clock is set a year back":           {set: -8760 * time.Hour, after: confirm, want: true},
-		"it is set back, and time is not over":   {set: -8760 * time.Hour, after: confirm - time.Second},
-		"it is set a year ahead":                 {set: 8760 * time.Hour, after: confirm - time.Second},
-		"it was recorded by a clock a year away": {set: -8760 * time.Hour, restarted: true, after: confirm + time.Second, want: true},
+		"before the deadline":                {after: confirm - time.Second},
+		"at the deadline":                    {after: confirm, want: true},
+		"the clock is set a year back":       {set: -8760 * time.Hour, after: confirm, want: true},
+		"the clock is set back, not expired": {set: -8760 * time.Hour, after: confirm - time.Second},
+		"the clock is set a year ahead":      {set: 8760 * time.Hour, after: confirm - time.Second},
+		"recorded by a clock a year off":     {set: -8760 * time.Hour, restarted: true, after: confirm + time.Second, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,10 +94,10 @@ func TestConfirmAndClocks(t *testing.T) {
 			m.Decide(op, mem, answer, requested.Add(time.Millisecond))
 			step := m.Decide(op, mem, Observed{}, requested.Add(tc.after))
 			if op.Ended() != tc.want {
-				t.Errorf("it has ended: %t, want %t", op.Ended(), tc.want)
+				t.Errorf("Ended() = %t, want %t", op.Ended(), tc.want)
 			}
 			if step.RequeueAfter > confirm {
-				t.Errorf("asks again after %s", step.RequeueAfter)
+				t.Errorf("RequeueAfter is %s", step.RequeueAfter)
 			}
 		})
 	}

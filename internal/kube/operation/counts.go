@@ -13,16 +13,16 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// maxUnitSums is how many sums the API accepts.
+// maxUnitSums is the limit of the API for the number of sums.
 const maxUnitSums = 8
 
-// Summarize adds up the operations of a Backup or Restore, and says in words how far they
-// are: "3 of 5 operations done, 61 %, 1 failed"; nothing if there are none. The caller
-// leaves out those that a later attempt started again.
+// Summarize adds up the operations of a Backup or Restore and describes their progress:
+// "3 of 5 operations done, 61 %, 1 failed", or "" if there are none. The caller
+// omits operations that a later attempt started again.
 //
-// Each operation counts the same. One that has ended counts as done, however it ended.
-// Of more units than a status may hold, the first by name are added up; what has no
-// units is not.
+// All operations have the same weight. A finished operation counts as done, whatever its outcome.
+// If there are more units than a status may hold, the first by name are added up. Operations
+// without units are not added up.
 func Summarize(ops []v1alpha1.AsyncOperation) (counts v1alpha1.OperationCounts, sentence string) {
 	if len(ops) == 0 {
 		return counts, ""
@@ -50,7 +50,7 @@ func Summarize(ops []v1alpha1.AsyncOperation) (counts v1alpha1.OperationCounts, 
 	return counts, countsMessage(&counts)
 }
 
-// IsFinishedPhase says whether an operation in this phase has ended.
+// IsFinishedPhase reports whether an operation in this phase has finished.
 func IsFinishedPhase(phase v1alpha1.AsyncOperationPhase) bool {
 	switch phase {
 	case v1alpha1.AsyncOperationPhaseCompleted, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.AsyncOperationPhaseCancelled:
@@ -73,7 +73,7 @@ func countPhase(counts *v1alpha1.OperationCounts, phase v1alpha1.AsyncOperationP
 	}
 }
 
-// addSaturating adds numbers of plugins, which may be of any size.
+// addSaturating adds numbers of plugins, which may be arbitrarily large.
 func addSaturating(a, b int64) int64 {
 	if b = max(b, 0); a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -92,7 +92,7 @@ func countsMessage(counts *v1alpha1.OperationCounts) string {
 		text += fmt.Sprintf(", %d failed", counts.Failed)
 	}
 	if counts.Cancelled > 0 {
-		text += fmt.Sprintf(", %d cancelled", counts.Cancelled)
+		text += fmt.Sprintf(", %d canceled", counts.Cancelled)
 	}
 	return text
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/operation"
 )
 
-// stands returns an operation that is this far.
+// stands returns an operation with this progress.
 func stands(phase v1alpha1.AsyncOperationPhase, completed, total int64, units string) v1alpha1.AsyncOperation {
 	return v1alpha1.AsyncOperation{Status: v1alpha1.AsyncOperationStatus{
 		Phase: phase, Progress: &v1alpha1.AsyncOperationProgress{Completed: completed, Total: total, Units: units},
@@ -49,10 +49,10 @@ func TestSummarize(t *testing.T) {
 		sentence string
 	}{
 		"none": {},
-		"one that told nothing": {
+		"no progress reported": {
 			ops: make(ops, 1), want: counts{Attempted: 1}, sentence: "0 of 1 operation done, 0 %",
 		},
-		"on their way": {
+		"in progress": {
 			ops: ops{
 				stands(completed, 7, 0, ""), stands(completed, 0, 0, ""), stands(completed, 10, 10, "bytes"),
 				stands(inProgress, 5, 100, "bytes"), stands(inProgress, 3, 0, "objects"),
@@ -62,17 +62,17 @@ func TestSummarize(t *testing.T) {
 			}},
 			sentence: "3 of 5 operations done, 61 %",
 		},
-		"not all went well": {
+		"some failed or canceled": {
 			ops:      ops{stands(completed, 0, 0, ""), stands(failed, 1, 10, ""), stands(cancelled, 1, 10, ""), stands(cancelling, 1, 2, "")},
 			want:     counts{Attempted: 4, Completed: 1, Failed: 1, Cancelled: 1, Percent: 87},
-			sentence: "3 of 4 operations done, 87 %, 1 failed, 1 cancelled",
+			sentence: "3 of 4 operations done, 87 %, 1 failed, 1 canceled",
 		},
 		"all ended": {
 			ops:      ops{stands(failed, 0, 0, ""), stands(failed, 1, 3, "")},
 			want:     counts{Attempted: 2, Failed: 2, Percent: 100},
 			sentence: "2 of 2 operations done, 100 %, 2 failed",
 		},
-		"numbers without sense": {
+		"implausible numbers": {
 			ops: ops{
 				stands(inProgress, math.MaxInt64, 1, "bytes"), stands(inProgress, math.MaxInt64, math.MaxInt64, "bytes"),
 				stands(inProgress, -5, 10, "bytes"), stands(inProgress, 5, -10, "bytes"),

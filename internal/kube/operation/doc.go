@@ -1,34 +1,36 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operation knows what becomes of asynchronous operations that actions of
-// plugins start on objects. It is pure: it calls nothing, and is told what time it is.
+// Package operation is the state machine of asynchronous operations that actions of
+// plugins start on objects. It is pure: it calls nothing, and the caller passes the time.
 //
-// An operation goes on by itself, somewhere that only its plugin knows. All that can be
-// done is to ask the plugin how far it is (Progress), and to ask it for the end (Cancel):
+// An operation runs by itself, in a place that only its plugin knows. The operator can only
+// ask the plugin for its progress (Progress) and ask it to end (Cancel):
 //
 //	New ── first answer ──▶ InProgress ── the plugin says so ──▶ Completed, Failed
 //	 └────────────┬─────────────┘
-//	              │ somebody wants that, spec.timeout, spec.stallTimeout
+//	              │ a user requests it, spec.timeout, spec.stallTimeout
 //	              ▼
 //	          Cancelling ── the plugin confirms it ──▶ Cancelled, Failed, Completed
-//	              └──────── it does not, for Confirm ─▶ Failed
+//	              └──── not within ConfirmTimeout ───▶ Failed
 //
-// That a plugin cannot be asked, or cannot answer now, never ends an operation. What is
-// recorded is therefore only what the plugin said, or that time was over.
+// A plugin that cannot be reached, or cannot answer now, never ends an operation. The status
+// therefore records only what the plugin reported, or that a timeout expired.
 //
-// The controller shows [Machine.Decide] what happened; it changes the status and says
-// what to do next and whether the status is due to be written. A Cancel is called only
-// when the request for it is written: who finds that request after a crash knows that it
-// may have been called. What a Decide remembers beside the status is in [Memory], which
+// The controller passes its observations to [Machine.Decide], which changes the status and returns
+// what to do next and whether to write the status. Cancel is called only after the
+// request for it is written: an operator that finds the request after a crash knows that Cancel
+// may have been called. What Decide remembers besides the status is in [Memory], which
 // may be lost at any time.
 //
-//	machine.go   Decide, and what it is told and tells
-//	answer.go    what the answers of a plugin change
-//	cancel.go    why an operation is cancelled, and what confirms it
-//	end.go       the ends, and what is said of an operation
-//	schedule.go  when a plugin is asked
-//	due.go       which changes of a status are worth a write
-//	summary.go   the numbers of a plugin, in words
-//	sum.go       what a Backup or Restore says of all of its operations
+//	machine.go         Decide, its input and its result
+//	answer.go          what the answers of a plugin change
+//	cancellation.go    why an operation is canceled, and what confirms the end
+//	outcome.go         the outcomes, and the messages of an operation
+//	schedule.go        when a plugin is polled
+//	writeurgency.go    which changes of a status are worth a write
+//	summary.go         the progress of one operation, in words
+//	fraction.go        the progress of one operation, as a fraction
+//	counts.go          the progress of all operations of a Backup or Restore
+//	cachetransform.go  less memory for operations in the cache
 package operation

@@ -9,11 +9,11 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// fullFraction is everything, as a fraction in millionths.
+// fullFraction is 100 %, in millionths.
 const fullFraction = 1_000_000
 
-// progressFraction returns how much of its total an operation did, in millionths; 0 if its
-// total is not known. What says more than all of it counts as all of it.
+// progressFraction returns the completed fraction of an operation, in millionths; 0 if the
+// total is unknown. More than the total counts as the total.
 func progressFraction(p *v1alpha1.AsyncOperationProgress) int64 {
 	if p == nil || p.Total <= 0 || p.Completed <= 0 {
 		return 0

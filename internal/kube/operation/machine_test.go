@@ -79,7 +79,7 @@ func machine() *operation.Machine {
 	return &operation.Machine{ConfirmTimeout: operation.DefaultConfirmTimeout, Jitter: func() float64 { return 0.5 }}
 }
 
-// play lets events happen, writes each status that is due, and returns the last step.
+// play applies events, writes each status that is due, and returns the last decision.
 func play(op *v1alpha1.AsyncOperation, mem *operation.Memory, events ...event) (last operation.Decision) {
 	for _, e := range events {
 		if e.edit != nil {
@@ -94,7 +94,7 @@ func play(op *v1alpha1.AsyncOperation, mem *operation.Memory, events ...event) (
 	return last
 }
 
-// outcome is what people see of an operation.
+// outcome is what users see of an operation.
 type outcome struct{ Phase, Reason, Message string }
 
 func outcomeOf(op *v1alpha1.AsyncOperation) outcome {
@@ -115,7 +115,7 @@ func TestRunningMessage(t *testing.T) {
 	}{
 		"nothing known": {
 			events: []event{nothing(0)},
-			want:   outcome{"New", "Started", "Started; the plugin has not told anything yet"},
+			want:   outcome{"New", "Started", "Started; the plugin has not reported progress yet"},
 		},
 		"answered": {
 			events: []event{told(time.Second, item.Progress{NCompleted: 122 * mib, NTotal: 200 * mib, OperationUnits: "bytes", Description: "copying volume data"})},
@@ -125,21 +125,21 @@ func TestRunningMessage(t *testing.T) {
 			events: []event{told(time.Second, item.Progress{})},
 			want:   outcome{"InProgress", "Running", "Running"},
 		},
-		"an error of what goes on is none": {
+		"an error of an unfinished operation is ignored": {
 			events: []event{told(time.Second, item.Progress{Err: "retrying"})},
 			want:   outcome{"InProgress", "Running", "Running"},
 		},
-		"cancelled, but not done": {
+		"canceled, but not done": {
 			events: []event{told(time.Second, item.Progress{Cancelled: true})},
 			want:   outcome{"InProgress", "Running", "Running"},
 		},
 		"never reached": {
 			events: []event{pollFailed(time.Second, away), pollFailed(time.Minute, away)},
-			want:   outcome{"New", "PluginUnreachable", "The plugin cannot be reached, and is asked again: the plugin is not loaded"}, errors: 2,
+			want:   outcome{"New", "PluginUnreachable", "The plugin cannot be reached; retrying: the plugin is not loaded"}, errors: 2,
 		},
-		"does not know now": {
+		"answered with an error": {
 			events: []event{bytes(time.Second, 1, 2), pollFailed(time.Minute, busy)},
-			want:   outcome{"InProgress", "Running", "The plugin could not say how far it is, and is asked again: the service is busy"}, errors: 1,
+			want:   outcome{"InProgress", "Running", "The plugin could not report progress; retrying: the service is busy"}, errors: 1,
 		},
 		"reached again": {
 			events: []event{pollFailed(time.Second, away), bytes(time.Minute, 1, 2)},
@@ -149,7 +149,7 @@ func TestRunningMessage(t *testing.T) {
 			events: []event{
 				pollFailed(1, unknown), pollFailed(2, unknown), bytes(3, 1, 2), pollFailed(4, unknown), pollFailed(5, unknown),
 			},
-			want:   outcome{"InProgress", "Running", "The plugin could not say how far it is, and is asked again: no job 7"},
+			want:   outcome{"InProgress", "Running", "The plugin could not report progress; retrying: no job 7"},
 			errors: 4,
 		},
 	} {
@@ -161,7 +161,7 @@ func TestRunningMessage(t *testing.T) {
 				t.Errorf("%d transient errors, want %d (-want +got):\n%s", op.Status.TransientErrors, tc.errors, diff)
 			}
 			if op.Ended() || step.RequeueAfter == 0 || op.Status.Duration != "" {
-				t.Errorf("it has ended, or nothing is to come: %+v", step)
+				t.Errorf("it has ended, or nothing is scheduled: %+v", step)
 			}
 			if conditions.IsTrue(op, v1alpha1.ConditionReady) || !conditions.IsTrue(op, v1alpha1.ConditionReconciling) {
 				t.Errorf("conditions are %+v", op.Status.Conditions)
@@ -187,35 +187,35 @@ func TestFinishOperation(t *testing.T) {
 		events []event
 		want   outcome
 	}{
-		"well":           {events: []event{bytes(1, 1, 2), done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
+		"successful":     {events: []event{bytes(1, 1, 2), done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
 		"first answer":   {events: []event{done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
 		"after failures": {events: []event{pollFailed(1, away), pollFailed(2, unknown), done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
-		"badly":          {events: []event{failed}, want: outcome{"Failed", "OperationFailed", "disk full"}},
-		"cancelled elsewhere": {
+		"failed":         {events: []event{failed}, want: outcome{"Failed", "OperationFailed", "disk full"}},
+		"canceled elsewhere": {
 			events: []event{stopped},
-			want:   outcome{"Failed", "OperationFailed", "The plugin says that it was cancelled, which was not asked for here"},
+			want:   outcome{"Failed", "OperationFailed", "The plugin reports a cancellation that was not requested"},
 		},
 		"lost": {
 			events: []event{pollFailed(1, unknown), pollFailed(2, away), pollFailed(3, unknown), pollFailed(at, unknown)},
-			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more; look yourself what became of it: no job 7"},
+			want:   outcome{"Failed", "OperationLost", "The plugin no longer knows the operation; check its outcome manually: no job 7"},
 		},
-		"lost while cancelling": {
+		"lost while canceling": {
 			events: []event{wantCancel(0), cancelCalled(1, &unknown), pollFailed(1, unknown), pollFailed(2, unknown), pollFailed(at, unknown)},
-			want:   outcome{"Failed", "OperationLost", "The plugin does not know the operation any more; it was being cancelled because joe wants that; look yourself what became of it: no job 7"},
+			want:   outcome{"Failed", "OperationLost", "The plugin no longer knows the operation; cancellation was requested because joe wants that; check its outcome manually: no job 7"},
 		},
 		"cancelled": {
 			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), stopped},
-			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s: joe wants that"},
 		},
-		"cancelled, and says so with an error": {
+		"canceled, reported with an error": {
 			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), failed},
-			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s: joe wants that"},
 		},
-		"ended by a cancel that is still on its way": {
+		"ended by a Cancel that is still in flight": {
 			events: []event{wantCancel(time.Second), {at: at, seen: operation.Observed{Cancelling: true, Poll: failed.seen.Poll}}},
-			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s: joe wants that"},
 		},
-		"failed before it was cancelled": {
+		"failed before it was canceled": {
 			events: []event{wantCancel(time.Second), failed},
 			want:   outcome{"Failed", "OperationFailed", "disk full"},
 		},
@@ -223,70 +223,70 @@ func TestFinishOperation(t *testing.T) {
 			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, refused), failed},
 			want:   outcome{"Failed", "OperationFailed", "disk full"},
 		},
-		"refused, and cancelled": {
+		"refused, and canceled": {
 			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, refused), stopped},
-			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s: joe wants that"},
+			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s: joe wants that"},
 		},
 		"the cancel came too late": {
 			events: []event{wantCancel(time.Second), cancelCalled(2*time.Second, nil), done},
-			want:   outcome{"Completed", "Completed", "Completed after 3m12s; it was to be cancelled because joe wants that, and was done before"},
+			want:   outcome{"Completed", "Completed", "Completed after 3m12s, before it could be canceled because joe wants that"},
 		},
 		"deleted": {
 			edit:   func(op *v1alpha1.AsyncOperation) { op.DeletionTimestamp = &metav1.Time{Time: noon} },
 			events: []event{nothing(1), cancelCalled(2, nil), stopped},
-			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s"},
+			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s"},
 		},
 		"orphaned": {
 			events: []event{{at: 1, seen: operation.Observed{Orphaned: true}}, cancelCalled(2, nil), stopped},
-			want:   outcome{"Cancelled", "Cancelled", "Cancelled after 3m12s"},
+			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s"},
 		},
 		"too late": {
 			edit:   short,
 			events: []event{bytes(1, 1, 2), nothing(3 * time.Minute), cancelCalled(181*time.Second, nil), stopped},
-			want:   outcome{"Failed", "TimedOut", "It was cancelled because it took longer than 3m0s"},
+			want:   outcome{"Failed", "TimedOut", "Canceled because it took longer than 3m0s"},
 		},
-		"too late, and then somebody wants that, too": {
+		"too late, and then a user cancels, too": {
 			edit:   short,
 			events: []event{nothing(3 * time.Minute), wantCancel(181 * time.Second), cancelCalled(181*time.Second, nil), failed},
-			want:   outcome{"Failed", "TimedOut", "It was cancelled because it took longer than 3m0s"},
+			want:   outcome{"Failed", "TimedOut", "Canceled because it took longer than 3m0s"},
 		},
 		"too late, refused, and failed": {
 			edit:   short,
 			events: []event{nothing(3 * time.Minute), cancelCalled(181*time.Second, refused), failed},
-			want:   outcome{"Failed", "TimedOut", "It failed after it took longer than 3m0s: disk full"},
+			want:   outcome{"Failed", "TimedOut", "Failed after it took longer than 3m0s: disk full"},
 		},
-		"too late, and well all the same": {
+		"too late, but successful": {
 			edit:   short,
 			events: []event{nothing(3 * time.Minute), cancelCalled(181*time.Second, nil), done},
-			want:   outcome{"Completed", "Completed", "Completed after 3m12s; it was to be cancelled because it took longer than 3m0s, and was done before"},
+			want:   outcome{"Completed", "Completed", "Completed after 3m12s, before it could be canceled because it took longer than 3m0s"},
 		},
 		"done at the moment of its timeout": {edit: short, events: []event{done}, want: outcome{"Completed", "Completed", "Completed after 3m12s"}},
 		"stalled": {
 			edit:   stalls,
 			events: []event{bytes(0, 5, 9), bytes(time.Minute, 5, 9), bytes(2*time.Minute, 5, 9), cancelCalled(121*time.Second, nil), stopped},
-			want:   outcome{"Failed", "OperationStalled", "It was cancelled because nothing more of it was done for 2m0s"},
+			want:   outcome{"Failed", "OperationStalled", "Canceled because it made no progress for 2m0s"},
 		},
 		"goes back and forth": {
 			edit:   stalls,
 			events: []event{bytes(0, 5, 9), bytes(time.Minute, 3, 9), bytes(2*time.Minute, 4, 9), cancelCalled(121*time.Second, nil), stopped},
-			want:   outcome{"Failed", "OperationStalled", "It was cancelled because nothing more of it was done for 2m0s"},
+			want:   outcome{"Failed", "OperationStalled", "Canceled because it made no progress for 2m0s"},
 		},
 		"never confirmed": {
 			events: []event{wantCancel(0), cancelCalled(1, nil), bytes(at, 1, 2), nothing(5 * time.Minute)},
-			want:   outcome{"Failed", "CancelUnconfirmed", "It was to be cancelled because joe wants that, and the plugin never said that it ended: it may still go on there"},
+			want:   outcome{"Failed", "CancelUnconfirmed", "Cancellation was requested because joe wants that, but the plugin never confirmed the end; the operation may still be running"},
 		},
 		"never reached to cancel": {
 			events: []event{wantCancel(0), pollFailed(1, away), cancelCalled(1, &away), cancelCalled(at, &away), nothing(5 * time.Minute)},
 			want: outcome{
 				"Failed", "CancelUnconfirmed",
-				"It was to be cancelled because joe wants that, and the plugin could not be asked: it may still go on there: the plugin is not loaded",
+				"Cancellation was requested because joe wants that, but the plugin could not be reached; the operation may still be running: the plugin is not loaded",
 			},
 		},
 		"refused to cancel": {
 			events: []event{wantCancel(0), cancelCalled(1, refused), bytes(at, 1, 2), nothing(5 * time.Minute)},
 			want: outcome{
 				"Failed", "CancelRefused",
-				"It was to be cancelled because joe wants that, and the plugin refused: it may still go on there: not now",
+				"Cancellation was requested because joe wants that, but the plugin refused; the operation may still be running: not now",
 			},
 		},
 	} {
@@ -302,7 +302,7 @@ func TestFinishOperation(t *testing.T) {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			if !op.Ended() || step != (operation.Decision{}) {
-				t.Fatalf("ended is %v, and still to be done is %+v", op.Ended(), step)
+				t.Fatalf("Ended() = %v, decision %+v", op.Ended(), step)
 			}
 			well := tc.want.Phase == "Completed"
 			if conditions.IsTrue(op, v1alpha1.ConditionReady) != well || conditions.IsTrue(op, v1alpha1.ConditionSucceeded) != well ||
@@ -312,59 +312,59 @@ func TestFinishOperation(t *testing.T) {
 			ended := op.Status.DeepCopy()
 			play(op, mem, wantCancel(6*time.Minute), done, failed, cancelCalled(7*time.Minute, nil), nothing(9*time.Hour))
 			if diff := cmp.Diff(ended, &op.Status); diff != "" {
-				t.Errorf("what has ended was changed (-before +after):\n%s", diff)
+				t.Errorf("a finished operation was changed (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestNotStalled has what must not be taken for an operation that does nothing.
+// TestNotStalled has operations that must not count as stalled.
 func TestNotStalled(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Minute
 	for name, events := range map[string][]event{
-		"more is done":             {bytes(0, 1, 9), bytes(long-1, 2, 9), bytes(2*long-2, 3, 9)},
-		"more is done, no total":   {bytes(0, 1, 0), bytes(long-1, 2, 0), bytes(2*long-2, 3, 0)},
-		"a total appears":          {bytes(0, 1, 0), bytes(long-1, 1, 9), bytes(2*long-2, 1, 9)},
-		"more at the last moment":  {bytes(0, 1, 9), bytes(long, 2, 9)},
-		"no answer":                {bytes(0, 1, 9), pollFailed(long, away), pollFailed(2*long, busy)},
-		"answers again after long": {bytes(0, 1, 9), pollFailed(long/2, away), bytes(long, 1, 9), bytes(2*long-1, 1, 9)},
-		"never an answer":          {pollFailed(0, away), nothing(long), nothing(2 * long)},
+		"progress":                        {bytes(0, 1, 9), bytes(long-1, 2, 9), bytes(2*long-2, 3, 9)},
+		"progress, no total":              {bytes(0, 1, 0), bytes(long-1, 2, 0), bytes(2*long-2, 3, 0)},
+		"a total appears":                 {bytes(0, 1, 0), bytes(long-1, 1, 9), bytes(2*long-2, 1, 9)},
+		"progress at the last moment":     {bytes(0, 1, 9), bytes(long, 2, 9)},
+		"no answer":                       {bytes(0, 1, 9), pollFailed(long, away), pollFailed(2*long, busy)},
+		"answers again after a long time": {bytes(0, 1, 9), pollFailed(long/2, away), bytes(long, 1, 9), bytes(2*long-1, 1, 9)},
+		"never answered":                  {pollFailed(0, away), nothing(long), nothing(2 * long)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			op := begun()
 			play(op, &operation.Memory{}, events...)
 			if op.Status.Cancel != nil {
-				t.Errorf("it is cancelled: %+v", op.Status.Cancel)
+				t.Errorf("cancellation was requested: %+v", op.Status.Cancel)
 			}
 		})
 	}
-	t.Run("the operator was away", func(t *testing.T) {
+	t.Run("no operator for a while", func(t *testing.T) {
 		t.Parallel()
 		op := begun()
 		play(op, &operation.Memory{}, bytes(0, 1, 9))
 		restarted := &operation.Memory{}
 		play(op, restarted, bytes(long, 1, 9), bytes(2*long-1, 1, 9))
 		if op.Status.Cancel != nil {
-			t.Errorf("it is cancelled: %+v", op.Status.Cancel)
+			t.Errorf("cancellation was requested: %+v", op.Status.Cancel)
 		}
 		play(op, restarted, bytes(2*long, 1, 9))
 		if op.Status.Cancel == nil || op.Status.Cancel.Cause != v1alpha1.CancelCauseStalled {
-			t.Errorf("cancel is %+v, want one of what has stalled since", op.Status.Cancel)
+			t.Errorf("cancel is %+v, want one because it has stalled since", op.Status.Cancel)
 		}
 	})
-	t.Run("asked more rarely", func(t *testing.T) {
+	t.Run("polled less often", func(t *testing.T) {
 		t.Parallel()
 		op := begun(func(op *v1alpha1.AsyncOperation) { op.Spec.PollInterval.Duration = time.Hour })
 		play(op, &operation.Memory{}, bytes(0, 1, 9), bytes(time.Hour, 1, 9))
 		if op.Status.Cancel == nil || op.Status.Cancel.Cause != v1alpha1.CancelCauseStalled {
-			t.Errorf("cancel is %+v, want one of what has stalled", op.Status.Cancel)
+			t.Errorf("cancel is %+v, want one because it has stalled", op.Status.Cancel)
 		}
 	})
 }
 
-// TestBadAnswers has answers that make no sense.
+// TestBadAnswers has implausible answers.
 func TestBadAnswers(t *testing.T) {
 	t.Parallel()
 	type progress = v1alpha1.AsyncOperationProgress
@@ -372,14 +372,14 @@ func TestBadAnswers(t *testing.T) {
 		told item.Progress
 		want progress
 	}{
-		"nothing":        {},
-		"negative":       {told: item.Progress{NCompleted: -1, NTotal: math.MinInt64}},
-		"more than all":  {told: item.Progress{NCompleted: 300, NTotal: 200, OperationUnits: "bytes"}, want: progress{Completed: 300, Total: 200, Units: "bytes", Summary: "100 % (300 of 200 bytes)"}},
-		"huge":           {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: strings.Repeat("u", 65)}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: strings.Repeat("u", 64), Summary: "9223372036854775807 of 9223372036854775807 " + strings.Repeat("u", 64)}},
-		"huge bytes":     {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: "B"}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: "B", Summary: "100 % (8388607 of 8388607 TiB)"}},
-		"cut characters": {told: item.Progress{OperationUnits: strings.Repeat("é", 40) + "\n"}, want: progress{Units: strings.Repeat("é", 32)}},
-		"more lines":     {told: item.Progress{Description: "a\n\x00b\xff"}, want: progress{Description: "a b\uFFFD"}},
-		"too long":       {told: item.Progress{Description: strings.Repeat("é", 1000)}, want: progress{Description: strings.Repeat("é", 510) + "…"}},
+		"nothing":         {},
+		"negative":        {told: item.Progress{NCompleted: -1, NTotal: math.MinInt64}},
+		"more than total": {told: item.Progress{NCompleted: 300, NTotal: 200, OperationUnits: "bytes"}, want: progress{Completed: 300, Total: 200, Units: "bytes", Summary: "100 % (300 of 200 bytes)"}},
+		"huge":            {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: strings.Repeat("u", 65)}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: strings.Repeat("u", 64), Summary: "9223372036854775807 of 9223372036854775807 " + strings.Repeat("u", 64)}},
+		"huge bytes":      {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: "B"}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: "B", Summary: "100 % (8388607 of 8388607 TiB)"}},
+		"cut characters":  {told: item.Progress{OperationUnits: strings.Repeat("é", 40) + "\n"}, want: progress{Units: strings.Repeat("é", 32)}},
+		"several lines":   {told: item.Progress{Description: "a\n\x00b\xff"}, want: progress{Description: "a b\uFFFD"}},
+		"too long":        {told: item.Progress{Description: strings.Repeat("é", 1000)}, want: progress{Description: strings.Repeat("é", 510) + "…"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -427,13 +427,13 @@ func TestTimes(t *testing.T) {
 	op, mem := begun(), &operation.Memory{}
 	play(op, mem, told(1, item.Progress{Started: epoch, Updated: future}))
 	if op.Status.StartTimestamp != nil || op.Status.UpdateTimestamp != nil {
-		t.Errorf("times that make no sense are shown: %s, %s", op.Status.StartTimestamp, op.Status.UpdateTimestamp)
+		t.Errorf("implausible times are recorded: %s, %s", op.Status.StartTimestamp, op.Status.UpdateTimestamp)
 	}
 	play(op, mem, told(2, item.Progress{Started: began, Updated: changed}), told(3, item.Progress{Started: epoch, Updated: future}), told(4, item.Progress{}))
 	if !op.Status.StartTimestamp.Time.Equal(began) || !op.Status.UpdateTimestamp.Time.Equal(changed) {
 		t.Errorf("times are %s and %s, want %s and %s", op.Status.StartTimestamp, op.Status.UpdateTimestamp, began, changed)
 	}
 	if !op.Status.LastPollTimestamp.Time.Equal(noon.Add(4)) || !op.Status.LastProgressTimestamp.Time.Equal(noon.Add(1)) {
-		t.Errorf("asked at %s, moved at %s", op.Status.LastPollTimestamp, op.Status.LastProgressTimestamp)
+		t.Errorf("last poll at %s, last progress at %s", op.Status.LastPollTimestamp, op.Status.LastProgressTimestamp)
 	}
 }

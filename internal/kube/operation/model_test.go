@@ -19,8 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// world is one operation, the plugin that knows it, the API server, and operators that
-// come and go.
+// world is one operation, its plugin, the API server, and a sequence of operators.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
@@ -29,21 +28,21 @@ type world struct {
 	// stored is what the API server has; op and mem are the operator's.
 	stored, op *v1alpha1.AsyncOperation
 	mem        *operation.Memory
-	// polling and cancelling are when a call began; zero if none is on its way.
+	// polling and cancelling are when a call began; zero if none is in flight.
 	polling, cancelling time.Time
 
 	// What happened to the operation.
 	completedWell, completed, confirmed bool
 	unknown                             int
 	cancelled                           bool // Cancel was called
-	// outage is how long writes failed in all.
+	// outage is how long writes failed in total.
 	outage time.Duration
-	// refuses says that the plugin never lets go.
+	// refuses means that the plugin never cancels.
 	refuses bool
-	// queued is until when a call of Cancel waits for others, and waited how long in all.
+	// queued is until when a call of Cancel waits for others, and waited how long in total.
 	queued time.Time
 	waited time.Duration
-	// forgets is when the plugin knows nothing of the operation any more.
+	// forgets is when the plugin forgets the operation.
 	forgets time.Time
 }
 
@@ -74,7 +73,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	return w
 }
 
-// restart begins with what the API server has, in the precision that it keeps.
+// restart starts an operator from the stored object, with the precision of the API.
 func (w *world) restart() {
 	data, err := json.Marshal(w.stored)
 	if err != nil {
@@ -87,7 +86,7 @@ func (w *world) restart() {
 	w.mem, w.polling, w.cancelling = &operation.Memory{}, time.Time{}, time.Time{}
 }
 
-// failure is one by chance.
+// failure returns a random failure.
 func (w *world) failure() *operation.Failure {
 	switch w.random.IntN(4) {
 	case 0:
@@ -99,11 +98,11 @@ func (w *world) failure() *operation.Failure {
 	}
 }
 
-// poll is what a call of Progress comes to that ends now; nil if it does not.
+// poll returns the result of a call of Progress that ends now; nil if none does.
 func (w *world) poll() *operation.PollResult {
 	late := w.now.Sub(w.polling) >= callTimeout
 	switch n := w.random.IntN(100); {
-	case n < 20 && !late: // it hangs
+	case n < 20 && !late: // the call hangs
 		return nil
 	case n < 40 || late || w.now.After(w.forgets):
 		failure := w.failure()
@@ -133,7 +132,7 @@ func (w *world) poll() *operation.PollResult {
 	return &operation.PollResult{Progress: told}
 }
 
-// observe is what the operator sees now.
+// observe returns what the operator sees now.
 func (w *world) observe() operation.Observed {
 	var seen operation.Observed
 	if !w.cancelling.IsZero() && !w.now.Before(w.queued) && (w.random.IntN(3) > 0 || w.now.Sub(w.cancelling) >= callTimeout) {
@@ -156,17 +155,17 @@ func (w *world) observe() operation.Observed {
 	return seen
 }
 
-// pass is one pass of the operator, which may end in the middle of it.
+// pass is one reconcile of the operator, which may be killed in the middle.
 func (w *world) pass() (wait time.Duration) {
 	seen := w.observe()
 	step := w.m.Decide(w.op, w.mem, seen, w.now)
-	if step.Write == operation.RequiredWrite && w.random.IntN(10) == 0 { // the API server is away
+	if step.Write == operation.RequiredWrite && w.random.IntN(10) == 0 { // the API server is unavailable
 		w.outage += time.Second
 		return time.Second
 	}
 	if step.Write == operation.RequiredWrite || step.Write == operation.OptionalWrite && w.random.IntN(2) == 0 {
 		w.stored = w.op.DeepCopy()
-		if w.random.IntN(50) == 0 { // it went away before it knew that
+		if w.random.IntN(50) == 0 { // the operator was killed before it received the response
 			w.restart()
 			return time.Second
 		}
@@ -188,10 +187,10 @@ func (w *world) pass() (wait time.Duration) {
 // call calls Cancel.
 func (w *world) call() {
 	if w.stored.Status.Cancel == nil || w.stored.Ended() {
-		w.t.Fatalf("Cancel was called, and stored is %+v", w.stored.Status)
+		w.t.Fatalf("Cancel was called before the request was stored: %+v", w.stored.Status)
 	}
 	if w.cancelled = true; !w.cancelling.IsZero() {
-		w.t.Fatal("Cancel was called while it was called")
+		w.t.Fatal("two concurrent calls of Cancel")
 	}
 	w.cancelling = w.now
 	if w.random.IntN(20) == 0 {
@@ -200,11 +199,11 @@ func (w *world) call() {
 	}
 }
 
-// live lets an operation live until its end is stored, and returns how many passes that
+// live runs an operation until its outcome is stored, and returns how many reconciles that
 // took.
 func (w *world) live() (passes int) {
 	wanted := w.now.Add(time.Duration(w.random.Int64N(int64(2 * modelTimeout))))
-	// One call, pauses between them, and the first answer.
+	// One call, the back-off between calls, and the first answer.
 	slack := callTimeout + 10*time.Second + 30*time.Second
 	for cause := v1alpha1.CancelCause(""); !w.stored.Ended(); passes++ {
 		if w.now.After(wanted) {
@@ -216,20 +215,20 @@ func (w *world) live() (passes int) {
 		w.now = w.now.Add(w.pass())
 		if cancel := w.stored.Status.Cancel; cancel != nil {
 			if cause != "" && cancel.Cause != cause {
-				w.t.Fatalf("the cause was %s and is %s", cause, cancel.Cause)
+				w.t.Fatalf("the cause changed from %s to %s", cause, cancel.Cause)
 			}
 			cause = cancel.Cause
 		} else if cause != "" {
-			w.t.Fatal("a request to cancel is gone")
+			w.t.Fatal("a request to cancel was lost")
 		}
 		if took := w.now.Sub(noon); took > modelTimeout+modelConfirm+w.outage+w.waited+2*slack {
-			w.t.Fatalf("it has not ended after %s: %+v", took, w.stored.Status)
+			w.t.Fatalf("the operation has not ended after %s: %+v", took, w.stored.Status)
 		}
 	}
 	return passes
 }
 
-// judge compares an end with what happened.
+// judge compares an outcome with what happened.
 func (w *world) judge() {
 	status := w.stored.Status
 	reason := conditions.Get(w.stored, v1alpha1.ConditionSucceeded).Reason
@@ -242,7 +241,7 @@ func (w *world) judge() {
 		reason == v1alpha1.ReasonOperationStalled && (!w.confirmed || status.Cancel.Cause != v1alpha1.CancelCauseStalled),
 		reason == v1alpha1.ReasonCancelRefused && status.Cancel.Answer != v1alpha1.CancelAnswerRefused,
 		reason == v1alpha1.ReasonCancelUnconfirmed && (w.now.Before(status.Cancel.Deadline.Time) || !w.cancelled):
-		w.t.Fatalf("after %s it ended as %s, but happened has %+v", w.now.Sub(noon), reason, w)
+		w.t.Fatalf("after %s the operation ended as %s, which does not match %+v", w.now.Sub(noon), reason, w)
 	}
 	w.op = w.stored.DeepCopy()
 	w.mem = &operation.Memory{}
@@ -250,16 +249,16 @@ func (w *world) judge() {
 		w.now = w.now.Add(time.Minute)
 		step := w.m.Decide(w.op, w.mem, operation.Observed{Poll: w.poll(), Cancel: &operation.CancelResult{}}, w.now)
 		if step != (operation.Decision{}) {
-			w.t.Fatalf("it has ended, and %+v", step)
+			w.t.Fatalf("the operation has ended, but the decision is %+v", step)
 		}
 	}
 	if !equality.Semantic.DeepEqual(w.stored.Status, w.op.Status) {
-		w.t.Fatalf("what has ended is changed:\n%s", cmp.Diff(w.stored.Status, w.op.Status))
+		w.t.Fatalf("a finished operation was changed:\n%s", cmp.Diff(w.stored.Status, w.op.Status))
 	}
 }
 
-// TestModel lets operations live among plugins, operators and API servers that fail at
-// any time.
+// TestModel runs operations with plugins, operators and API servers that fail at
+// random times.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

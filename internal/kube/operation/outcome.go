@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// finishCompleted ends an operation of which the plugin said that it has ended.
+// finishCompleted finishes an operation that ended according to its plugin.
 func finishCompleted(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progress, now time.Time) {
 	cancel := op.Status.Cancel
 	failed := told.Err != "" && !told.Cancelled
@@ -24,34 +24,34 @@ func finishCompleted(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progre
 	switch {
 	case cancel == nil && told.Cancelled:
 		finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.ReasonOperationFailed,
-			appendDetail("The plugin says that it was cancelled, which was not asked for here", told.Err), now)
+			appendDetail("The plugin reports a cancellation that was not requested", told.Err), now)
 	case told.Cancelled, failed && cancel != nil && mem.cancelSent && !refused:
 		finishCanceled(op, now)
 	case failed && refused && cancel.Cause != v1alpha1.CancelCauseRequested:
-		finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, reasonForCause(cancel.Cause), appendDetail("It failed after "+cancelReason(op), told.Err), now)
+		finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, reasonForCause(cancel.Cause), appendDetail("Failed after "+cancelReason(op), told.Err), now)
 	case failed:
 		finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.ReasonOperationFailed, executor.OneLine(told.Err), now)
 	case cancel != nil:
 		finishOperation(op, v1alpha1.AsyncOperationPhaseCompleted, v1alpha1.ReasonCompleted,
-			fmt.Sprintf("Completed after %s; it was to be cancelled because %s, and was done before", operationDuration(op, now), cancelReason(op)), now)
+			fmt.Sprintf("Completed after %s, before it could be canceled because %s", operationDuration(op, now), cancelReason(op)), now)
 	default:
 		finishOperation(op, v1alpha1.AsyncOperationPhaseCompleted, v1alpha1.ReasonCompleted,
 			fmt.Sprintf("Completed after %s", operationDuration(op, now)), now)
 	}
 }
 
-// finishCanceled ends an operation that ended because of its cancel.
+// finishCanceled finishes an operation that ended because it was canceled.
 func finishCanceled(op *v1alpha1.AsyncOperation, now time.Time) {
 	cause := op.Status.Cancel.Cause
 	if cause == v1alpha1.CancelCauseRequested {
-		text := fmt.Sprintf("Cancelled after %s", operationDuration(op, now))
+		text := fmt.Sprintf("Canceled after %s", operationDuration(op, now))
 		finishOperation(op, v1alpha1.AsyncOperationPhaseCancelled, v1alpha1.ReasonCancelled, appendDetail(text, op.Spec.CancelReason), now)
 		return
 	}
-	finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, reasonForCause(cause), fmt.Sprintf("It was cancelled because %s", cancelReason(op)), now)
+	finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, reasonForCause(cause), fmt.Sprintf("Canceled because %s", cancelReason(op)), now)
 }
 
-// reasonForCause is the reason of an operation that was cancelled for a cause of our own.
+// reasonForCause returns the reason of an operation that was canceled because of a timeout.
 func reasonForCause(cause v1alpha1.CancelCause) string {
 	if cause == v1alpha1.CancelCauseStalled {
 		return v1alpha1.ReasonOperationStalled
@@ -59,33 +59,33 @@ func reasonForCause(cause v1alpha1.CancelCause) string {
 	return v1alpha1.ReasonTimedOut
 }
 
-// finishLost ends an operation that the plugin does not know.
+// finishLost finishes an operation that the plugin does not know.
 func finishLost(op *v1alpha1.AsyncOperation, failure *Failure, now time.Time) {
-	text := "The plugin does not know the operation any more"
+	text := "The plugin no longer knows the operation"
 	if op.Status.Cancel != nil {
-		text += fmt.Sprintf("; it was being cancelled because %s", cancelReason(op))
+		text += fmt.Sprintf("; cancellation was requested because %s", cancelReason(op))
 	}
-	text += "; look yourself what became of it"
+	text += "; check its outcome manually"
 	finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.ReasonOperationLost, appendDetail(text, failure.Text), now)
 }
 
-// finishUnconfirmed ends an operation whose end the plugin did not confirm in time.
+// finishUnconfirmed finishes an operation whose end the plugin did not confirm in time.
 func finishUnconfirmed(op *v1alpha1.AsyncOperation, now time.Time) {
 	cancel := op.Status.Cancel
 	if cancel.Answer == v1alpha1.CancelAnswerRefused {
 		finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.ReasonCancelRefused, appendDetail(fmt.Sprintf(
-			"It was to be cancelled because %s, and the plugin refused: it may still go on there", cancelReason(op)), cancel.Message), now)
+			"Cancellation was requested because %s, but the plugin refused; the operation may still be running", cancelReason(op)), cancel.Message), now)
 		return
 	}
-	said := "the plugin never said that it ended"
+	said := "the plugin never confirmed the end"
 	if cancel.Answer == "" {
-		said = "the plugin could not be asked"
+		said = "the plugin could not be reached"
 	}
 	finishOperation(op, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.ReasonCancelUnconfirmed, appendDetail(fmt.Sprintf(
-		"It was to be cancelled because %s, and %s: it may still go on there", cancelReason(op), said), cancel.Message), now)
+		"Cancellation was requested because %s, but %s; the operation may still be running", cancelReason(op), said), cancel.Message), now)
 }
 
-// appendDetail puts what somebody else said behind our own words.
+// appendDetail appends the message of a plugin to our own.
 func appendDetail(ours, theirs string) string {
 	if theirs == "" {
 		return ours
@@ -93,7 +93,7 @@ func appendDetail(ours, theirs string) string {
 	return ours + ": " + executor.OneLine(theirs)
 }
 
-// finishOperation makes an operation terminal.
+// finishOperation records the outcome of an operation.
 func finishOperation(op *v1alpha1.AsyncOperation, phase v1alpha1.AsyncOperationPhase, reason, text string, now time.Time) {
 	at := metav1.NewTime(now)
 	op.Status.Phase, op.Status.Message, op.Status.CompletionTimestamp = phase, text, &at
@@ -110,9 +110,9 @@ func operationDuration(op *v1alpha1.AsyncOperation, now time.Time) time.Duration
 	return max(0, now.Sub(op.CreationTimestamp.Time)).Round(time.Second)
 }
 
-// setUnfinishedConditions says how an operation stands that has not ended.
+// setUnfinishedConditions sets the conditions of an unfinished operation.
 func setUnfinishedConditions(op *v1alpha1.AsyncOperation, mem *Memory) {
-	reason, text := v1alpha1.ReasonStarted, "Started; the plugin has not told anything yet"
+	reason, text := v1alpha1.ReasonStarted, "Started; the plugin has not reported progress yet"
 	if op.Status.Progress != nil {
 		reason, text = v1alpha1.ReasonRunning, runningMessage(op.Status.Progress)
 	}
@@ -121,9 +121,9 @@ func setUnfinishedConditions(op *v1alpha1.AsyncOperation, mem *Memory) {
 		reason, text = v1alpha1.ReasonCancelling, cancelingMessage(op, mem)
 	case mem.pollFailure == nil:
 	case !mem.pollFailure.Answered:
-		reason, text = v1alpha1.ReasonUnreachable, appendDetail("The plugin cannot be reached, and is asked again", mem.pollFailure.Text)
+		reason, text = v1alpha1.ReasonUnreachable, appendDetail("The plugin cannot be reached; retrying", mem.pollFailure.Text)
 	default:
-		text = appendDetail("The plugin could not say how far it is, and is asked again", mem.pollFailure.Text)
+		text = appendDetail("The plugin could not report progress; retrying", mem.pollFailure.Text)
 	}
 	op.Status.Message = text
 	conditions.Set(op, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, text)
@@ -150,10 +150,10 @@ func cancelingMessage(op *v1alpha1.AsyncOperation, mem *Memory) string {
 	case cancel.Answer == v1alpha1.CancelAnswerRefused:
 		said = "the plugin refused"
 	case cancel.Message != "":
-		said = "the plugin cannot be reached, and is asked again"
+		said = "the plugin cannot be reached; retrying"
 	}
 	if mem.pollFailure != nil {
 		detail = cmp.Or(detail, mem.pollFailure.Text)
 	}
-	return appendDetail(fmt.Sprintf("Cancelling because %s; %s", cancelReason(op), said), detail)
+	return appendDetail(fmt.Sprintf("Canceling because %s; %s", cancelReason(op), said), detail)
 }

@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	// minPollInterval is the time to the first question, from which on it doubles up to
+	// minPollInterval is the time until the first poll. The interval then doubles up to
 	// spec.pollInterval.
 	minPollInterval = 500 * time.Millisecond
-	// maxPollBackoff is the longest time between questions that fail, if spec.pollInterval is
-	// not longer.
+	// maxPollBackoff is the longest time between failing polls, unless spec.pollInterval is
+	// longer.
 	maxPollBackoff = time.Minute
-	// maxCancelPollInterval is the longest time between questions while an end is waited for.
+	// maxCancelPollInterval is the longest time between polls during cancellation.
 	maxCancelPollInterval = 5 * time.Second
-	// The time between two calls of Cancel that fail.
+	// The back-off between failing calls of Cancel.
 	initialCancelBackoff, maxCancelBackoff = time.Second, 30 * time.Second
-	// firstAnswerGracePeriod is how long after its deadline an operation that is cancelled waits for
-	// a first answer how far it is, and cancelQueueGracePeriod how long for the call of Cancel itself, if
-	// those of other operations hold that up.
+	// firstAnswerGracePeriod is how long after its deadline a canceled operation waits for the
+	// first answer to a poll. cancelQueueGracePeriod is how long it waits for the call of Cancel
+	// itself, if calls of other operations delay that.
 	firstAnswerGracePeriod, cancelQueueGracePeriod = time.Minute, time.Hour
-	// newPhaseDelay is how old an operation of which nothing is known is when that is written.
-	// Most are told about before.
+	// newPhaseDelay is the age at which phase New is written. Most operations are answered
+	// before.
 	newPhaseDelay = 5 * time.Second
-	// jitterFactor is by how much times are spread, of their length.
+	// jitterFactor is the relative spread of times.
 	jitterFactor = 0.1
 )
 
-// addJitter makes a time longer or shorter by chance: operations that began together are
-// not asked about together for ever.
+// addJitter makes a time randomly longer or shorter. Otherwise operations that started together
+// would be polled together forever.
 func (m *Machine) addJitter(d time.Duration) time.Duration {
 	return d + time.Duration((2*m.Jitter()-1)*jitterFactor*float64(d))
 }
 
-// initialPollInterval is the time from the beginning of something to the first question.
+// initialPollInterval is the time from a start, or from a request to cancel, to the first poll.
 func initialPollInterval(op *v1alpha1.AsyncOperation) time.Duration {
 	return min(minPollInterval, op.Spec.PollInterval.Duration)
 }
 
-// pollInterval is the time between two questions that are answered. From the beginning of an
-// operation, and again of its cancel, each is twice as long as the one before.
+// pollInterval is the time between two successful polls. From the start of an operation, and again
+// from the request to cancel it, each interval is twice as long as the previous one.
 func pollInterval(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) time.Duration {
 	since, longest := mem.createdAt, op.Spec.PollInterval.Duration
 	if cancel := op.Status.Cancel; cancel != nil {
@@ -51,12 +51,12 @@ func pollInterval(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) time.
 	}
 	age := now.Sub(since)
 	if age < 0 {
-		return longest // somebody set the clock back
+		return longest // the clock was set back
 	}
 	return min(age+initialPollInterval(op), longest)
 }
 
-// pollBackoff is the time to the next question after some that failed.
+// pollBackoff is the time until the next poll after failed ones.
 func pollBackoff(op *v1alpha1.AsyncOperation, failures int) time.Duration {
 	first := op.Spec.PollInterval.Duration
 	if op.Status.Cancel != nil {
@@ -65,7 +65,7 @@ func pollBackoff(op *v1alpha1.AsyncOperation, failures int) time.Duration {
 	return exponentialBackoff(first, failures-1, max(first, maxPollBackoff))
 }
 
-// exponentialBackoff returns a time that was doubled so often, up to a longest one.
+// exponentialBackoff doubles a time so many times, up to longest.
 func exponentialBackoff(d time.Duration, times int, longest time.Duration) time.Duration {
 	for ; times > 0 && d < longest; times-- {
 		d *= 2
@@ -73,7 +73,7 @@ func exponentialBackoff(d time.Duration, times int, longest time.Duration) time.
 	return min(d, longest)
 }
 
-// nextDecision says what is to be done about an operation that goes on.
+// nextDecision returns what to do about an unfinished operation.
 func (mem *Memory) nextDecision(op *v1alpha1.AsyncOperation, seen Observed, now time.Time) Decision {
 	step := Decision{Write: mem.writeUrgency(op, now)}
 	var times []time.Time

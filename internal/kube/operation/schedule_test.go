@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// asks asks as often as a Machine wants to, gets the same answer every time, and returns
-// when it asked, in seconds after noon.
+// asks polls whenever the Machine decides so, always with the same answer, and returns the
+// times of the polls in seconds after noon.
 func asks(op *v1alpha1.AsyncOperation, m *operation.Machine, n int, poll operation.PollResult) []float64 {
 	var mem operation.Memory
 	var at []float64
@@ -62,7 +62,7 @@ func TestSchedule(t *testing.T) {
 			t.Parallel()
 			got := asks(begun(tc.edit), machine(), len(tc.want), tc.poll)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("asked at (-want +got):\n%s", diff)
+				t.Errorf("polls (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestSchedule(t *testing.T) {
 		early := asks(begun(stays), &operation.Machine{Jitter: func() float64 { return 0 }}, 50, operation.PollResult{})
 		late := asks(begun(stays), &operation.Machine{Jitter: func() float64 { return 1 }}, 50, operation.PollResult{})
 		if e, l := math.Round(early[49]-early[48]), math.Round(late[49]-late[48]); e != 9 || l != 11 {
-			t.Errorf("asked every %g s to %g s, want 9 to 11", e, l)
+			t.Errorf("polled every %g s to %g s, want 9 to 11", e, l)
 		}
 	})
 	t.Run("after a restart", func(t *testing.T) {
@@ -80,12 +80,12 @@ func TestSchedule(t *testing.T) {
 		play(op, &operation.Memory{}, bytes(time.Minute, 1, 2))
 		step := machine().Decide(op, &operation.Memory{}, operation.Observed{}, noon.Add(time.Hour))
 		if !step.Poll || step.Write != operation.NoWrite {
-			t.Errorf("%+v, want to be asked at once and nothing written", step)
+			t.Errorf("%+v, want a poll at once and no write", step)
 		}
 	})
 }
 
-// TestWriteUrgency has what is written, and what waits.
+// TestWriteUrgency checks which statuses are written, and which wait.
 func TestWriteUrgency(t *testing.T) {
 	t.Parallel()
 	objects := func(at time.Duration, n int64) event {
@@ -102,10 +102,10 @@ func TestWriteUrgency(t *testing.T) {
 		"first answer":                {event: bytes(second, 0, 100), want: operation.RequiredWrite},
 		"first failure":               {event: pollFailed(second, away), want: operation.OptionalWrite},
 		"ended at once":               {event: told(second, item.Progress{Completed: true}), want: operation.RequiredWrite},
-		"nothing more":                {before: []event{bytes(second, 50, 100)}, event: bytes(11*second, 50, 100), want: operation.NoWrite},
-		"nothing more for long":       {before: []event{bytes(second, 50, 100)}, event: bytes(time.Minute, 50, 100), want: operation.NoWrite},
-		"a little more":               {before: []event{bytes(second, 50, 100)}, event: bytes(11*second, 54, 100), want: operation.NoWrite},
-		"a little more, after long":   {before: []event{bytes(second, 50, 100)}, event: bytes(31*second, 51, 100), want: operation.OptionalWrite},
+		"no progress":                 {before: []event{bytes(second, 50, 100)}, event: bytes(11*second, 50, 100), want: operation.NoWrite},
+		"no progress for long":        {before: []event{bytes(second, 50, 100)}, event: bytes(time.Minute, 50, 100), want: operation.NoWrite},
+		"little progress":             {before: []event{bytes(second, 50, 100)}, event: bytes(11*second, 54, 100), want: operation.NoWrite},
+		"little progress, after long": {before: []event{bytes(second, 50, 100)}, event: bytes(31*second, 51, 100), want: operation.OptionalWrite},
 		"5 % more":                    {before: []event{bytes(second, 50, 100)}, event: bytes(2*second, 55, 100), want: operation.OptionalWrite},
 		"5 % less":                    {before: []event{bytes(second, 50, 100)}, event: bytes(2*second, 45, 100), want: operation.OptionalWrite},
 		"5 % in small steps":          {before: []event{bytes(second, 50, 100), bytes(2*second, 53, 100)}, event: bytes(3*second, 55, 100), want: operation.OptionalWrite},
@@ -131,7 +131,7 @@ func TestWriteUrgency(t *testing.T) {
 				t.Errorf("urgency is %d, want %d", got, tc.want)
 			}
 			if got := machine().Decide(op, mem, operation.Observed{}, now).Write; got != tc.want {
-				t.Errorf("asked again, before it was written, the urgency is %d, want %d", got, tc.want)
+				t.Errorf("decided again before the write, the urgency is %d, want %d", got, tc.want)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// progressSummary says the numbers of a plugin in a few words: "61 % (122 of 200 MiB)", "3 of 5
-// objects", "7 objects"; nothing as long as it told none.
+// progressSummary returns the numbers of a plugin in a few words: "61 % (122 of 200 MiB)", "3 of 5
+// objects", "7 objects". It returns "" if the plugin reported none.
 func progressSummary(p *v1alpha1.AsyncOperationProgress) string {
 	switch {
 	case p.Total == 0 && p.Completed == 0:
@@ -49,7 +49,7 @@ func byteProgressSummary(p *v1alpha1.AsyncOperationProgress) string {
 	return fmt.Sprintf("%d %% (%s of %s %s)", progressFraction(p)*100/fullFraction, formatScaled(p.Completed, scale), formatScaled(p.Total, scale), unit)
 }
 
-// formatScaled returns a number of units, with one digit behind the point where there are few.
+// formatScaled formats a number of units, with one decimal if the number is small.
 func formatScaled(n, scale int64) string {
 	value := float64(n) / float64(scale)
 	if value >= 10 || n%scale == 0 {

@@ -14,14 +14,14 @@ import (
 
 // When progress alone is worth a write.
 const (
-	// minFractionChange is the part of the total by which it has to move.
+	// minFractionChange is the smallest change worth a write, as a fraction of the total.
 	minFractionChange = fullFraction / 20
-	// uncountedInterval is how long it waits where there is no total, and overdue how long any
-	// change waits. Both count from the last question before the last write.
+	// uncountedInterval is how long a change waits if there is no total, and maxUnwrittenAge how
+	// long any change waits. Both count from the last poll before the last write.
 	uncountedInterval, maxUnwrittenAge = 10 * time.Second, 30 * time.Second
 )
 
-// writeUrgency says whether the status is worth a write.
+// writeUrgency returns how urgently the status must be written.
 func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) WriteUrgency {
 	written, status := &mem.writtenStatus, &op.Status
 	switch {
@@ -42,7 +42,7 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 	return NoWrite
 }
 
-// isWorthWriting says whether a change within a phase is worth a write, of what written has.
+// isWorthWriting reports whether a change of the written status within a phase is worth a write.
 func isWorthWriting(written, status *v1alpha1.AsyncOperationStatus, now time.Time) bool {
 	if !equality.Semantic.DeepEqual(written.Cancel, status.Cancel) {
 		return true
@@ -61,7 +61,7 @@ func isWorthWriting(written, status *v1alpha1.AsyncOperationStatus, now time.Tim
 	if silent < maxUnwrittenAge {
 		return false
 	}
-	// That a question was asked is no change.
+	// The time of the last poll is no change.
 	same := *status
 	same.LastPollTimestamp, same.Conditions = written.LastPollTimestamp, nil
 	return !equality.Semantic.DeepEqual(written, &same)

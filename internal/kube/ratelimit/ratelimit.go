@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit says how long controllers that may owe clean-up wait before they
-// reconcile an object again after an error.
+// Package ratelimit is the back-off after errors for controllers that may owe
+// clean-up.
 package ratelimit
 
 import (
@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// maxDelay bounds the wait: an application may be stopped until what failed succeeds. The
-// default of client-go is a quarter of an hour, which a few minutes of errors of the API
-// server are enough for.
+// maxDelay limits the back-off, because an application may stay stopped until the retry succeeds.
+// The default limit of client-go is about 15 minutes, which is reached after a few minutes of API
+// server errors.
 const maxDelay = time.Minute
 
 // New returns a limiter that waits for the first delay, twice as long after each further error
-// of the same object, and a minute at most.
+// of the same object, and at most a minute.
 func New(first time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, maxDelay)
 }

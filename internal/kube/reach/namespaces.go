@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// parentObject is what is read of a Backup or Restore, ours or one in Velero's form.
+// parentObject has the fields that are read from a Backup or Restore of Grapnel or velero.io/v1.
 type parentObject struct {
 	Kind string `json:"kind"`
 	Spec struct {
@@ -27,25 +27,25 @@ type parentObject struct {
 		NamespaceMapping   map[string]string `json:"namespaceMapping"`
 	} `json:"spec"`
 	Status struct {
-		// BackupNamespaces are those that the backup of a Restore has, names or globs; none is
-		// for a Restore that an earlier release began.
+		// BackupNamespaces are the namespaces in the backup of a Restore, names or globs. A
+		// Restore that an earlier release started has none.
 		BackupNamespaces []string `json:"backupNamespaces"`
-		// BackupExcludedNamespaces are those among them that it does not have.
+		// BackupExcludedNamespaces are exceptions from BackupNamespaces.
 		BackupExcludedNamespaces []string `json:"backupExcludedNamespaces"`
 	} `json:"status"`
 }
 
 // TargetNamespaces returns the namespaces of the cluster that the Backup or Restore of a call
-// includes, sorted; those that are kept out of every backup by a label are none of a Backup's,
-// and those that the backup does not have are none of a Restore's.
-// Reader should not be a cache: a namespace that was restored a moment ago counts.
+// includes, sorted. A Backup does not include namespaces with the label that excludes them from
+// backups, and a Restore does not include namespaces that are missing in its backup.
+// reader should not be a cache, because a namespace that was just restored counts.
 func TargetNamespaces(ctx context.Context, reader client.Reader, call executor.Call) ([]string, error) {
 	var of parentObject
 	if err := json.Unmarshal(call.Subject, &of); err != nil {
-		return nil, fmt.Errorf("reading which namespaces are included: %w", err)
+		return nil, fmt.Errorf("decoding which namespaces are included: %w", err)
 	}
 	if of.Kind != "Backup" && of.Kind != "Restore" {
-		return nil, errors.New("nothing says which namespaces are included")
+		return nil, errors.New("the call has no Backup or Restore that determines which namespaces are included")
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NamespaceList"})
@@ -55,16 +55,16 @@ func TargetNamespaces(ctx context.Context, reader client.Reader, call executor.C
 	return of.matchNamespaces(list.Items)
 }
 
-// matchNamespaces returns the names of those that are included.
+// matchNamespaces returns the names of the included namespaces.
 func (of parentObject) matchNamespaces(namespaces []metav1.PartialObjectMetadata) ([]string, error) {
 	spec := selection.Spec{
 		IncludedNamespaces: of.Spec.IncludedNamespaces, ExcludedNamespaces: of.Spec.ExcludedNamespaces, FromBackup: of.Kind == "Restore",
 	}
 	var originals []string
-	there := map[string][]string{} // by what they are called in the backup
+	there := map[string][]string{} // by their name in the backup
 	for i := range namespaces {
 		name := namespaces[i].Name
-		// A Restore writes into those, too.
+		// A Restore writes into excluded namespaces, too.
 		if of.Kind == "Backup" && selection.IsExcludedByLabel(namespaces[i].Labels) {
 			spec.OptedOutNamespaces = append(spec.OptedOutNamespaces, name)
 			continue
@@ -76,7 +76,7 @@ func (of parentObject) matchNamespaces(namespaces []metav1.PartialObjectMetadata
 	}
 	originals, err := of.selectNamespaces(spec, originals)
 	if err != nil {
-		return nil, fmt.Errorf("finding out which namespaces are included: %w", err)
+		return nil, fmt.Errorf("determining which namespaces are included: %w", err)
 	}
 	var names []string
 	for _, original := range originals {
@@ -86,8 +86,8 @@ func (of parentObject) matchNamespaces(namespaces []metav1.PartialObjectMetadata
 	return slices.Compact(names), nil
 }
 
-// selectNamespaces returns those of the names that are included, and that the backup of a Restore has:
-// one that names no namespaces must not reach all that happen to be in this cluster.
+// selectNamespaces returns the names that are included and, for a Restore, in its backup: a Restore
+// that names no namespaces must not include all namespaces of this cluster.
 func (of parentObject) selectNamespaces(spec selection.Spec, names []string) ([]string, error) {
 	specs := []selection.Spec{spec}
 	if has := of.Status.BackupNamespaces; of.Kind == "Restore" && len(has) > 0 {
@@ -105,8 +105,8 @@ func (of parentObject) selectNamespaces(spec selection.Spec, names []string) ([]
 	return names, nil
 }
 
-// sourceNamespaces returns what a namespace of the cluster is called in the backup that is restored
-// into it; that of a Backup is called what it is called.
+// sourceNamespaces returns the names that a namespace of the cluster has in the backup that is
+// restored into it. For a Backup, that is its own name.
 func (of parentObject) sourceNamespaces(name string) []string {
 	if of.Kind != "Restore" || len(of.Spec.NamespaceMapping) == 0 {
 		return []string{name}
@@ -127,7 +127,7 @@ func (of parentObject) sourceNamespaces(name string) []string {
 	return originals
 }
 
-// emptyResolver is a cluster without resources: only namespaces are chosen.
+// emptyResolver is a cluster without resources: only namespaces are selected.
 type emptyResolver struct{}
 
 // Resolve implements selection.Resolver.

@@ -17,16 +17,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// retryInterval is how often a kind that is not served is looked for.
+// retryInterval is the time between attempts to find a kind that is not served.
 const retryInterval = time.Second
 
-// Caches is a part of a manager and a check of its readiness. Cache and Kinds are
+// Caches is a Runnable of a manager and a readiness check. Cache and Kinds are
 // required.
 type Caches struct {
 	Cache cache.Cache
-	// Kinds are those that the operator works with.
+	// Kinds are the kinds that the operator works with.
 	Kinds []client.Object
-	// Retry replaces the second between two looks for a kind that is not served.
+	// Retry replaces retryInterval.
 	Retry time.Duration
 
 	synced atomic.Bool
@@ -37,7 +37,7 @@ var (
 	_ manager.LeaderElectionRunnable = (*Caches)(nil)
 )
 
-// Start has the caches filled. It returns when that is done, or ctx is.
+// Start fills the caches. It returns when they are filled, or when ctx is done.
 func (c *Caches) Start(ctx context.Context) error {
 	if c.Retry <= 0 {
 		c.Retry = retryInterval
@@ -51,9 +51,9 @@ func (c *Caches) Start(ctx context.Context) error {
 	return nil
 }
 
-// waitForInformer waits until the objects of a kind are there, also if the kind itself is not yet:
-// definitions and operator are commonly applied together. It returns false if ctx is
-// done before.
+// waitForInformer waits until the cache has the objects of a kind. It also waits for the kind
+// itself, because definitions and operator are commonly applied together. It returns false if ctx
+// is done before.
 func (c *Caches) waitForInformer(ctx context.Context, kind client.Object) bool {
 	again := time.NewTicker(c.Retry)
 	defer again.Stop()
@@ -62,7 +62,7 @@ func (c *Caches) waitForInformer(ctx context.Context, kind client.Object) bool {
 		if err == nil {
 			return true
 		}
-		ctrl.LoggerFrom(ctx).Info("Waiting for a kind of Grapnel", "kind", fmt.Sprintf("%T", kind), "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Waiting for a kind to be served", "kind", fmt.Sprintf("%T", kind), "reason", err.Error())
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -71,7 +71,7 @@ func (c *Caches) waitForInformer(ctx context.Context, kind client.Object) bool {
 	}
 }
 
-// NeedLeaderElection says that one that stands by has caches, too.
+// NeedLeaderElection returns false: a standby operator has caches, too.
 func (*Caches) NeedLeaderElection() bool { return false }
 
 var errCachesNotSynced = errors.New("the caches are not filled yet")

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/ready"
 )
 
-// kinds is a cache whose kinds come as a test says.
+// kinds is a cache whose kinds are served when a test says so.
 type kinds struct {
 	cache.Cache
 	served atomic.Bool
@@ -33,7 +33,7 @@ func (k *kinds) GetInformer(context.Context, client.Object, ...cache.InformerGet
 	if !k.served.Load() {
 		return nil, errors.New("no matches for kind Backup")
 	}
-	return nil, nil //nolint:nilnil // nobody looks at it
+	return nil, nil //nolint:nilnil // the result is not used
 }
 
 func TestCaches(t *testing.T) {
@@ -41,13 +41,13 @@ func TestCaches(t *testing.T) {
 	served := &kinds{asked: make(chan struct{}, 1)}
 	c := &ready.Caches{Cache: served, Kinds: []client.Object{&v1alpha1.Backup{}, &v1alpha1.Restore{}}, Retry: time.Millisecond}
 	if c.NeedLeaderElection() {
-		t.Error("an operator that stands by is never ready")
+		t.Error("a standby operator is never ready")
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(t.Context()) }()
 	<-served.asked
 	if c.Check(nil) == nil {
-		t.Error("ready before there is anything")
+		t.Error("ready before the caches are filled")
 	}
 	served.served.Store(true)
 	if err := <-ended; err != nil || c.Check(nil) != nil {

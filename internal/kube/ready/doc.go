@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ready tells when an operator can work: when its caches hold what there is.
+// Package ready reports when an operator can work: when its caches are filled.
 //
-// An operator that stands by fills its caches too, so that it works at once when it
+// A standby operator fills its caches, too. It can therefore work at once when it
 // takes over.
 package ready

@@ -34,33 +34,32 @@ type Client struct {
 	base *url.URL
 }
 
-// New returns a Client for the API server of cfg, with its credentials. It has
-// a connection of its own, so that a run does not delay the watches of others,
-// and no client-side rate limit: the API server's own priority and fairness is
-// honoured instead (429 with Retry-After). With compress, it asks for
-// compressed bodies. That saves network and costs the API server more time than
-// a LAN needs to carry the bytes.
+// New returns a Client for the API server of cfg, with its credentials. It has a connection of its
+// own, because a run must not delay the watches of other clients. It has no client-side rate limit
+// and relies on the API server's priority and fairness instead (429 with Retry-After). With
+// compress, it requests compressed bodies. That saves network and costs the API server more time
+// than a LAN needs to transfer the bytes.
 func New(cfg *rest.Config, compress bool) (*Client, error) {
 	own := rest.CopyConfig(cfg)
 	own.DisableCompression = !compress
 	if own.Dial == nil {
-		// A dialer of its own gives it a transport of its own.
+		// A separate dialer results in a separate transport.
 		own.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 	}
 	httpClient, err := rest.HTTPClientFor(own)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for raw requests: %w", err)
+		return nil, fmt.Errorf("creating a client for raw requests: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(own)
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server: %w", err)
+		return nil, fmt.Errorf("determining the URL of the API server: %w", err)
 	}
-	httpClient.Timeout = 0 // bodies are read at the speed of whoever takes them
+	httpClient.Timeout = 0 // bodies are read at the speed of the caller
 	return &Client{http: httpClient, base: base}, nil
 }
 
-// URL returns the address of a collection, or of an object in it if name is not
-// empty. Without a namespace, it is that of all namespaces or of a
+// URL returns the URL of a collection, or of an object in it if name is not
+// empty. Without a namespace, it is the URL for all namespaces or of a
 // cluster-scoped resource.
 func (c *Client) URL(gvr schema.GroupVersionResource, namespace, name string) *url.URL {
 	var parts []string
@@ -83,13 +82,13 @@ func (c *Client) URL(gvr schema.GroupVersionResource, namespace, name string) *u
 type Request struct {
 	// Method of HTTP.
 	Method string
-	// URL as Client.URL makes it, perhaps with a query.
+	// URL from Client.URL, optionally with a query.
 	URL *url.URL
-	// Resource it is about, for errors.
+	// Resource of the request, for errors.
 	Resource schema.GroupResource
-	// Accept is the media type of the answer, JSON if it is empty.
+	// Accept is the media type of the response, JSON if empty.
 	Accept string
-	// ContentType of Body, JSON if it is empty.
+	// ContentType of Body, JSON if empty.
 	ContentType string
 	// Body to send, nil for none. It must not change until Do returns.
 	Body []byte
@@ -102,7 +101,7 @@ const jsonType = "application/json"
 func (c *Client) Do(ctx context.Context, r Request) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), bytes.NewReader(r.Body))
 	if err != nil {
-		return nil, fmt.Errorf("making a request: %w", err)
+		return nil, fmt.Errorf("creating a request: %w", err)
 	}
 	req.Header.Set("Accept", valueOrDefault(r.Accept, jsonType))
 	if len(r.Body) > 0 {
@@ -110,7 +109,7 @@ func (c *Client) Do(ctx context.Context, r Request) (io.ReadCloser, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking for %s: %w", r.Resource, err)
+		return nil, fmt.Errorf("requesting %s: %w", r.Resource, err)
 	}
 	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
 		return resp.Body, nil

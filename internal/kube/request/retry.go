@@ -20,12 +20,12 @@ const (
 	MaxAttempts    = 7
 	initialBackoff = 200 * time.Millisecond
 	maxBackoff     = 5 * time.Second
-	// maxRetryAfter caps what a server may ask for.
+	// maxRetryAfter limits the Retry-After of a server.
 	maxRetryAfter = 30 * time.Second
 )
 
-// Sleep waits for d or the end of ctx, whose error it returns then. Tests put
-// another function in its place.
+// Sleep waits for d, or until ctx is done, and then returns the error of ctx. Tests
+// replace it.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -41,8 +41,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // row.
 func BackoffDelay(n int) time.Duration { return min(initialBackoff<<(n-1), maxBackoff) }
 
-// RetryDelay says whether sending a request again may help, and when, after the
-// n-th failure in a row.
+// RetryDelay reports whether to send a request again, and when, after the n-th failure in a row.
 func RetryDelay(err error, n int) (time.Duration, bool) {
 	delay := BackoffDelay(n)
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
@@ -61,8 +60,8 @@ func RetryDelay(err error, n int) (time.Duration, bool) {
 	return delay, IsConnectionError(err)
 }
 
-// IsConnectionError reports whether err is one of a connection, and not of what was sent
-// over it: nobody knows then whether the API server did what it was asked for.
+// IsConnectionError reports whether err is an error of the connection rather than a response. It is
+// then unknown whether the API server executed the request.
 func IsConnectionError(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false

@@ -1,11 +1,11 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduled tells which Backups a Schedule created, and what each of them is to
-// the decisions of package schedule.
+// Package scheduled finds the Backups that a Schedule created, and converts them to the input
+// of package schedule.
 //
-// The controller of Schedules asks it, to create and to limit Backups; so does who wants to
-// know whether keepLast protects one.
+// The controller of Schedules uses it to create and to limit Backups. Package destroy uses it to
+// check whether keepLast protects a Backup.
 //
 // It is pure.
 package scheduled

@@ -15,15 +15,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
-// BelongsToSchedule reports whether a Backup is one of a Schedule in its namespace: it has its label,
-// and was made in this cluster. One that was found in a storage location may have been made
-// by a Schedule of that name elsewhere.
+// BelongsToSchedule reports whether a Backup belongs to a Schedule in its namespace: it has the
+// label, and was created in this cluster. An imported Backup may belong to a Schedule of the same
+// name in another cluster.
 func BelongsToSchedule(b *v1alpha1.Backup, scheduleName string) bool {
 	return b.Labels[v1alpha1.LabelScheduleName] == shortname.LabelValue(scheduleName) && b.Spec.ImportedFrom == nil
 }
 
-// NominalTime returns the time for which a Schedule created a Backup, as that says. It is not known
-// if somebody else created it, whatever its labels are.
+// NominalTime returns the time for which a Schedule created a Backup, according to the Backup. It
+// is unknown if the Backup has another creator, whatever its labels are.
 func NominalTime(b *v1alpha1.Backup) (t time.Time, known bool) {
 	t, err := time.Parse(time.RFC3339, b.Annotations[v1alpha1.AnnotationScheduledTime])
 	return t, err == nil
@@ -36,12 +36,12 @@ func NominalTimeBy(b *v1alpha1.Backup, scheduleName string) (t time.Time, create
 	return t, known && BelongsToSchedule(b, scheduleName) && b.Name == schedule.RunName(scheduleName, t)
 }
 
-// ToRuns returns the Backups that a Schedule created, in their order. They must be of its
+// ToRuns returns the Backups that a Schedule created, in their order. They must be in its
 // namespace.
 //
-// One for which something is left to do, for example PostBackup actions, is InUse, one that
-// has a deletionTimestamp is Deleting, and one whose condition DataAvailable is False is
-// Lost. Whether Restores and DeletionRuns concern them is for the caller to find out.
+// A Backup that still has work to do, for example PostBackup actions, is InUse. One with
+// a deletionTimestamp is Deleting, and one whose condition DataAvailable is False is
+// Lost. The caller must check whether Restores and DeletionRuns concern them.
 func ToRuns(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 	var runs []schedule.Run
 	for i := range backups {

@@ -34,7 +34,7 @@ func nightly(edits ...func(*v1alpha1.Backup)) v1alpha1.Backup {
 	return b
 }
 
-// ended lets a Backup end, with nothing left to do.
+// ended finishes a Backup with nothing left to do.
 func ended(phase v1alpha1.BackupPhase) func(*v1alpha1.Backup) {
 	return func(b *v1alpha1.Backup) {
 		b.Status.Phase, b.Status.CompletionTimestamp = phase, &metav1.Time{Time: end}
@@ -53,7 +53,7 @@ func TestToRuns(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		edits []func(*v1alpha1.Backup)
-		// want is nil if it is none of the Schedule.
+		// want is nil if the Backup does not belong to the Schedule.
 		want *schedule.Run
 	}{
 		"new":         {nil, &open},
@@ -68,8 +68,8 @@ func TestToRuns(t *testing.T) {
 		"partially failed": {[]func(*v1alpha1.Backup){ended("PartiallyFailed")}, of(schedule.Partial)},
 		"failed":           {[]func(*v1alpha1.Backup){ended("Failed")}, of(schedule.Failed)},
 		"refused":          {[]func(*v1alpha1.Backup){ended("FailedValidation")}, of(schedule.Failed)},
-		"cancelled":        {[]func(*v1alpha1.Backup){ended("Cancelled")}, of(schedule.Failed)},
-		"with actions to come": {[]func(*v1alpha1.Backup){ended("Completed"), func(b *v1alpha1.Backup) {
+		"canceled":         {[]func(*v1alpha1.Backup){ended("Cancelled")}, of(schedule.Failed)},
+		"with pending actions": {[]func(*v1alpha1.Backup){ended("Completed"), func(b *v1alpha1.Backup) {
 			conditions.SetSummary(b, conditions.InProgress, "RunningPostBackupActions", "")
 		}}, with(*of(schedule.Succeeded), func(r *schedule.Run) { r.InUse = true })},
 		"being deleted": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) {
@@ -80,7 +80,7 @@ func TestToRuns(t *testing.T) {
 		}}, &open},
 		"of another Schedule": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels[v1alpha1.LabelScheduleName] = "hourly" }}, nil},
 		"without a label":     {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels = nil }}, nil},
-		"labelled by hand":    {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations = nil }}, nil},
+		"labeled by a user":   {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations = nil }}, nil},
 		"a copy":              {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Name = "before-upgrade" }}, nil},
 		"with another's time": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "2099-05-03T03:00:00Z" }}, nil},
 		"with another time":   {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "at night" }}, nil},

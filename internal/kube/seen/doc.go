@@ -1,17 +1,17 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seen remembers which stored backups have had a Backup in this cluster.
+// Package seen records which stored backups have had a Backup in this cluster.
 //
 // A Backup whose deletionPolicy is Retain may be deleted while its data stays in the
-// location. Whoever looks through the location would bring it back. So the names and UIDs
-// of all that were seen are remembered, in a ConfigMap of the location, named by [Name]: one
-// key for each backup. One that is there and has no Backup was removed by somebody, who
-// does not want to see it. That needs no finalizer: a Backup that just goes must not need an
-// operator.
+// location. Sync would import it again. The names and UIDs of all backups that
+// ever had a Backup are therefore recorded in a ConfigMap of the location, named by
+// [ConfigMapName], with one key per backup. A recorded backup without a Backup was deleted by a
+// user, and is not imported. That needs no finalizer: deleting such a Backup must not require
+// a running operator.
 //
-// People may look at the ConfigMap and remove keys by hand, which asks for a backup again. It
-// goes with the location, which owns it; what is said by one that the location does not own is
-// not believed. It is left out of backups and restores: another cluster, or this one in
-// another time, has seen other backups.
+// Users may read the ConfigMap and delete keys, which imports a backup again. The location owns
+// the ConfigMap, which is deleted with it. A ConfigMap that the location does not own is
+// ignored. It is excluded from backups and restores: another cluster, or this cluster at
+// another time, has other records.
 package seen

@@ -35,18 +35,18 @@ const LabelLocation = "grapnel.dev/seen-backups-of"
 const (
 	configMapSuffix  = "-seen-backups"
 	maxConfigMapName = 253
-	// maxDataBytes bounds names and UIDs together. The API allows 1 MiB.
+	// maxDataBytes limits names and UIDs together. The API allows 1 MiB.
 	maxDataBytes = 1_000_000
-	// maxUIDBytes is the longest UID in bytes, with its mark.
+	// maxUIDBytes is the longest UID in bytes, with its suffix.
 	maxUIDBytes = 64 + len(importedSuffix)
 )
 
-// updateBackoff is how long others may be faster to write the same ConfigMap.
+// updateBackoff is the back-off after conflicting writes of the same ConfigMap.
 var updateBackoff = wait.Backoff{Steps: 8, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 1}
 
-// ErrFull means that not all backups of a location can be remembered: the others come back
-// when they are removed. The text says what to do.
-var ErrFull = errors.New("no more backups of the location can be remembered")
+// ErrFull means that not all backups of a location can be recorded: the others are imported again
+// when their Backups are deleted. The message says what to do.
+var ErrFull = errors.New("no more backups of the location can be recorded")
 
 // ConfigMapName returns the name of the ConfigMap of a location.
 func ConfigMapName(location string) string {
@@ -56,16 +56,16 @@ func ConfigMapName(location string) string {
 	return shortname.ChildName(location[:200]+configMapSuffix, maxConfigMapName, location)
 }
 
-// Records are those of a location that had a Backup in this cluster: what is remembered of
-// each by its name in the location. It is the data of the ConfigMap.
+// Records are the backups of a location that had a Backup in this cluster, by their names in the
+// location. It is the data of the ConfigMap.
 type Records map[string]string
 
-// importedSuffix marks a backup that was found in the location.
+// importedSuffix marks a backup that was imported.
 const importedSuffix = " found"
 
-// Add adds a backup: its name in the location, and the UID of the Backup that made it; ""
-// if that is not known, which means any backup of that name. Here says that a Backup of this
-// cluster made it.
+// Add adds a backup: its name in the location, and the UID of the Backup that created it, or ""
+// if that is unknown, which means any backup of that name. here means that a Backup of this
+// cluster created it.
 func (b Records) Add(storedName, uid string, here bool) {
 	if !here {
 		uid += importedSuffix
@@ -73,29 +73,28 @@ func (b Records) Add(storedName, uid string, here bool) {
 	b[storedName] = uid
 }
 
-// ShouldImport says whether a stored backup that has no Backup may be brought into the cluster.
+// ShouldImport reports whether a stored backup that has no Backup may be imported.
 func (b Records) ShouldImport(storedName, uid string) bool {
 	value, known := b[storedName]
 	known = known && (strings.TrimSuffix(value, importedSuffix) == "" || strings.TrimSuffix(value, importedSuffix) == uid)
 	return !known
 }
 
-// IsCreatedHere says whether a Backup of this cluster with that UID made a stored backup.
+// IsCreatedHere reports whether a Backup of this cluster with that UID created a stored backup.
 func (b Records) IsCreatedHere(storedName, uid string) bool { return uid != "" && b[storedName] == uid }
 
-// IsImportedHere reports whether a stored backup of that UID was found in the location, and has been
-// noted.
+// IsImportedHere reports whether a stored backup of that UID is recorded as imported.
 func (b Records) IsImportedHere(storedName, uid string) bool {
 	value, known := b[storedName]
 	return known && value == uid+importedSuffix
 }
 
-// AnnotationImportsAnnotated is on ConfigMaps that were written when what the operator imports was already
-// annotated as such. One without it is of an older version.
+// AnnotationImportsAnnotated is on ConfigMaps of versions that annotate imported Backups. A
+// ConfigMap without it was written by an older version.
 const AnnotationImportsAnnotated = "grapnel.dev/imports-are-annotated"
 
-// NeedsMigration reports whether what is noted of a location was noted by a version that did not annotate
-// what it imported. Reader must not be a cache.
+// NeedsMigration reports whether the records of a location were written by a version that did not
+// annotate imported Backups. reader must not be a cache.
 func NeedsMigration(ctx context.Context, reader client.Reader, namespace, location string) (bool, error) {
 	noted, err := getLocationRecords(ctx, reader, namespace, location)
 	if err != nil || noted.ownedData() == nil {
@@ -104,7 +103,7 @@ func NeedsMigration(ctx context.Context, reader client.Reader, namespace, locati
 	return noted.configMap.Annotations[AnnotationImportsAnnotated] == "", nil
 }
 
-// MarkMigrated notes that what the older version imported is annotated now.
+// MarkMigrated records that the Backups that an older version imported are annotated now.
 func MarkMigrated(ctx context.Context, c client.Client, reader client.Reader, namespace, location string) error {
 	noted, err := getLocationRecords(ctx, reader, namespace, location)
 	if err != nil || noted.configMap == nil {
@@ -118,10 +117,9 @@ func MarkMigrated(ctx context.Context, c client.Client, reader client.Reader, na
 	return nil
 }
 
-// AddRecords notes that backups have a Backup in this cluster. It may be repeated, and by
-// several at once, and writes nothing that is noted already. Reader must not be a cache. What
-// can not be noted is left out: a name or UID that no backup has, and what is too much; only
-// then the error is ErrFull.
+// AddRecords records that backups have a Backup in this cluster. It may be called repeatedly and
+// concurrently, and writes only new records. reader must not be a cache. Invalid names and UIDs are
+// omitted, and so are records that do not fit; only the latter result in ErrFull.
 func AddRecords(ctx context.Context, c client.Client, reader client.Reader, namespace, location string, more Records) error {
 	left, had := 0, 0
 	err := updateConfigMap(ctx, c, reader, namespace, location, func(data map[string]string) map[string]string {
@@ -131,17 +129,17 @@ func AddRecords(ctx context.Context, c client.Client, reader client.Reader, name
 		return all
 	})
 	if err == nil && left > 0 {
-		err = fmt.Errorf("%w: ConfigMap %s has %d, and %d more do not fit, whose Backups come back if they are removed; destroy some backups with DeletionRuns, "+
+		err = fmt.Errorf("%w: ConfigMap %s has %d, and %d more do not fit and are imported again when their Backups are deleted; delete some backups with DeletionRuns, "+
 			"or give each cluster its own prefix", ErrFull, ConfigMapName(location), had, left)
 	}
 	if err != nil {
-		return fmt.Errorf("remembering backups of BackupStorageLocation %s: %w", location, err)
+		return fmt.Errorf("recording backups of BackupStorageLocation %s: %w", location, err)
 	}
 	return nil
 }
 
-// mergeRecords returns data with more in it, in the order of the names as many as fit, and how many
-// do not.
+// mergeRecords adds the records of more that fit to data, in the order of their names, and returns
+// how many do not fit.
 func mergeRecords(data map[string]string, more Records) (all map[string]string, left int) {
 	all = maps.Clone(data)
 	if all == nil {
@@ -167,9 +165,9 @@ func mergeRecords(data map[string]string, more Records) (all map[string]string, 
 	return all, left
 }
 
-// PruneRecords forgets all backups of a location for which keep returns false: those that are
-// not stored any more. It writes nothing if there are none, and may call keep again for
-// the same name. Reader must not be a cache.
+// PruneRecords deletes the records of a location for which keep returns false: those of backups
+// that are no longer stored. It writes nothing if there are none, and may call keep several times
+// for the same name. reader must not be a cache.
 func PruneRecords(ctx context.Context, c client.Client, reader client.Reader, namespace, location string, keep func(storedName string) bool) error {
 	err := updateConfigMap(ctx, c, reader, namespace, location, func(data map[string]string) map[string]string {
 		kept := maps.Clone(data)
@@ -177,13 +175,13 @@ func PruneRecords(ctx context.Context, c client.Client, reader client.Reader, na
 		return kept
 	})
 	if err != nil {
-		return fmt.Errorf("forgetting backups that are not stored any more: %w", err)
+		return fmt.Errorf("pruning the records of backups that are no longer stored: %w", err)
 	}
 	return nil
 }
 
-// LoadRecords returns the backups of a location that are remembered; nil if there are none. For
-// what was written a moment ago reader must not be a cache.
+// LoadRecords returns the records of a location; nil if there are none. To see recent writes,
+// reader must not be a cache.
 func LoadRecords(ctx context.Context, reader client.Reader, namespace, location string) (Records, error) {
 	noted, err := getLocationRecords(ctx, reader, namespace, location)
 	if err != nil {
@@ -192,16 +190,16 @@ func LoadRecords(ctx context.Context, reader client.Reader, namespace, location 
 	return noted.ownedData(), nil
 }
 
-// locationRecords are what there is of a location.
+// locationRecords are a location and its ConfigMap, as far as they exist.
 type locationRecords struct {
-	// ownerReferences are the location, if it exists.
+	// ownerReferences refer to the location, if it exists.
 	ownerReferences []metav1.OwnerReference
 	// configMap is the ConfigMap, nil if there is none.
 	configMap *corev1.ConfigMap
 }
 
-// ownedData is what is noted. What a ConfigMap says that the location does not own is about
-// another one: that of before, or that of the cluster from which somebody copied it.
+// ownedData returns the records. A ConfigMap that the location does not own is about
+// another location: a previous one, or that of the cluster from which a user copied the ConfigMap.
 func (n *locationRecords) ownedData() map[string]string {
 	if n.configMap == nil {
 		return nil
@@ -214,7 +212,7 @@ func (n *locationRecords) ownedData() map[string]string {
 	return n.configMap.Data
 }
 
-// getLocationRecords reads the notes of a location.
+// getLocationRecords reads the records of a location.
 func getLocationRecords(ctx context.Context, reader client.Reader, namespace, location string) (*locationRecords, error) {
 	noted := &locationRecords{}
 	var bsl v1alpha1.BackupStorageLocation
@@ -235,15 +233,15 @@ func getLocationRecords(ctx context.Context, reader client.Reader, namespace, lo
 	case err != nil:
 		return nil, fmt.Errorf("reading ConfigMap %s: %w", ConfigMapName(location), err)
 	case there.Labels[LabelLocation] != shortname.LabelValue(location):
-		return nil, fmt.Errorf("ConfigMap %s is not Grapnel's, as it lacks the label %s: rename it, so that Grapnel can note there which backups were seen",
+		return nil, fmt.Errorf("ConfigMap %s lacks the label %s and does not belong to Grapnel; rename it, because Grapnel records backups in a ConfigMap of that name",
 			ConfigMapName(location), LabelLocation)
 	}
 	noted.configMap = there
 	return noted, nil
 }
 
-// updateConfigMap writes the data that edit makes of the data there are, if they differ. Edit must
-// not change what it is given, and is called again if somebody else was faster.
+// updateConfigMap writes the data that edit returns for the current data, if they differ. edit must
+// not change its argument, and is called again after a conflict.
 func updateConfigMap(
 	ctx context.Context, c client.Client, reader client.Reader, namespace, location string,
 	edit func(map[string]string) map[string]string,
@@ -264,7 +262,7 @@ func updateConfigMap(
 			return createConfigMap(ctx, c, namespace, location, noted.ownerReferences, after)
 		}
 		patch := noted.newConfigMapPatch(after)
-		if noted.ownedData() == nil { // what is there is of another location
+		if noted.ownedData() == nil { // the existing ConfigMap belongs to another location
 			metav1.SetMetaDataAnnotation(&noted.configMap.ObjectMeta, AnnotationImportsAnnotated, "true")
 		}
 		setConfigMapFields(noted.configMap, location, noted.ownerReferences, after)
@@ -277,12 +275,12 @@ func updateConfigMap(
 	})
 }
 
-// newConfigMapPatch returns a patch from what is there to what has the data after. One that only notes
-// more is sent without a resource version: many Backups may end at once, and what each of
-// them notes does not depend on the others.
+// newConfigMapPatch returns a patch that changes the ConfigMap to the data after. A patch that only
+// adds records has no resource version: many Backups may finish at once, and their records do not
+// depend on each other.
 func (n *locationRecords) newConfigMapPatch(after map[string]string) client.Patch {
 	before, known := n.configMap.DeepCopy(), n.ownedData()
-	forgets := known == nil // and what is there is replaced
+	forgets := known == nil // the existing data is replaced
 	for name := range known {
 		_, kept := after[name]
 		forgets = forgets || !kept
@@ -290,11 +288,11 @@ func (n *locationRecords) newConfigMapPatch(after map[string]string) client.Patc
 	if forgets {
 		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	}
-	before.UID = "" // so that the patch has it, and does not change another one of the name
+	before.UID = "" // the patch then contains the UID, and cannot change another ConfigMap of the same name
 	return client.MergeFrom(before)
 }
 
-// createConfigMap makes the ConfigMap of a location.
+// createConfigMap creates the ConfigMap of a location.
 func createConfigMap(ctx context.Context, c client.Client, namespace, location string, owners []metav1.OwnerReference, data map[string]string) error {
 	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ConfigMapName(location)}}
 	made.Annotations = map[string]string{AnnotationImportsAnnotated: "true"}
@@ -305,8 +303,8 @@ func createConfigMap(ctx context.Context, c client.Client, namespace, location s
 	return nil
 }
 
-// setConfigMapFields gives a ConfigMap the data, the location as its owner, and the labels: what was seen
-// in this cluster is no data of it, which a backup would bring elsewhere.
+// setConfigMapFields sets the data of a ConfigMap, the location as its owner, and the labels. The
+// labels exclude it from backups: the records are only meaningful in this cluster.
 func setConfigMapFields(m *corev1.ConfigMap, location string, owners []metav1.OwnerReference, data map[string]string) {
 	m.Data, m.OwnerReferences = data, owners
 	if m.Labels == nil {
@@ -316,7 +314,7 @@ func setConfigMapFields(m *corev1.ConfigMap, location string, owners []metav1.Ow
 	m.Labels[selection.GrapnelExcludeLabel] = "true"
 }
 
-// dataBytes is what the API counts.
+// dataBytes returns the size of the data as the API counts it.
 func dataBytes(data map[string]string) int {
 	total := 0
 	for key, value := range data {

@@ -63,7 +63,7 @@ func want(t *testing.T, c client.Reader, location string, data map[string]string
 	}
 }
 
-// there returns the ConfigMap of a location.
+// there reads the ConfigMap of a location.
 func there(t *testing.T, c client.Reader, location string) *corev1.ConfigMap {
 	t.Helper()
 	made := &corev1.ConfigMap{}
@@ -71,7 +71,7 @@ func there(t *testing.T, c client.Reader, location string) *corev1.ConfigMap {
 	return made
 }
 
-// but keeps all backups but one.
+// but keeps all backups except one.
 func but(name string) func(string) bool {
 	return func(other string) bool { return other != name }
 }
@@ -109,7 +109,7 @@ func TestRememberAndForget(t *testing.T) {
 	}
 }
 
-// TestOwner lets the ConfigMap go with its location.
+// TestOwner: the ConfigMap is deleted with its location.
 func TestOwner(t *testing.T) {
 	c := cluster(t)
 	for location, owner := range map[string]string{"main": "location-1", "gone": ""} {
@@ -143,7 +143,7 @@ func TestPruneRecords(t *testing.T) {
 	}
 }
 
-// TestTogether has several write at the same time.
+// TestTogether has several concurrent writers.
 func TestTogether(t *testing.T) {
 	c := cluster(t)
 	var all sync.WaitGroup
@@ -161,7 +161,7 @@ func TestTogether(t *testing.T) {
 	want(t, c, "main", data)
 }
 
-// TestGoneMeanwhile has the ConfigMap removed between the look and the write.
+// TestGoneMeanwhile deletes the ConfigMap between the read and the write.
 func TestGoneMeanwhile(t *testing.T) {
 	c := cluster(t)
 	must(t, seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{"a": "u-a"}))
@@ -177,11 +177,11 @@ func TestGoneMeanwhile(t *testing.T) {
 	must(t, seen.AddRecords(t.Context(), racing, racing, namespace, "main", seen.Records{"b": "u-b"}))
 	got, err := seen.LoadRecords(t.Context(), c, namespace, "main")
 	if err != nil || got["b"] != "u-b" {
-		t.Errorf("removed are %v, %v, want b among them", got, err)
+		t.Errorf("records %v, %v, want b among them", got, err)
 	}
 }
 
-// TestFull notes as many as fit, and says what to do.
+// TestFull: as many records as possible are written, and the error says what to do.
 func TestFull(t *testing.T) {
 	c, count := writes(cluster(t))
 	must(t, seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{"large": "u"}))
@@ -191,7 +191,7 @@ func TestFull(t *testing.T) {
 	*count = 0
 	for range 2 {
 		err := seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{"a": "u-1", "b": strings.Repeat("u", 30), "c": "u-2", "z": "u-9"})
-		for _, part := range []string{"ConfigMap main-seen-backups has 3", "2 more do not fit", "destroy some backups with DeletionRuns"} {
+		for _, part := range []string{"ConfigMap main-seen-backups has 3", "2 more do not fit", "delete some backups with DeletionRuns"} {
 			if !errors.Is(err, seen.ErrFull) || !strings.Contains(err.Error(), part) {
 				t.Errorf("error %v, want ErrFull and %q", err, part)
 			}
@@ -199,24 +199,24 @@ func TestFull(t *testing.T) {
 	}
 	got := there(t, c, "main").Data
 	if delete(got, "large"); !maps.Equal(got, map[string]string{"a": "u-1", "c": "u-2"}) || *count != 1 {
-		t.Errorf("noted are %v in %d writes", got, *count)
+		t.Errorf("records %v in %d writes", got, *count)
 	}
 	must(t, seen.PruneRecords(t.Context(), c, c, namespace, "main", but("a")))
 	must(t, seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{"n": ""}))
 }
 
-// TestOfOthers leaves a ConfigMap alone that is not Grapnel's.
+// TestOfOthers: a ConfigMap that does not belong to Grapnel is not changed.
 func TestOfOthers(t *testing.T) {
 	c, count := writes(cluster(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: seen.ConfigMapName("main")}}))
 	if err := seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{"a": "u"}); err == nil || !strings.Contains(err.Error(), "rename it") {
-		t.Errorf("error %v, want what to do", err)
+		t.Errorf("error %v, want the advice to rename it", err)
 	}
 	if *count != 0 {
 		t.Errorf("%d writes, want none", *count)
 	}
 }
 
-// TestImpossible leaves out what can not be noted.
+// TestImpossible: invalid records are omitted.
 func TestImpossible(t *testing.T) {
 	c := cluster(t)
 	must(t, seen.AddRecords(t.Context(), c, c, namespace, "main", seen.Records{
@@ -225,8 +225,8 @@ func TestImpossible(t *testing.T) {
 	want(t, c, "main", map[string]string{"good": "u-1"})
 }
 
-// TestOfAnother starts anew where the ConfigMap is that of another location of the name, or
-// was copied from another cluster.
+// TestOfAnother: the records start empty if the ConfigMap belongs to another location of the same
+// name, or was copied from another cluster.
 func TestOfAnother(t *testing.T) {
 	for name, owners := range map[string][]metav1.OwnerReference{
 		"of before": {{APIVersion: "grapnel.dev/v1alpha1", Kind: "BackupStorageLocation", Name: "main", UID: "location-0"}},
@@ -249,14 +249,14 @@ func TestOfAnother(t *testing.T) {
 			}
 			want(t, c, "main", map[string]string{"new": "u-1"})
 			if made := there(t, c, "main"); *count != 1 || len(made.OwnerReferences) != 1 || made.OwnerReferences[0].UID != "location-1" {
-				t.Errorf("after %d writes it is %+v", *count, made)
+				t.Errorf("after %d writes the ConfigMap is %+v", *count, made)
 			}
 		})
 	}
 }
 
 func TestUnreadable(t *testing.T) {
-	broken := apierrors.NewInternalError(errors.New("etcd is gone"))
+	broken := apierrors.NewInternalError(errors.New("etcd is unavailable"))
 	c := interceptor.NewClient(cluster(t), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return broken
@@ -289,16 +289,16 @@ func TestShouldImport(t *testing.T) {
 		{"found", "u-4", true},
 	} {
 		if got := data.ShouldImport(tc.name, tc.uid); got != tc.want {
-			t.Errorf("%s of %q: wanted %t, want %t", tc.name, tc.uid, got, tc.want)
+			t.Errorf("ShouldImport(%s, %q) = %t, want %t", tc.name, tc.uid, got, tc.want)
 		}
 	}
 	if !seen.Records(nil).ShouldImport("a", "") {
-		t.Error("nothing was seen, and a is not wanted")
+		t.Error("nothing is recorded, but a is not imported")
 	}
 	for name, want := range map[string]bool{"a": true, "found": false, "any": false, "b": false} {
 		uid := map[string]string{"a": "u-1", "found": "u-3"}[name]
 		if got := data.IsCreatedHere(name, uid); got != want {
-			t.Errorf("%s was made here: %t, want %t", name, got, want)
+			t.Errorf("%s was created here: %t, want %t", name, got, want)
 		}
 	}
 }

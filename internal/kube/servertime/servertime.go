@@ -15,37 +15,37 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// validity is how long an answer is counted on from. A process that slept does not notice.
+// validity is how long a fetched time is extrapolated. A process that slept does not notice that.
 const validity = time.Minute
 
-// FetchTime returns the time of the API server: that at which it would create an object. Nothing is
-// stored, and no proxy between has a say in it.
+// FetchTime returns the time of the API server: the creationTimestamp of an object of a dry run.
+// Nothing is stored, and proxies in between have no influence.
 func FetchTime(ctx context.Context, c client.Client, namespace string) (time.Time, error) {
 	d := &v1alpha1.DeletionRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "server-time-"},
 		Spec:       v1alpha1.DeletionRunSpec{BackupName: "server-time", Cause: v1alpha1.DeletionCauseExpired},
 	}
 	if err := c.Create(ctx, d, client.DryRunAll); err != nil {
-		return time.Time{}, fmt.Errorf("asking the API server for its time: %w", err)
+		return time.Time{}, fmt.Errorf("getting the time of the API server: %w", err)
 	}
 	return d.CreationTimestamp.Time, nil
 }
 
-// Clock shows the time of the API server, and asks it at most once a minute. It is safe for
+// Clock returns the time of the API server, and fetches it at most once a minute. It is safe for
 // concurrent use.
 type Clock struct {
 	Client client.Client
-	// Now is the clock of this machine. What passes by it is right, if it is read as Go does:
-	// what it shows need not be.
+	// Now is the clock of this machine. Only differences of its times are used, which Go measures
+	// with the monotonic clock; the times themselves may be wrong.
 	Now func() time.Time
 
 	mu sync.Mutex
-	// serverTime is what the API server said at the time asked.
+	// serverTime is the time of the API server at fetchedAt.
 	serverTime, fetchedAt time.Time
 }
 
-// Time returns the time of the API server. A namespace in which objects may be created is needed
-// to ask it.
+// Time returns the time of the API server. It needs a namespace in which the operator may create
+// objects.
 func (c *Clock) Time(ctx context.Context, namespace string) (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 
-// TestFetchTime asks a real API server, which must store nothing.
+// TestFetchTime uses a real API server, which must store nothing.
 func TestFetchTime(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -39,7 +39,8 @@ func TestFetchTime(t *testing.T) {
 	}
 }
 
-// TestClock has a machine whose clock is a day ahead, and asks for the time at times of it.
+// TestClock has a machine whose clock is a day ahead, and reads the time at several times of that
+// clock.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	told, here, asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2026, 1, 3, 3, 4, 5, 0, time.UTC), 0
@@ -59,16 +60,16 @@ func TestClock(t *testing.T) {
 		want      time.Time
 		wantAsked int
 	}{
-		{what: "the API server is away", fails: errors.New("connection refused"), wantAsked: 1},
+		{what: "the API server is unavailable", fails: errors.New("connection refused"), wantAsked: 1},
 		{what: "the first answer", want: told, wantAsked: 2},
-		{what: "it counts on", passes: 30 * time.Second, want: told.Add(30 * time.Second), wantAsked: 2},
-		{what: "it is asked again", passes: 30 * time.Second, want: told, wantAsked: 3},
+		{what: "it extrapolates", passes: 30 * time.Second, want: told.Add(30 * time.Second), wantAsked: 2},
+		{what: "it fetches again", passes: 30 * time.Second, want: told, wantAsked: 3},
 		{what: "the clock of the machine is set back", passes: -time.Hour, want: told, wantAsked: 4},
 	} {
 		here, fails = here.Add(tc.passes), tc.fails
 		got, err := clock.Time(t.Context(), "ns")
 		if !got.Equal(tc.want) || !errors.Is(err, tc.fails) || asked != tc.wantAsked {
-			t.Errorf("%s: %s, %v, asked %d times; want %s, %v, %d times", tc.what, got, err, asked, tc.want, tc.fails, tc.wantAsked)
+			t.Errorf("%s: %s, %v, fetched %d times; want %s, %v, %d times", tc.what, got, err, asked, tc.want, tc.fails, tc.wantAsked)
 		}
 	}
 }

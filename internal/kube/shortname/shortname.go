@@ -14,8 +14,8 @@ const (
 	hashLength     = 10
 )
 
-// LabelValue returns the name of an object as the value of a label: as it is if it fits,
-// and shortened otherwise.
+// LabelValue returns the name of an object as the value of a label: unchanged if it fits,
+// shortened otherwise.
 func LabelValue(name string) string {
 	if len(name) <= maxLabelLength {
 		return name
@@ -24,8 +24,8 @@ func LabelValue(name string) string {
 }
 
 // ChildName returns a name of at most limit characters that begins like head, in lower-case
-// letters, digits and dashes, and ends with a hash of the parts, which together say
-// what is named.
+// letters, digits and dashes, and ends with a hash of the parts, which together identify
+// the object.
 func ChildName(head string, limit int, parts ...string) string {
 	clean := strings.Map(func(c rune) rune {
 		if (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') {

@@ -16,7 +16,7 @@ func TestLabelValue(t *testing.T) {
 		"short":              {"nightly.1", "nightly.1"},
 		"as long as a value": {strings.Repeat("a", 63), strings.Repeat("a", 63)},
 		"longer":             {strings.Repeat("a", 64), strings.Repeat("a", 52) + "-ffe054fe7a"},
-		"no dash doubled":    {strings.Repeat("a", 50) + "..............", strings.Repeat("a", 50) + "-0eecd644cc"},
+		"no double dash":     {strings.Repeat("a", 50) + "..............", strings.Repeat("a", 50) + "-0eecd644cc"},
 		"longest":            {long, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestLabelValue(t *testing.T) {
 		})
 	}
 	if LabelValue(long+"1") == LabelValue(long+"2") {
-		t.Error("two names that differ at their end have one label")
+		t.Error("two names that differ at their end have the same label")
 	}
 }
 
@@ -41,10 +41,10 @@ func TestChildName(t *testing.T) {
 		head string
 		want string
 	}{
-		"short":            {"nightly", "nightly-ca978112ca"},
-		"cut":              {strings.Repeat("x", 40), strings.Repeat("x", 19) + "-ca978112ca"},
-		"cut after a dash": {strings.Repeat("x", 18) + "--y", strings.Repeat("x", 18) + "-ca978112ca"},
-		"not for a name":   {"Große.Aktion_1", "gro-e-aktion-1-ca978112ca"},
+		"short":             {"nightly", "nightly-ca978112ca"},
+		"cut":               {strings.Repeat("x", 40), strings.Repeat("x", 19) + "-ca978112ca"},
+		"cut after a dash":  {strings.Repeat("x", 18) + "--y", strings.Repeat("x", 18) + "-ca978112ca"},
+		"invalid as a name": {"Große.Aktion_1", "gro-e-aktion-1-ca978112ca"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ChildName(tc.head, 30, "a")
@@ -52,11 +52,11 @@ func TestChildName(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			if problems := validation.IsDNS1123Subdomain(got); len(got) > 30 || len(problems) > 0 {
-				t.Errorf("%q is no name of at most 30 characters: %v", got, problems)
+				t.Errorf("%q is not a valid name of at most 30 characters: %v", got, problems)
 			}
 		})
 	}
 	if ChildName("a", 30, "b", "c") == ChildName("a", 30, "bc") {
-		t.Error("what is named by two parts has the name of another thing")
+		t.Error("different parts result in the same name")
 	}
 }

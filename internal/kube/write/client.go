@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// metadataOnly asks for the metadata of the written object alone. An API
-	// server that cannot do that sends the object.
+	// metadataOnly requests only the metadata of the written object. An API
+	// server that does not support that sends the whole object.
 	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json"
 	mergePatch   = "application/merge-patch+json"
 	// maxInternalErrorAttempts is how often a request that ends in an internal error
-	// (500) is sent. Behind most of them is a webhook that does not answer, for
-	// which every single object would wait otherwise.
+	// (500) is sent. Most of these errors come from a webhook that does not answer, and
+	// every single object would otherwise wait for it.
 	maxInternalErrorAttempts = 3
-	// maxAnswerBytes is how much of an answer is read.
+	// maxAnswerBytes is how much of a response is read.
 	maxAnswerBytes = 64 << 20
 )
 
 // Options of a Client. A zero field means its default.
 type Options struct {
-	// FieldManager is the name that the API server notes as the writer, by
+	// FieldManager is the name that the API server records as the writer, by
 	// default the name of the program.
 	FieldManager string
-	// Sleep waits for d or until ctx is done, whose error it returns then. It
-	// is replaced in tests.
+	// Sleep waits for d, or until ctx is done, and then returns the error of ctx.
+	// Tests replace it.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -91,8 +91,8 @@ func (c *Client) Create(ctx context.Context, t Target, object []byte) error {
 	}, t)
 }
 
-// CreateDryRun asks whether an object could be created, from its JSON. The API server
-// decides that as it does for Create, and stores nothing.
+// CreateDryRun checks whether an object could be created, from its JSON. The API server
+// validates it as for Create, and stores nothing.
 func (c *Client) CreateDryRun(ctx context.Context, t Target, object []byte) error {
 	collection := t
 	collection.Name = ""
@@ -104,7 +104,7 @@ func (c *Client) CreateDryRun(ctx context.Context, t Target, object []byte) erro
 }
 
 // Patch applies a JSON merge patch to an object or, if subresource is not empty,
-// to a part of it such as "status".
+// to a subresource such as "status".
 func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch []byte) error {
 	target := c.objectURL(t)
 	if subresource != "" {
@@ -115,7 +115,7 @@ func (c *Client) Patch(ctx context.Context, t Target, subresource string, patch 
 	}, t)
 }
 
-// Replace replaces an object, which must have the resourceVersion that it
+// Replace replaces an object. The JSON must contain the resourceVersion that it
 // replaces.
 func (c *Client) Replace(ctx context.Context, t Target, object []byte) error {
 	return c.sendWithRetry(ctx, "replacing "+t.String(), request.Request{
@@ -123,9 +123,9 @@ func (c *Client) Replace(ctx context.Context, t Target, object []byte) error {
 	}, t)
 }
 
-// Delete deletes an object if it still has the UID. What it owns is deleted
-// after it. It returns when the API server took the request, not when the
-// object is gone.
+// Delete deletes an object if it still has the UID. Its dependents are deleted
+// afterwards. Delete returns when the API server has accepted the request, not when the
+// object no longer exists.
 func (c *Client) Delete(ctx context.Context, t Target, uid string) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
@@ -135,7 +135,7 @@ func (c *Client) Delete(ctx context.Context, t Target, uid string) error {
 		return fmt.Errorf("deleting %s: %w", t, err)
 	}
 	target := c.objectURL(t)
-	target.RawQuery = "" // who deletes is not noted
+	target.RawQuery = "" // a DELETE has no field manager
 	return c.sendWithRetry(ctx, "deleting "+t.String(), request.Request{
 		Method: http.MethodDelete, URL: target, Body: body,
 	}, t)
@@ -149,7 +149,7 @@ func (c *Client) objectURL(t Target) *url.URL {
 	return u
 }
 
-// sendWithRetry sends a request until it is answered for good.
+// sendWithRetry sends a request until the response is final.
 func (c *Client) sendWithRetry(ctx context.Context, what string, r request.Request, t Target) error {
 	r.Resource, r.Accept = t.Resource.GroupResource(), metadataOnly
 	for n := 1; ; n++ {
@@ -175,11 +175,11 @@ func retryDelay(err error, n int) (time.Duration, bool) {
 	return request.RetryDelay(err, n)
 }
 
-// errNotJSONObject is the error of an answer that no API server gives.
-var errNotJSONObject = errors.New("the answer is no JSON object; is there a proxy before the API server?")
+// errNotJSONObject is the error for a response that no API server sends.
+var errNotJSONObject = errors.New("the response is not a JSON object; is there a proxy in front of the API server?")
 
-// sendOnce sends a request once. The answer is read to its end, so that one which is
-// cut off is noticed, and not decoded: nobody needs what is in it.
+// sendOnce sends a request once. It reads the response to its end, which detects a truncated
+// response, and does not decode it: its content is not needed.
 func (c *Client) sendOnce(ctx context.Context, r request.Request) error {
 	body, err := c.requests.Do(ctx, r)
 	if err != nil {
@@ -188,10 +188,10 @@ func (c *Client) sendOnce(ctx context.Context, r request.Request) error {
 	defer func() { _ = body.Close() }()
 	var first [1]byte
 	if _, err := io.ReadFull(body, first[:]); err != nil {
-		return fmt.Errorf("reading an answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	if _, err := io.Copy(io.Discard, body); err != nil {
-		return fmt.Errorf("reading an answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	if first[0] != '{' {
 		return errNotJSONObject

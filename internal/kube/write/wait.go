@@ -17,13 +17,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 )
 
-// errWatchEnded says that a watch ended before what it was for.
+// errWatchEnded means that a watch ended before the object was ready.
 var errWatchEnded = errors.New("the watch ended")
 
-// Wait waits until ready returns true for the JSON of an object, nil if it does
-// not exist (any more). It reads the object, and then watches it. An error of
-// ready, and one of reading the object that will not pass, ends it; so does the
-// end of ctx, which should have one.
+// Wait waits until ready returns true for the JSON of an object, which is nil if the object does
+// not exist. It reads the object, and then watches it. It ends with an error of ready, with a
+// permanent error of reading the object, and when ctx is done. ctx should have a deadline.
 func (c *Client) Wait(ctx context.Context, t Target, ready func(object []byte) (bool, error)) error {
 	for n := 1; ; n++ {
 		done, err := c.readAndWatch(ctx, t, ready)
@@ -36,7 +35,8 @@ func (c *Client) Wait(ctx context.Context, t Target, ready func(object []byte) (
 	}
 }
 
-// readAndWatch returns false if the object has to be read again.
+// readAndWatch reads and watches the object once. It returns false if the object must be read
+// again.
 func (c *Client) readAndWatch(ctx context.Context, t Target, ready func([]byte) (bool, error)) (done bool, err error) {
 	object, err := c.getRawObject(ctx, t)
 	switch {
@@ -76,8 +76,8 @@ type readyError struct{ err error }
 
 func (e *readyError) Error() string { return e.err.Error() }
 
-// watchUntilReady follows the object from the state that was read, and returns nil when
-// ready says so.
+// watchUntilReady watches the object from the state that was read, and returns nil when
+// ready returns true.
 func (c *Client) watchUntilReady(ctx context.Context, t Target, object []byte, ready func([]byte) (bool, error)) error {
 	var from struct {
 		Metadata struct {
@@ -101,7 +101,7 @@ func (c *Client) watchUntilReady(ctx context.Context, t Target, object []byte, r
 	return readEventsUntilReady(json.NewDecoder(body), ready)
 }
 
-// readEventsUntilReady reads events until ready says so.
+// readEventsUntilReady reads events until ready returns true.
 func readEventsUntilReady(events *json.Decoder, ready func([]byte) (bool, error)) error {
 	for {
 		var event struct {

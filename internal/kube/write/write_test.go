@@ -35,8 +35,8 @@ type answer struct {
 	cut bool
 }
 
-// script is an API server that gives its answers in turn and remembers what it
-// was asked.
+// script is an API server that gives its answers in order and records the
+// requests.
 type script struct {
 	mu      sync.Mutex
 	answers []answer
@@ -48,7 +48,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
 	s.asked = append(s.asked, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), body)))
-	a := answer{code: http.StatusTeapot, body: "nothing left to say"}
+	a := answer{code: http.StatusTeapot, body: "no answer left"}
 	if len(s.answers) > 0 {
 		a, s.answers = s.answers[0], s.answers[1:]
 	}
@@ -131,14 +131,14 @@ func TestRepeats(t *testing.T) {
 		asked   int
 		is      func(error) bool // nil: success
 	}{
-		"busy":                      {[]answer{status(429, "TooManyRequests"), stored}, 2, nil},
-		"always busy":               {forever(status(429, "TooManyRequests")), request.MaxAttempts, apierrors.IsTooManyRequests},
-		"unavailable":               {[]answer{{code: 503}, {code: 503}, stored}, 3, nil},
-		"a webhook that is down":    {forever(status(500, "InternalError")), maxInternalErrorAttempts, apierrors.IsInternalError},
-		"the answer is cut off":     {[]answer{{body: `{"kind":`, cut: true}, status(409, "AlreadyExists")}, 2, apierrors.IsAlreadyExists},
-		"refused":                   {[]answer{status(422, "Invalid")}, 1, apierrors.IsInvalid},
-		"forbidden":                 {[]answer{status(403, "Forbidden")}, 1, apierrors.IsForbidden},
-		"an answer that is no JSON": {[]answer{{body: "<html>"}}, 1, func(err error) bool { return err != nil }},
+		"busy":                 {[]answer{status(429, "TooManyRequests"), stored}, 2, nil},
+		"always busy":          {forever(status(429, "TooManyRequests")), request.MaxAttempts, apierrors.IsTooManyRequests},
+		"unavailable":          {[]answer{{code: 503}, {code: 503}, stored}, 3, nil},
+		"webhook down":         {forever(status(500, "InternalError")), maxInternalErrorAttempts, apierrors.IsInternalError},
+		"truncated response":   {[]answer{{body: `{"kind":`, cut: true}, status(409, "AlreadyExists")}, 2, apierrors.IsAlreadyExists},
+		"refused":              {[]answer{status(422, "Invalid")}, 1, apierrors.IsInvalid},
+		"forbidden":            {[]answer{status(403, "Forbidden")}, 1, apierrors.IsForbidden},
+		"response is not JSON": {[]answer{{body: "<html>"}}, 1, func(err error) bool { return err != nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{answers: tc.answers}
@@ -147,10 +147,10 @@ func TestRepeats(t *testing.T) {
 				t.Errorf("Create: %v", err)
 			}
 			if err != nil && !strings.HasPrefix(err.Error(), `creating pods "ns/p": `) {
-				t.Errorf("the error does not say what failed: %v", err)
+				t.Errorf("the error does not name the request: %v", err)
 			}
 			if len(s.asked) != tc.asked {
-				t.Errorf("asked %d times, want %d", len(s.asked), tc.asked)
+				t.Errorf("%d requests, want %d", len(s.asked), tc.asked)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestWait(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers []answer
 		asked   []string
-		// fails says that the wait ends with an error that is this one.
+		// fails is the error of Wait, by errors.Is.
 		fails error
 	}{
 		"at once":   {[]answer{{body: object(1, "good")}}, []string{get}, nil},
@@ -199,10 +199,10 @@ func TestWait(t *testing.T) {
 			[]string{get, from(1), get},
 			nil,
 		},
-		"a kind without watch": {[]answer{{body: object(1, "")}, status(405, "MethodNotAllowed"), {body: object(2, "good")}}, []string{get, from(1), get}, nil},
-		"a busy server":        {[]answer{status(503, "ServiceUnavailable"), {body: object(2, "good")}}, []string{get, get}, nil},
-		"never":                {[]answer{{body: object(1, "bad")}}, []string{get}, errBad},
-		"never any more":       {[]answer{{body: object(1, "")}, {body: event("MODIFIED", 2, "bad")}}, []string{get, from(1)}, errBad},
+		"a kind without watch":  {[]answer{{body: object(1, "")}, status(405, "MethodNotAllowed"), {body: object(2, "good")}}, []string{get, from(1), get}, nil},
+		"a busy server":         {[]answer{status(503, "ServiceUnavailable"), {body: object(2, "good")}}, []string{get, get}, nil},
+		"never":                 {[]answer{{body: object(1, "bad")}}, []string{get}, errBad},
+		"never, after a change": {[]answer{{body: object(1, "")}, {body: event("MODIFIED", 2, "bad")}}, []string{get, from(1)}, errBad},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{answers: tc.answers}
@@ -226,7 +226,7 @@ func TestWaitEnds(t *testing.T) {
 	s := &script{answers: []answer{status(403, "Forbidden")}}
 	err := s.client(t).Wait(t.Context(), pod, func([]byte) (bool, error) { return false, nil })
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("without the right to read, it ends with %v", err)
+		t.Errorf("without permission to read, Wait returned %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s = &script{answers: []answer{{body: object(1, "")}}}
@@ -235,6 +235,6 @@ func TestWaitEnds(t *testing.T) {
 		return false, nil
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled, it ends with %v", err)
+		t.Errorf("after cancellation, Wait returned %v", err)
 	}
 }

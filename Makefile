@@ -13,7 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 
 GO ?= go
 IMG ?= ghcr.io/grapnel-dev/grapnel:latest
-# What `make deploy` installs: config/default, a folder of config/overlays, or your own.
+# What `make deploy` installs: config/default, a directory of config/overlays, or your own.
 OVERLAY ?= config/default
 # What `make deploy` tells `kubectl apply` besides, for example which objects.
 APPLY_ARGS ?=
@@ -161,7 +161,7 @@ deploy: $(KUBECTL_BUILT) ## Install the CRDs, the operator (image IMG) and its p
 # operator must not destroy backups. What is removed has a label, so that all of it is
 # found, whichever overlay it came from. The Deployment goes first, with its pods: until
 # they have ended, they need their rights and the network to write down how far a backup
-# is. The policies go last: until then nobody else writes what the operator wrote.
+# is. The policies go last: until then, only the operator can write what it wrote.
 GRAPNEL := -l app.kubernetes.io/name=grapnel --ignore-not-found
 
 .PHONY: undeploy

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config holds no code: its folder has the manifests that install Grapnel,
+// Package config holds no code: its directory has the manifests that install Grapnel,
 // and its tests install them into a real API server and ask it what they allow.
 //
 //   - crd: the kinds, generated from api/v1alpha1

@@ -68,7 +68,7 @@ func (s *suite) apply(t *testing.T, i installation) {
 }
 
 // TestInstallations applies every installation to a real API server, one over the other, as
-// somebody does who changes their mind, and asks it whether the pods may run.
+// a user does who changes the installation, and asks it whether the pods may run.
 func TestInstallations(t *testing.T) {
 	s := startPlane(t, controlplane.Options{})
 	s.kubectl(t, "", "apply", "--validate=strict", "-k", "crd")

@@ -31,7 +31,7 @@ if obj.metadata.deletionTimestamp ~= nil then
   return answer("Progressing", "Being deleted" .. (message and " (" .. message .. ")" or ""))
 end
 if found.Ready == nil then
-  return answer("Progressing", "The operator has not looked at it yet")
+  return answer("Progressing", "The operator has not reconciled it yet")
 end
 if is("Reconciling", "True") then
   return answer("Progressing")
@@ -40,7 +40,7 @@ end
 -- The outcome of a run is final: its conditions stay as they are when its ttl is changed.
 local ended = is("Succeeded", "True") or is("Succeeded", "False")
 if not ended and found.Ready.observedGeneration ~= obj.metadata.generation then
-  return answer("Progressing", "It was changed, and the operator has not looked at it since")
+  return answer("Progressing", "It was changed, and the operator has not reconciled it since")
 end
 
 if is("Stalled", "True") then

@@ -28,7 +28,7 @@ fi
 export CGO_ENABLED=0
 go build -o "$out/testsummary" ./hack/testsummary
 
-# run NAME FOLDER ARGUMENTS... records one go test. A failure is not the end: the summary
+# run NAME DIRECTORY ARGUMENTS... records one go test. A failure is not the end: the summary
 # finds it.
 run() {
 	local name=$1 dir=$2 code=0

@@ -19,6 +19,6 @@
 //	figures      archive.go, memory.go, small.go, items.go, restoring.go, operations.go (with
 //	             operationscluster.go, cpu/ and polls/), deletions.go (with resync.go), figure.go,
 //	             machine.go
-//	plugins      nothing/, whose action does nothing; operations/, whose operations go on
+//	plugins      nothing/, whose action does nothing; operations/, whose operations continue
 //	limits       raw/ and limit/, a program of its own
 package main

@@ -18,7 +18,7 @@ type rule struct {
 	// fields are those it is about, and whatever is below them.
 	fields []string
 	why    string
-	// holds says whether a difference of such a field is meant to be.
+	// holds reports whether a difference of such a field is meant to be.
 	holds func(r *restored, d difference) bool
 }
 
@@ -89,7 +89,7 @@ func isOfService(r *restored, d difference) bool {
 // nodePort is the only field of a port that may differ.
 var nodePort = regexp.MustCompile(`^spec\.ports\[\d+\]\.nodePort$`)
 
-// isNodePort is about ports that nobody asked for: the last applied configuration
+// isNodePort is about ports that were not specified: the last applied configuration
 // of the Service has none.
 func isNodePort(r *restored, d difference) bool {
 	if !isOfService(r, d) || !nodePort.MatchString(d.field) {

@@ -99,7 +99,7 @@ func (c *comparison) explain(r *restored, differences []difference) {
 	}
 }
 
-// within says whether a field is one of the given ones, or below one of them.
+// within reports whether a field is one of the given ones, or below one of them.
 func within(field string, fields []string) bool {
 	return slices.ContainsFunc(fields, func(parent string) bool {
 		rest, ok := strings.CutPrefix(field, parent)
@@ -108,7 +108,7 @@ func within(field string, fields []string) bool {
 }
 
 // differ returns the smallest fields that differ. An object that is missing has
-// fields too, each nil, so that what is below it is told apart.
+// fields too, each nil, so that what is below it can be distinguished.
 func differ(id identity, field string, before, after any) []difference {
 	if reflect.DeepEqual(before, after) {
 		return nil

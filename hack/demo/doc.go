@@ -13,7 +13,7 @@
 // again, what happens while it happens, and what came of it; and it checks that all
 // of it is as it should be and exits with 1 if anything is not.
 //
-// Its files are in bin/demo, which every run makes anew. Everything that it starts
+// Its files are in bin/demo, which every run recreates. Everything that it starts
 // ends with it; with -keep that is when it is interrupted.
 //
 //	main.go             the command line

@@ -13,7 +13,7 @@
 # Against another cluster they run without this script: set KUBECONFIG and E2E_LOAD,
 # which is "kind load image-archive" for kind, and run go test in test/e2e.
 #
-# E2E_TESTS is the folder of another test module, E2E_ARGS are further arguments of
+# E2E_TESTS is the directory of another test module, E2E_ARGS are further arguments of
 # go test. What the tests say goes to bin/test/e2e.json, too, which hack/testsummary
 # reads; a line is printed for each package that ends, and the failures at the end.
 set -euo pipefail
@@ -36,7 +36,7 @@ conclude() {
 	if [ "$code" -ne 0 ] && [ -n "$up" ]; then
 		dump || true
 	fi
-	# Not one that was there before, and that somebody else uses.
+	# Not one that existed before and may be in use.
 	if [ -n "$up" ]; then
 		"$e2e" down || code=1
 	fi
@@ -65,7 +65,7 @@ trap 'exit 143' TERM
 KUBECONFIG=$PWD/bin/e2e/kubeconfig
 PATH=$PWD/bin/controlplane:$PATH
 E2E_LOAD="$e2e load"
-# No proxy is asked for what is on this machine.
+# No proxy is used for what is on this machine.
 NO_PROXY=${NO_PROXY:+$NO_PROXY,}10.98.0.0/24,10.99.0.0/16
 no_proxy=$NO_PROXY
 export KUBECONFIG PATH E2E_LOAD NO_PROXY no_proxy

@@ -9,5 +9,5 @@
 //
 // An object is made of its number alone, so that every run measures the same
 // bytes. Nothing here needs a controller: the cluster must have none, or
-// Deployments would become ReplicaSets and Pods that nobody asked for.
+// Deployments would become ReplicaSets and Pods that the load does not include.
 package load

@@ -7,7 +7,7 @@
 //	client.go  HTTP with the credentials of a kubeconfig, and nothing else
 //	list.go    reading all objects: paged LISTs, piped through gzip
 //	run.go     one small backup: create, status patches, LISTs, files
-//	send.go    one request for each object: what a restore can not do without
+//	send.go    one request for each object: what a restore cannot do without
 //	call.go    gRPC calls to another process: what calls to a plugin cost at least
 //
 // Its results are printed as JSON by hack/bench/limit, a program of its own, so

@@ -10,11 +10,11 @@
 //
 // The processes are those of a real cluster: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubelet, kube-proxy and containerd, with
-// CoreDNS as a pod; and package netpol for NetworkPolicies. They go on when the program that started them has ended. What [Up]
+// CoreDNS as a pod; and package netpol for NetworkPolicies. They continue when the program that started them has ended. What [Up]
 // changes on the machine is recorded before it is changed, so that [Down] puts it back
 // from any point, also after something crashed.
 //
-//	layout.go      addresses and folders
+//	layout.go      addresses and directories
 //	identities.go  who has which certificate
 //	components.go  the processes and their arguments
 //	config.go      their configuration, from files/

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package debian unpacks packages of Debian, or of what is made of it, with everything
-// they depend on, into a folder that becomes a container's root. Nothing is installed on
+// they depend on, into a directory that becomes a container's root. Nothing is installed on
 // this machine.
 //
 //	err := debian.Unpack(ctx, debian.Request{Packages: []string{"postgresql"}, Cache: cache, Dir: dir})

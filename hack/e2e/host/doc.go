@@ -3,7 +3,7 @@
 
 // Package host changes the machine that a throw-away cluster runs on, and changes it
 // back: [Settings] of the kernel, a bridge and routes, tables of nftables, mounts and
-// folders.
+// directories.
 //
 // What was there before is read first and kept by the caller; taking away what is not
 // there is no error, so that a teardown can be repeated from any point.

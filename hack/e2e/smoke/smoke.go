@@ -36,7 +36,7 @@ var manifests string
 
 // Options say which cluster is checked.
 type Options struct {
-	// Root is the repository's folder.
+	// Root is the repository's directory.
 	Root       string
 	Kubeconfig string
 	// Load puts an image from a file on the cluster's nodes.

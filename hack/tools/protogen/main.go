@@ -35,7 +35,7 @@ import (
 )
 
 func main() {
-	plugins := flag.String("plugins", "", "folder with protoc-gen-go and protoc-gen-go-grpc")
+	plugins := flag.String("plugins", "", "directory with protoc-gen-go and protoc-gen-go-grpc")
 	flag.Parse()
 	if flag.NArg() != 1 || *plugins == "" {
 		fmt.Fprintln(os.Stderr, "usage: protogen -plugins DIR ROOT")

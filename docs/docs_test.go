@@ -51,8 +51,8 @@ func blocks(text, language string) []string {
 	return found
 }
 
-// TestProgramsCompile builds every program in the documents and asks it what it
-// provides, as somebody does who copies it. A test is run on the program before it.
+// TestProgramsCompile builds every program in the documents and checks which actions it
+// provides, as a user does who copies it. A test is run on the program before it.
 func TestProgramsCompile(t *testing.T) {
 	programs, tests := 0, 0
 	for path, text := range documents(t) {

@@ -70,7 +70,7 @@ func TestHookMessagesExist(t *testing.T) {
 				}
 				found++
 				if !strings.Contains(code, part) {
-					t.Errorf("%s explains %s, which nobody says: %q", hooksPage, quoted, part)
+					t.Errorf("%s explains %s, which is not in the code: %q", hooksPage, quoted, part)
 				}
 			}
 		}

@@ -114,7 +114,7 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 	}
 }
 
-// stopWhileAnActionWorks asks the operator to end while an action works that can not
+// stopWhileAnActionWorks asks the operator to end while an action works that cannot
 // be interrupted.
 func stopWhileAnActionWorks(t *testing.T, s *site, scene scenario) {
 	t.Helper()

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package crash tests that killing the operator at any moment of a Backup, a Restore or
-// a DeletionRun, and starting it again, ends like a run that nobody disturbed: in the same
+// a DeletionRun, and starting it again, ends like an undisturbed run: in the same
 // phase, with the same archive or the same objects, or with as little left, and with
 // everything paid that was owed.
 //
-// It looks at the operator from outside. Between a real operator process and the
+// It observes the operator from outside. Between a real operator process and the
 // API server, and between it and an S3 server, stands a [gate] each, which counts
 // what is written for one run and, at the k-th write, kills the operator: before
 // the write is passed on, so that it is lost, or after it was answered, so that

@@ -12,7 +12,7 @@
 // Grapnel. Without KUBECONFIG nothing is run. Where NetworkPolicies are not enforced, leave
 // out the story that is about them: -ginkgo.label-filter='!network-policies'.
 //
-//	suite_test.go      the order of everything, installation, what is told of a failure
+//	suite_test.go      the order of everything, installation, what is reported about a failure
 //	cluster_test.go    how the cluster is reached
 //	runs_test.go       Backups, Restores and HookRuns, and how they are waited for
 //	workloads_test.go  what runs in the cluster besides Grapnel

@@ -212,7 +212,7 @@ func operations() map[string]sample {
 	}
 	return map[string]sample{
 		"started":   {object: operation("New", "Unknown", conditions.InProgress, "Started"), want: progressing},
-		"goes on":   {object: operation("InProgress", "Unknown", conditions.InProgress, "Running: 61 %"), want: progressing, says: "61 %"},
+		"running":   {object: operation("InProgress", "Unknown", conditions.InProgress, "Running: 61 %"), want: progressing, says: "61 %"},
 		"is to end": {object: operation("Cancelling", "Unknown", conditions.InProgress, "Cancelling"), want: progressing},
 		"done":      {object: operation("Completed", "True", conditions.Current, "Completed"), want: healthy},
 		"failed":    {object: operation("Failed", "False", conditions.Stalled, "It took too long"), want: degraded, says: "too long"},

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package integration tells the stories of a Backup to the operator, run as a
-// process against a real API server, and looks at what a person would see: the
+// process against a real API server, and checks what a user would see: the
 // phase and its message, events, HookRuns, and the files in the store.
 //
 // All tests share a control plane and the Plugins of plugins_test.go, whose actions
@@ -12,6 +12,6 @@
 // that is over before it looks, and so that the rules that hold for every Backup are
 // checked after every test (rules_test.go).
 //
-// Tests that change what every Backup meets, such as a Plugin that can not be loaded,
+// Tests that change what every Backup meets, such as a Plugin that cannot be loaded,
 // do not run in parallel with others.
 package integration

@@ -80,7 +80,7 @@ func (c *watchRecorder) add(object client.Object, deleted bool) {
 	uid := object.GetUID()
 	for _, known := range c.versions[uid] {
 		if known.GetResourceVersion() == object.GetResourceVersion() {
-			return // a watch that began anew tells it again
+			return // a watch that restarted tells it again
 		}
 	}
 	c.versions[uid] = append(c.versions[uid], object)

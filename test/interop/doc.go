@@ -5,7 +5,7 @@
 //
 // It is a module of its own so that Grapnel does not depend on Velero: what a
 // user of Velero relies on is checked against Velero itself, on generated
-// inputs, and not against somebody's reading of its source. The inputs are the
+// inputs, and not against a reading of its source. The inputs are the
 // same in every run (fixed seed and number of checks); a failure is shrunk to
 // a minimal example.
 //

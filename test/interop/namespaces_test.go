@@ -143,7 +143,7 @@ func allowedToExclude(f namespaceFilter, name string, included bool) bool {
 }
 
 // TestWholeCluster compares when a backup counts as one of the whole cluster,
-// which decides about cluster-scoped resources nobody asked for.
+// which decides about cluster-scoped resources that were not selected.
 func TestWholeCluster(t *testing.T) {
 	c := newClients(t)
 	clusterRoles := schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package restore tells the stories of a Restore to the operator, run as a process
-// against a real API server, and looks at what a person would see: the phase and its
+// against a real API server, and checks what a user would see: the phase and its
 // message, the objects in the cluster, HookRuns, metrics and the files in the store.
 //
 // Nearly every story backs up a namespace with ConfigMaps and restores it into another

@@ -12,6 +12,6 @@
 //
 // The protocol is that of github.com/johannesboyne/gofakes3. Added here: every
 // request must carry a valid signature (version 4), and the completion of a
-// multipart upload honours If-None-Match, as on Amazon. With
+// multipart upload honors If-None-Match, as on Amazon. With
 // -ignore-conditions it behaves like servers that do not know that header.
 package main

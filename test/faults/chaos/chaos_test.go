@@ -45,7 +45,7 @@ const (
 	prefix = "pair"
 )
 
-// chosen returns the seed, and how long to go on; zero is for fewRounds.
+// chosen returns the seed, and how long to continue; zero is for fewRounds.
 func chosen(t *testing.T) (seed uint64, lasts time.Duration) {
 	t.Helper()
 	var err error
@@ -215,7 +215,7 @@ func (p *pair) backUp(t *testing.T, name string) {
 	stage.Create(t, world.Client, b)
 	b = stage.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
-		t.Errorf("a Backup that nobody disturbs is %s: %s %s", b.Status.Phase, b.Status.Message, b.Status.FailureReason)
+		t.Errorf("an undisturbed Backup is %s: %s %s", b.Status.Phase, b.Status.Message, b.Status.FailureReason)
 	}
 }
 

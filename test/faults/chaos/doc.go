@@ -5,7 +5,7 @@
 // that does not destroy data: they are paused, killed, cut off from the API server or
 // from the store, answered late or with errors, shown old events and given wrong clocks,
 // and the API server is killed, while Backups, Restores and DeletionRuns are created,
-// cancelled and deleted. Applications are stopped and frozen for Backups meanwhile.
+// canceled and deleted. Applications are stopped and frozen for Backups meanwhile.
 //
 // A round lasts for some seconds. Then everything is undone, and what has to hold is
 // checked: see check_test.go.

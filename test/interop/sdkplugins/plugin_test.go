@@ -160,7 +160,7 @@ type clean struct{}
 // AppliesTo wants pods.
 func (clean) AppliesTo(context.Context) (item.Selector, error) { return pods(), nil }
 
-// Execute fails, so that somebody sees what it was told.
+// Execute fails, so that its input is visible in the error.
 func (clean) Execute(_ context.Context, req *item.DeleteRequest) error {
 	return errors.New("cannot clean up after " + req.Item.GetName() + " of " + req.Backup.Name)
 }

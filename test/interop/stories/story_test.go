@@ -27,7 +27,7 @@ import (
 const selected = "selected"
 
 // TestBackupAndRestore: objects are changed on their way out and back in, a Secret that
-// nobody asked for comes along, one object is left out, and those with which an action
+// was not selected is included, one object is left out, and those with which an action
 // fails or panics are the only ones that are missing.
 func TestBackupAndRestore(t *testing.T) {
 	// One after the other: the programs provide the same actions.

@@ -105,7 +105,7 @@ func objectMetadata(item runtime.Unstructured) (metav1.Object, error) {
 func annotateCopy(item runtime.Unstructured, name, text string) (runtime.Unstructured, error) {
 	changed, ok := item.DeepCopyObject().(runtime.Unstructured)
 	if !ok {
-		return nil, errors.Errorf("%T can not be copied", item)
+		return nil, errors.Errorf("%T cannot be copied", item)
 	}
 	object, err := objectMetadata(changed)
 	if err != nil {

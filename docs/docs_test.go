@@ -236,7 +236,7 @@ func TestMetricsExist(t *testing.T) {
 		documented[name] = true
 		_, end, _ := strings.Cut(name, "_")
 		if code := codes[subject]; !strings.Contains(code, `"grapnel_`+name+`"`) && !strings.Contains(code, `("`+end+`"`) {
-			t.Errorf("docs/usage.md names the metric grapnel_%s, which nobody registers", name)
+			t.Errorf("docs/usage.md names the metric grapnel_%s, which the code does not register", name)
 		}
 	}
 	found := 0

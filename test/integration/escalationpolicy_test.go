@@ -101,7 +101,7 @@ func forgeRuns(t *testing.T, joe client.Client, victim *v1alpha1.Backup) map[str
 		"an operation":               {joe.Create(ctx, forgedOperation(meta, uid)), "only the operator creates AsyncOperations"},
 		"other parameters":           {change(pre, `{"spec":{"parameters":{"fault":"error"}}}`), "only desiredState can be changed"},
 		"another Plugin":             {change(pre, `{"spec":{"pluginRef":{"name":"example"}}}`), "only desiredState can be changed"},
-		"an end of what is owed":     {change(post, `{"spec":{"desiredState":"Cancel"}}`), "which cannot be cancelled"},
+		"an end of what is owed":     {change(post, `{"spec":{"desiredState":"Cancel"}}`), "which cannot be canceled"},
 		"a HookRun of another":       {change(pre, `{"metadata":{"labels":{"grapnel.dev/parent-uid":"other"}}}`), label},
 		"a HookRun of none":          {change(post, `{"metadata":{"labels":{"grapnel.dev/parent-uid":null}}}`), label},
 		"a HookRun of another point": {change(post, `{"metadata":{"labels":{"grapnel.dev/hook":"PreBackup"}}}`), label},

@@ -1,11 +1,11 @@
 -- Copyright The Grapnel Authors.
 -- SPDX-License-Identifier: Apache-2.0
 
--- Tells Argo CD how an object of Grapnel stands, of whatever kind; docs/gitops.md explains
--- the answers. It reads the conditions that every kind carries, and not the phase, which is
--- made of them: so it needs no list of phases, and is right for those of later versions.
+-- Reports the health of an object of Grapnel, of any kind, to Argo CD; docs/gitops.md explains
+-- the answers. It reads the conditions that every kind has, and not the phase, which is
+-- computed from them: so it needs no list of phases, and is correct for those of later versions.
 --
--- Argo CD gives the object as obj, and opens Lua's base and table libraries:
+-- Argo CD passes the object as obj, and opens Lua's base and table libraries:
 -- https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#custom-health-checks
 
 local spec, status = obj.spec or {}, obj.status or {}

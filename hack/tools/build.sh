@@ -7,7 +7,7 @@
 #   build.sh DIR NAME
 #
 # NAME is a directory beside this script: a module with one `tool` line in its go.mod,
-# or with a program of its own. Each tool has its own module, so that their
+# or with its own program. Each tool has its own module, so that their
 # requirements do not have to resolve together.
 set -euo pipefail
 

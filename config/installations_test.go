@@ -190,7 +190,7 @@ func (s *suite) wantAccess(t *testing.T, allow bool, spec authorizationv1.Subjec
 	})
 }
 
-// TestKustomizationsOfTheDocumentAreBuilt builds those that people copy.
+// TestKustomizationsOfTheDocumentAreBuilt builds those that users copy.
 func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
 	t.Parallel()
 	found := blocks(document(t), "kustomization")
@@ -211,7 +211,7 @@ func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
 	}
 }
 
-// TestFoldersSayHowTheyAreUsed looks for the lines that people copy.
+// TestFoldersSayHowTheyAreUsed checks for the lines that users copy.
 func TestFoldersSayHowTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("components/*/kustomization.yaml")

@@ -173,7 +173,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// hasHeading looks for a heading as hosts of Markdown name it in links.
+// hasHeading reports whether a text has a heading, by its anchor in links.
 func hasHeading(text, anchor string) bool {
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
 		name := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(match[1]), "")

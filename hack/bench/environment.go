@@ -38,7 +38,7 @@ type environment struct {
 	programs operator.Programs
 	// limit is the program that measures limits.
 	limit string
-	// notes gets what is going on, for whoever waits.
+	// notes gets progress messages for the user.
 	notes io.Writer
 	start time.Time
 }
@@ -210,7 +210,7 @@ func (e *environment) askLimit(ctx context.Context, request, result any, args ..
 	return nil
 }
 
-// note tells what is going on.
+// note prints a progress message.
 func (e *environment) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.notes, "%6.1f s  %s\n", time.Since(e.start).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -151,7 +151,7 @@ func statusWrites(ctx context.Context, e *environment) (float64, error) {
 	return sumStatusWrites(metrics)
 }
 
-// sumStatusWrites adds up the counters of these writes, whatever came of them.
+// sumStatusWrites adds up the counters of these writes, whatever their result.
 func sumStatusWrites(metrics []byte) (sum float64, err error) {
 	err = eachRequest(metrics, func(labels string, n float64) {
 		if strings.Contains(labels, `,subresource="status"`) &&

@@ -22,7 +22,7 @@ type rule struct {
 	holds func(r *restored, d difference) bool
 }
 
-// rules returns all of them, in the order people read about them.
+// rules returns all of them, in the order of the report.
 func rules() []rule {
 	return []rule{
 		{[]string{"metadata.uid"}, "it is a new object", bothSet},
@@ -51,7 +51,7 @@ func bothSet(_ *restored, d difference) bool { return d.before != nil && d.after
 
 func isGone(_ *restored, d difference) bool { return d.after == nil }
 
-// sameOwner looks whether the new UID is that of the owner as it was restored.
+// sameOwner reports whether the new UID is that of the owner as it was restored.
 func sameOwner(r *restored, d difference) bool {
 	before, _ := d.before.(string)
 	after, _ := d.after.(string)

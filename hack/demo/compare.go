@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// restored says what a restore was told to do, as far as it shows in the objects.
+// restored is what a restore was configured to do, as far as it shows in the objects.
 type restored struct {
 	before, after snapshot
 	// mapping has the namespaces that got another name.
@@ -29,7 +29,7 @@ type difference struct {
 	before, after any
 }
 
-// comparison is what came of comparing.
+// comparison is the result of comparing.
 type comparison struct {
 	compared int
 	// same are objects that do not differ in anything.
@@ -69,7 +69,7 @@ func compareAll(r *restored) comparison {
 	return c
 }
 
-// target returns what an object has to be called now.
+// target returns the name that an object must have now.
 func (r *restored) target(id identity) identity {
 	id.namespace = r.name(id.namespace)
 	if id.kind.Group == "" && id.kind.Kind == "Namespace" {

@@ -27,7 +27,7 @@ const (
 	dataBytes = 300 << 10
 )
 
-// operated is what came of the operation on the claim.
+// operated is the result of the operation on the claim.
 type operated struct {
 	operations []v1alpha1.AsyncOperation
 	// halfway is how often its progress was seen.
@@ -57,7 +57,7 @@ func (d *demo) createData(ctx context.Context) error {
 	return err
 }
 
-// collectOperations reads what came of the operations of a run, which copied to a directory.
+// collectOperations reads the results of the operations of a run, which copied to a directory.
 func (d *demo) collectOperations(ctx context.Context, of client.Object, folder string) (operated, error) {
 	o := operated{data: d.data, halfway: d.halfway[of.GetName()]}
 	var list v1alpha1.AsyncOperationList
@@ -89,7 +89,7 @@ func (r *ran) checkOperation() error {
 	return nil
 }
 
-// checkWatched checks that people saw how far it was.
+// checkWatched checks that the progress was visible.
 func (r *ran) checkWatched() error {
 	if r.halfway == 0 {
 		return errors.New("nothing was seen of it before its end")

@@ -20,7 +20,7 @@ import (
 
 const deletionName = "shop-is-old"
 
-// deletionFacts are what came of the deletion.
+// deletionFacts are the results of the deletion.
 type deletionFacts struct {
 	deletion v1alpha1.DeletionRun
 	// left are the objects, files and copies of the backup that are still there.

@@ -89,7 +89,7 @@ func (d *demo) steps(ctx context.Context) error {
 	return d.wait(ctx)
 }
 
-// reviewBackup shows and checks what came of the backup.
+// reviewBackup shows and checks the result of the backup.
 func (d *demo) reviewBackup(ctx context.Context) error {
 	facts, err := d.collect(ctx)
 	if err != nil {

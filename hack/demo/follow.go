@@ -99,7 +99,7 @@ type story struct {
 	settled bool
 	// open are the HookRuns and AsyncOperations that have not ended.
 	open map[string]bool
-	// halfway is how many lines told how far an operation is that continues.
+	// halfway is how many lines reported the progress of a running operation.
 	halfway int
 	said    map[string]change
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 )
 
-// ran is what came of a backup or a restore, as far as they are the same.
+// ran is the result of a backup or a restore, as far as both have it.
 type ran struct {
 	kind run.KindTraits
 	of   run.Object

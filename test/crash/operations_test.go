@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// What tells the writes that have to do with operations.
+// Patterns of the writes that have to do with operations.
 var (
 	// operated are those of operations.
 	operated = regexp.MustCompile(`/asyncoperations`)

@@ -41,7 +41,7 @@ type result struct {
 	Left map[string]string
 }
 
-// observe reads what became of a run, and checks what must hold for any.
+// observe reads the outcome of a run, and checks what must hold for any.
 func (l *testOperator) observe(t *testing.T, o run.Object, ends int) result {
 	t.Helper()
 	runs := l.hookRuns(t, o)

@@ -88,7 +88,7 @@ func (l *testOperator) follow(t *testing.T, object run.Object, d disturbance) (l
 	return at.last, ends
 }
 
-// progress is what the API server has told of a run.
+// progress is what the watch has reported about a run.
 type progress struct {
 	uid     types.UID
 	last    run.Object

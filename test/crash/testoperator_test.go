@@ -174,7 +174,7 @@ current-context: gate
 			"--namespace=" + l.name,
 			// Checks would write to the store at any time.
 			"--location-check-interval=1h",
-			// So would looks for backups of others write to the API server.
+			// Syncs of the location would also write to the API server.
 			"--backup-sync-interval=1h",
 		},
 	})

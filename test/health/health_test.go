@@ -66,7 +66,7 @@ var unread = health{progressing.argo, fluxUnknown}
 func TestWhateverTheKind(t *testing.T) {
 	cases := map[string]struct {
 		change func(t *testing.T, object map[string]any)
-		// healthy and degraded are what becomes of objects that were that.
+		// healthy and degraded change objects with that health.
 		healthy, degraded health
 	}{
 		"as it was": {func(*testing.T, map[string]any) {}, healthy, degraded},

@@ -176,7 +176,7 @@ func deletionRuns() map[string]sample {
 	}
 }
 
-// told is an object whose phase is set already, with the conditions that say how it stands.
+// told is an object whose phase is set already, with its conditions.
 // Every controller sets Ready, Reconciling and Stalled with Summary, and for a run Succeeded
 // with Set.
 func told[T conditions.Object](object T, succeeded metav1.ConditionStatus, state conditions.State, message string) T {

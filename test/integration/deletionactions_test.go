@@ -170,7 +170,7 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 }
 
 // TestTheBackupIsRemovedMeanwhile deletes the Backup while a DeleteAction runs.
-// It stays as long as actions have to be told of it.
+// It stays as long as actions need it.
 func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

@@ -77,7 +77,7 @@ func writeArchive(t *testing.T, file string, content map[string]string) {
 	}
 }
 
-// filesIn returns the names of the files of a backup; none if its directory is gone.
+// filesIn returns the names of the files of a backup; none if its directory does not exist.
 func (s site) filesIn(t *testing.T, location, name string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.folderOf(location, name))
@@ -161,7 +161,7 @@ func (s site) awaitBackup(t *testing.T, name string) *v1alpha1.Backup {
 }
 
 // TestARetainedBackupIsDestroyed destroys what a Backup of this cluster left in its location,
-// with all that belongs to it, and without anybody insisting.
+// with all that belongs to it, and without destroyForeign.
 func TestARetainedBackupIsDestroyed(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

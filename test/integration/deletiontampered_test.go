@@ -22,7 +22,7 @@ func lose(t *testing.T, file string) {
 	}
 }
 
-// TestSomethingStoredIsGone has files of a backup removed by hand before it is destroyed.
+// TestSomethingStoredIsGone removes files of a backup by hand before it is deleted.
 func TestSomethingStoredIsGone(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

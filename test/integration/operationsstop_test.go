@@ -107,7 +107,7 @@ func (s site) nothingOf(t *testing.T, b *v1alpha1.Backup) {
 	}
 }
 
-// TestCancelIsNotObeyed tells what the plugin said, and waits for the end all the same.
+// TestCancelIsNotObeyed reports the answer of the plugin, and waits for the end all the same.
 func TestCancelIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	for program, said := range map[string]string{

@@ -147,7 +147,7 @@ func secrets() []string {
 	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", stage.FaultPluginToken}
 }
 
-// checkSecrets checks that no secret is in what people read about a Backup.
+// checkSecrets checks that no secret is in what users read about a Backup.
 func checkSecrets(t *testing.T, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	told := map[string]any{"Backup": b, "events": eventsOf(b)}

@@ -19,7 +19,7 @@ import (
 
 var namespaceNames = []string{"a", "b", "app-1", "app-2", "app-10", "prod", "team-a", "team-b", "kube-system"}
 
-// namespaceEntry generates what people write into includedNamespaces, and what
+// namespaceEntry generates what users write into includedNamespaces, and what
 // they should not.
 func namespaceEntry() *rapid.Generator[string] {
 	return rapid.OneOf(

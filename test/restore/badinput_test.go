@@ -87,7 +87,7 @@ func TestAnotherBackupTookTheName(t *testing.T) {
 }
 
 // TestTheLocationIsMissing waits for it, unless the Restore is invalid anyway: then it
-// tells of all that is wrong at once.
+// reports all problems at once.
 func TestTheLocationIsMissing(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

@@ -98,7 +98,7 @@ var hostileArchives = map[string]struct {
 		func(t *testing.T, app string) []byte {
 			t.Helper()
 			good := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
-			good[len(good)-6] ^= 1 // of the checksum, as nothing else tells of it
+			good[len(good)-6] ^= 1 // of the checksum, as nothing else reports it
 			return good
 		}, damaged("checksum"),
 	},
@@ -190,7 +190,7 @@ func (s site) spoolIsEmpty(t *testing.T) {
 }
 
 // TestAMillionEntries has a good ConfigMap among a million objects of a kind that the
-// cluster does not serve. It is restored, and the others are told of in one sentence.
+// cluster does not serve. It is restored, and the others are reported in one sentence.
 // That takes seconds of work, so it is not done while other tests wait for theirs.
 func TestAMillionEntries(t *testing.T) {
 	s := site{world.StartOperator(t)}

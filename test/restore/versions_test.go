@@ -214,7 +214,7 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = k.definitions().Delete(context.WithoutCancel(t.Context()), k.resource(), metav1.DeleteOptions{}) // or it is gone already
+		_ = k.definitions().Delete(context.WithoutCancel(t.Context()), k.resource(), metav1.DeleteOptions{}) // or it no longer exists
 	})
 	suite.Eventually(t, func() string {
 		served := k.served(t)
@@ -230,7 +230,7 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 	})
 }
 
-// served returns the versions that the API server tells of, the preferred one first.
+// served returns the versions that the API server reports, the preferred one first.
 func (k *bandKind) served(t *testing.T) []string {
 	t.Helper()
 	c, err := discovery.NewDiscoveryClientForConfig(world.ControlPlane.Config())

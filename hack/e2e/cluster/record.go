@@ -22,7 +22,7 @@ type record struct {
 	// Root is the repository that it was started from.
 	Root  string    `json:"root"`
 	Began time.Time `json:"began"`
-	// Boot tells whether the machine was booted since: then only files are left.
+	// Boot shows whether the machine was rebooted since: then only files remain.
 	Boot string `json:"boot"`
 	// Settings are the kernel's settings as they were before.
 	Settings host.Settings `json:"settings"`

@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, deleted)
 }
 
-// step is one thing that has to work.
+// step is one check.
 type step struct {
 	title string
 	args  []string

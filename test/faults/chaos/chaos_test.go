@@ -207,7 +207,7 @@ func isReady(p *v1alpha1.Plugin) bool {
 	return false
 }
 
-// backUp makes a Backup with all actions, which has to complete.
+// backUp creates a Backup with all actions, which must complete.
 func (p *pair) backUp(t *testing.T, name string) {
 	t.Helper()
 	b := (&load{random: rand.New(rand.NewPCG(0, 0)), namespace: p.namespace, apps: p.apps, name: name}).newBackup()
@@ -255,7 +255,7 @@ func (p *pair) round(t *testing.T, seed uint64) {
 	p.journal.note("round %s ends, failed: %v", name, t.Failed())
 }
 
-// tellOfFailure prints and keeps what tells why a round failed.
+// tellOfFailure prints and stores what is needed to debug a failed round.
 func (p *pair) tellOfFailure(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {

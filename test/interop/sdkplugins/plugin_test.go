@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
 
-// The registered names. Velero would not start if it were told of the kind of nameHook.
+// The registered names. Velero would not start if it got the kind of nameHook.
 const (
 	nameOlder = "example.io/older"
 	nameNewer = "example.io/newer"

@@ -27,7 +27,7 @@ type FolderStore struct {
 	root string
 }
 
-// NewFolder returns a store that Init has to be called for.
+// NewFolder returns a store; call Init before use.
 func NewFolder() *FolderStore { return &FolderStore{} }
 
 // Init takes the directory with the buckets from the configuration.

@@ -20,8 +20,8 @@ RUN CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} \
     go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /image/manager . && \
     mkdir /image/plugins
 
-# Static, without a shell, as user 65532. The plugin folder is empty; to have a plugin
-# in it, extend this image:
+# Static, without a shell, as user 65532. The plugin directory is empty; to add a plugin
+# to it, extend this image:
 #
 #   FROM ghcr.io/grapnel-dev/grapnel:v0.1.0
 #   COPY --chmod=0755 myplugin /plugins/

@@ -1,9 +1,9 @@
 # Copyright The Grapnel Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# `make` alone lists the targets. Two of them are all that a newcomer needs:
-# `make demo` and `make test`; each makes what it needs first. Everything that is
-# built lands in bin/, which is never committed.
+# `make` alone lists the targets. A newcomer needs only two of them, `make demo` and
+# `make test`; each builds what it needs first. Everything that is
+# built is in bin/, which is never committed.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,19 +13,19 @@ MAKEFLAGS += --no-builtin-rules
 
 GO ?= go
 IMG ?= ghcr.io/grapnel-dev/grapnel:latest
-# What `make deploy` installs: config/default, a folder of config/overlays, or your own.
+# What `make deploy` installs: config/default, a directory of config/overlays, or your own.
 OVERLAY ?= config/default
-# What `make deploy` tells `kubectl apply` besides, for example which objects.
+# Additional arguments of `make deploy` for `kubectl apply`, for example a selector.
 APPLY_ARGS ?=
-# docker, or what takes the same arguments, for example podman.
+# docker, or a tool with the same arguments, for example podman.
 CONTAINER_TOOL ?= docker
 PLATFORMS ?= linux/amd64,linux/arm64
 BIN := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 CONTROL_PLANE := $(BIN)/controlplane
 NODE := $(BIN)/node
-# The kubectl that deploys: the one that is installed, because it takes minutes to build
-# one, or else that of the test control plane. It reads KUBECONFIG like any other.
+# The kubectl for deployments: the installed one, because building one takes minutes,
+# or else that of the test control plane. It reads KUBECONFIG like any other.
 KUBECTL_FOUND := $(or $(shell command -v kubectl),$(CONTROL_PLANE)/kubectl)
 KUBECTL ?= $(KUBECTL_FOUND)
 KUBECTL_BUILT := $(filter $(CONTROL_PLANE)/kubectl,$(KUBECTL))
@@ -98,18 +98,18 @@ test-unit: ## Run the tests of the operator's module that need no API server.
 test-integration: control-plane ## Run the tests that need an API server, and the nested test modules.
 	hack/test.sh integration
 
-# How long `make chaos` disturbs operators, and the seed of what it does; none is any.
+# How long `make chaos` disturbs operators, and its seed; without one, it is random.
 DURATION ?= 5m
 SEED ?=
 
 .PHONY: chaos
-chaos: control-plane ## Disturb operators at random for DURATION, and check what has to hold; SEED repeats a failure.
+chaos: control-plane ## Disturb operators at random for DURATION, and check invariants; SEED reproduces a failure.
 	hack/chaos.sh $(DURATION) $(SEED)
 
 ##@ End-to-end tests, on a throw-away cluster on this machine, as root
 
 .PHONY: e2e
-e2e: e2e-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS go to its tests.
+e2e: e2e-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS are passed to its tests.
 	hack/e2e/test.sh
 
 .PHONY: e2e-up
@@ -117,11 +117,11 @@ e2e-up: e2e-packages e2e-programs ## Bring up the cluster; its kubeconfig is bin
 	$(GO) run ./hack/e2e up
 
 .PHONY: e2e-down
-e2e-down: ## Take the cluster down, whatever became of it.
+e2e-down: ## Take the cluster down, whatever its state.
 	$(GO) run ./hack/e2e down
 
 .PHONY: e2e-packages
-e2e-packages: ## Install containerd and what else the cluster needs of the distribution.
+e2e-packages: ## Install containerd and the other packages that the cluster needs.
 	hack/e2e/packages.sh
 
 ##@ Build
@@ -158,10 +158,10 @@ deploy: $(KUBECTL_BUILT) ## Install the CRDs, the operator (image IMG) and its p
 	$(KUBECTL) kustomize $(OVERLAY) | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply $(APPLY_ARGS) -f -
 
 # Neither the CRDs nor the namespace with the volume of the store: removing the
-# operator must not destroy backups. What is removed has a label, so that all of it is
+# operator must not delete backups. Everything that is removed has a label, so that it is
 # found, whichever overlay it came from. The Deployment goes first, with its pods: until
-# they have ended, they need their rights and the network to write down how far a backup
-# is. The policies go last: until then nobody else writes what the operator wrote.
+# they have ended, they need their rights and the network to record the progress of a
+# backup. The policies go last: until then, only the operator can write what it wrote.
 GRAPNEL := -l app.kubernetes.io/name=grapnel --ignore-not-found
 
 .PHONY: undeploy
@@ -181,14 +181,14 @@ control-plane: $(CONTROL_PLANE)/etcd $(CONTROL_PLANE)/kubectl ## Build etcd, kub
 $(CONTROL_PLANE)/etcd: hack/controlplane/build.sh hack/controlplane/etcd/go.mod hack/controlplane/etcd/go.sum
 	hack/controlplane/build.sh $(CONTROL_PLANE) etcd
 
-# One build makes the three programs; kubectl is the last of them.
+# One build produces the three programs; kubectl is the last of them.
 $(CONTROL_PLANE)/kubectl: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
 	hack/controlplane/build.sh $(CONTROL_PLANE) kubernetes
 
 .PHONY: e2e-programs
-e2e-programs: control-plane $(NODE)/kube-scheduler $(NODE)/coredns ## Build what a node has besides: kubelet, kube-proxy, kube-scheduler, CoreDNS.
+e2e-programs: control-plane $(NODE)/kube-scheduler $(NODE)/coredns ## Build the other programs of a node: kubelet, kube-proxy, kube-scheduler, CoreDNS.
 
-# One build makes these three, too; kube-scheduler is the last of them.
+# One build produces these three, too; kube-scheduler is the last of them.
 $(NODE)/kube-scheduler: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
 	hack/controlplane/build.sh $(NODE) node
 
@@ -198,7 +198,7 @@ $(NODE)/coredns: hack/e2e/coredns/main.go hack/e2e/coredns/go.mod hack/e2e/cored
 .PHONY: tools
 tools: $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Build all tools.
 
-# Each tool is a module of its own under hack/tools, with one tool in its go.mod.
+# Each tool has its own module under hack/tools, with one tool in its go.mod.
 $(TOOLS)/%: hack/tools/%/go.mod hack/tools/%/go.sum
 	hack/tools/build.sh $(TOOLS) $*
 

@@ -27,7 +27,7 @@ func asyncOperation(namespace, name string) *v1alpha1.AsyncOperation {
 	}
 }
 
-// testOperationsOfOperator has the operator do with an AsyncOperation what it has to.
+// testOperationsOfOperator checks that the operator may do with an AsyncOperation what it needs to.
 func (s *suite) testOperationsOfOperator(t *testing.T) {
 	ctx := t.Context()
 	op := asyncOperation(namespace, "worked-with")
@@ -97,7 +97,7 @@ func (s *suite) testOperationsOfUser(t *testing.T) {
 			if tc.allow && err != nil {
 				t.Errorf("want it to be allowed, got %v", err)
 			}
-			// Some changes are refused by the schema already, to everybody.
+			// Some changes are rejected by the schema already, for all users.
 			if !tc.allow && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 				t.Errorf("want it to be refused, got %v", err)
 			}

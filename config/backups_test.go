@@ -32,13 +32,13 @@ func (s *suite) testBackups(t *testing.T) {
 			}
 			made := create(t, s.operator, annotated(key))
 			if err := s.user.Patch(ctx, made, patch(t, "metadata", "annotations", map[string]string{"example.io/a": "c"})); err != nil {
-				t.Errorf("another annotation can not be changed: %v", err)
+				t.Errorf("changing another annotation failed: %v", err)
 			}
 			if err := s.user.Patch(ctx, made, patch(t, "metadata", "annotations", map[string]string{key: "2027-01-02T03:00:00Z"})); !apierrors.IsForbidden(err) {
 				t.Errorf("want a change to be refused, got %v", err)
 			}
 			if err := s.user.Patch(ctx, made, patch(t, "metadata", "annotations", map[string]any{key: nil})); err != nil {
-				t.Errorf("it can not be removed: %v", err)
+				t.Errorf("removing the annotation failed: %v", err)
 			}
 		})
 	}

@@ -101,7 +101,7 @@ func (s *suite) as(t *testing.T, name string, groups ...string) client.Client {
 	return c
 }
 
-// grantEverything gives a user the widest role over Grapnel's kinds that people
+// grantEverything gives a user the widest role over Grapnel's kinds that users
 // write: what is still denied is denied by the policies.
 func (s *suite) grantEverything(t *testing.T, name string) {
 	t.Helper()
@@ -221,7 +221,7 @@ func (s *suite) testUser(t *testing.T) {
 			if tc.allow && err != nil {
 				t.Errorf("want it to be allowed, got %v", err)
 			}
-			// Some changes are refused by the schema already, to everybody.
+			// Some changes are rejected by the schema already, for all users.
 			if !tc.allow && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 				t.Errorf("want it to be refused, got %v", err)
 			}

@@ -1,29 +1,29 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config holds no code: its folder has the manifests that install Grapnel,
-// and its tests install them into a real API server and ask it what they allow.
+// Package config has no code: its directory has the manifests that install Grapnel,
+// and its tests install them into a real API server and check what they allow.
 //
 //   - crd: the kinds, generated from api/v1alpha1
-//   - rbac: the operator's account and what it may do; role.yaml is generated from
+//   - rbac: the operator's account and its rights; role.yaml is generated from
 //     the markers of the controllers
-//   - policy: what others may not do with Grapnel's objects, and the operator not with
-//     those of others, whatever RBAC says
-//   - network: whom the operator reaches, and who reaches it
+//   - policy: what other accounts may not do with Grapnel's objects, and the operator not with
+//     theirs, whatever RBAC allows
+//   - network: the traffic to and from the operator
 //   - manager: the operator's Deployment
 //   - base: all of them, with the namespace
-//   - components: what can be added to the base, one thing each
-//   - default, overlays: the base with components, for most people
-//   - samples: what people write, with comments
-//   - health: rules by which Argo CD and Flux judge Grapnel's kinds; test/health tests them
+//   - components: additions to the base, one each
+//   - default, overlays: the base with components, for most users
+//   - samples: objects that users write, with comments
+//   - health: health checks of Argo CD and Flux for Grapnel's kinds; test/health tests them
 //
-// The tests, from the cheap ones to a whole life:
+// The tests, from the cheap ones to a whole lifecycle:
 //
 //	manifests_test.go      every overlay and component is built; what pods must not have
-//	network_test.go        the network policies select what they mean
+//	network_test.go        the network policies select the intended pods
 //	reasons_test.go        every right has its reason in docs/installation.md
 //	shell_test.go          running the commands of the document; which kubectl make uses
-//	samples_test.go        the samples mean what they say, and an operator works with them
+//	samples_test.go        the samples are valid, and an operator works with them
 //	installations_test.go  every overlay and component is applied, one over the other
 //	config_test.go         config/default, and what policies and roles allow: rights_test.go,
 //	                       limits_test.go, backups_test.go, asyncoperations_test.go

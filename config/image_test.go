@@ -31,7 +31,7 @@ func TestTheImageHasWhatItIsBuiltOf(t *testing.T) {
 			}
 		}
 	}
-	// The operator itself is in the folder above.
+	// The operator itself is in the directory above.
 	if !strings.Contains(content, "\nCOPY *.go ./\n") || !strings.Contains(ignored, "\n!*.go\n") {
 		t.Error("not all of the operator's own files are copied into the image's builder")
 	}

@@ -68,7 +68,7 @@ func (s *suite) apply(t *testing.T, i installation) {
 }
 
 // TestInstallations applies every installation to a real API server, one over the other, as
-// somebody does who changes their mind, and asks it whether the pods may run.
+// a user does who changes the installation, and asks it whether the pods may run.
 func TestInstallations(t *testing.T) {
 	s := startPlane(t, controlplane.Options{})
 	s.kubectl(t, "", "apply", "--validate=strict", "-k", "crd")
@@ -190,7 +190,7 @@ func (s *suite) wantAccess(t *testing.T, allow bool, spec authorizationv1.Subjec
 	})
 }
 
-// TestKustomizationsOfTheDocumentAreBuilt builds those that people copy.
+// TestKustomizationsOfTheDocumentAreBuilt builds those that users copy.
 func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
 	t.Parallel()
 	found := blocks(document(t), "kustomization")
@@ -211,7 +211,7 @@ func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
 	}
 }
 
-// TestFoldersSayHowTheyAreUsed looks for the lines that people copy.
+// TestFoldersSayHowTheyAreUsed checks for the lines that users copy.
 func TestFoldersSayHowTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("components/*/kustomization.yaml")

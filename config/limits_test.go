@@ -81,7 +81,7 @@ func (s *suite) testRefusals(t *testing.T) {
 	}
 }
 
-// testDocument runs the commands for those who have just installed Grapnel, and looks whether
+// testDocument runs the commands for those who have just installed Grapnel, and checks whether
 // the collector of metrics may have them afterwards.
 func (s *suite) testDocument(t *testing.T) {
 	create(t, s.admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}})

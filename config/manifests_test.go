@@ -28,9 +28,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// installation is a kustomization that somebody may write.
+// installation is a kustomization that a user may write.
 type installation struct {
-	// resource and components are folders below config.
+	// resource and components are directories below config.
 	resource   string
 	components []string
 	// rest is what else is in it.
@@ -59,7 +59,7 @@ var installations = map[string]installation{
 	}},
 }
 
-// write makes a folder with the kustomization, as one that refers to a clone of Grapnel.
+// write makes a directory with the kustomization, as one that refers to a clone of Grapnel.
 func (i installation) write(t *testing.T) string {
 	t.Helper()
 	text := "resources: [grapnel/config/" + i.resource + "]\n" + i.rest
@@ -72,7 +72,7 @@ func (i installation) write(t *testing.T) string {
 	return writeKustomization(t, text)
 }
 
-// writeKustomization makes a folder with a kustomization in which grapnel stands for the clone.
+// writeKustomization makes a directory with a kustomization in which grapnel stands for the clone.
 func writeKustomization(t *testing.T, text string) string {
 	t.Helper()
 	root, err := program.ModuleRoot()
@@ -97,7 +97,7 @@ func writeKustomization(t *testing.T, text string) string {
 	return dir
 }
 
-// kustomize builds a folder, as kubectl does.
+// kustomize builds a directory, as kubectl does.
 func kustomize(t *testing.T, dir string) (manifests string, err error) {
 	t.Helper()
 	root, err := program.ModuleRoot()
@@ -219,7 +219,7 @@ func TestTwoOperatorsNeedAStoreOfBoth(t *testing.T) {
 }
 
 // TestScratchVolume asserts that what the operator puts aside fits into its volume: a pod
-// that exceeds a limit of ephemeral storage is evicted, with all runs that go on.
+// that exceeds a limit of ephemeral storage is evicted, with all running runs.
 func TestScratchVolume(t *testing.T) {
 	t.Parallel()
 	for name, i := range installations {
@@ -249,7 +249,7 @@ func TestScratchVolume(t *testing.T) {
 	}
 }
 
-// TestPodsAreConfined looks at what Pod Security does not: the root file system, the token, the
+// TestPodsAreConfined checks what Pod Security does not: the root file system, the token, the
 // limits.
 func TestPodsAreConfined(t *testing.T) {
 	t.Parallel()

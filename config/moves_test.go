@@ -123,7 +123,7 @@ func (s *suite) testBucket(t *testing.T, options operatorprocess.Options) {
 	}
 }
 
-// copyToBucket copies a folder as people do, with whichever tool.
+// copyToBucket copies a directory, as users do with any tool.
 func copyToBucket(t *testing.T, folder string, server *s3server.Server, prefix string) {
 	t.Helper()
 	bucket, err := s3.New(server.S3Options())

@@ -56,6 +56,6 @@ func TestNetworkPoliciesSelectWhatTheyMean(t *testing.T) {
 func wantPorts(t *testing.T, rule networkingv1.NetworkPolicyIngressRule, metrics int32) {
 	t.Helper()
 	if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.IntVal != metrics {
-		t.Errorf("want only port %d to be open, for somebody: %+v", metrics, rule)
+		t.Errorf("want only port %d to be open, for selected peers: %+v", metrics, rule)
 	}
 }

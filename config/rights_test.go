@@ -54,7 +54,7 @@ func (s *suite) testRights(t *testing.T) {
 }
 
 // testRoles restores rights that the operator does not hold itself: the API server
-// lets nobody hand out more than they have, unless they may escalate and bind.
+// lets no user grant more than they have, unless they may escalate and bind.
 func (s *suite) testRoles(t *testing.T) {
 	ctx := t.Context()
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "restored"}
@@ -81,9 +81,9 @@ func (s *suite) testRoles(t *testing.T) {
 	}
 }
 
-// testOutsiders asks what somebody may do who was given all of the operator's
-// namespace, by the role that Kubernetes has for it, and nothing of Grapnel.
-// Whoever may create one of these kinds has the operator's rights through it.
+// testOutsiders checks what a user may do who has all of the operator's
+// namespace, by Kubernetes' own role, and nothing of Grapnel.
+// Anyone who may create one of these kinds has the operator's rights through it.
 func (s *suite) testOutsiders(t *testing.T) {
 	outsider := s.as(t, "joe")
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "by-joe"}
@@ -110,7 +110,7 @@ func (s *suite) testOutsiders(t *testing.T) {
 		}
 	}
 	if err := s.user.Create(t.Context(), restore("by-jane"), client.DryRunAll); err != nil {
-		t.Errorf("somebody with Grapnel's kinds creates a Restore: %v", err)
+		t.Errorf("a user with rights on Grapnel's kinds can create a Restore: %v", err)
 	}
 }
 

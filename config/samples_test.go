@@ -25,7 +25,7 @@ import (
 )
 
 // TestSamples applies the samples as their kustomization says to, with unknown fields forbidden
-// and with an operator whose plugin folder is empty, and looks whether they arrive and whether
+// and with an operator whose plugin directory is empty, and checks whether they are created and whether
 // the Backups among them are made. Then it restores one, and moves its location.
 func TestSamples(t *testing.T) {
 	s := startPlane(t, controlplane.Options{CRDPaths: []string{"crd/bases"}})
@@ -112,7 +112,7 @@ func TestSamplesDoNotSpeakOfAVersion(t *testing.T) {
 	}
 }
 
-// TestSamplesAreListed finds a sample that nobody applies.
+// TestSamplesAreListed finds a sample that the kustomization does not list.
 func TestSamplesAreListed(t *testing.T) {
 	var list struct{ Resources []string }
 	read(t, "samples/kustomization.yaml", &list)
@@ -168,7 +168,7 @@ func planOf(t *testing.T, kind kuberun.KindTraits, of kuberun.Object, plugin v1a
 	return plan
 }
 
-// TestSampleRestoresFindTheirBackup looks whether there is a sample of the backup
+// TestSampleRestoresFindTheirBackup checks that there is a sample of the backup
 // that each Restore names, in the location that it names.
 func TestSampleRestoresFindTheirBackup(t *testing.T) {
 	var backup v1alpha1.Backup

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 )
 
-// testSeenBackups has somebody who may write ConfigMaps say that this cluster made the backups
+// testSeenBackups lets a user who may write ConfigMaps claim that this cluster made the backups
 // of another one.
 func (s *suite) testSeenBackups(t *testing.T) {
 	ctx := t.Context()

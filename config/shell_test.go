@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// shell runs a command of the documents as somebody does who copies it, in the root of the
+// shell runs a command of the documents as a user does who copies it, in the root of the
 // clone and with kubectl in the path.
 func (s *suite) shell(t *testing.T, command string) string {
 	t.Helper()
@@ -43,8 +43,8 @@ func (s *suite) command(t *testing.T, command string) *exec.Cmd {
 	return cmd
 }
 
-// TestTheInstalledKubectlIsUsed asks make what it would run, for somebody who has kubectl and for
-// somebody who has not: to build one takes minutes.
+// TestTheInstalledKubectlIsUsed checks which kubectl make would run, for a user who has kubectl
+// and for one who has not: building one takes minutes.
 func TestTheInstalledKubectlIsUsed(t *testing.T) {
 	t.Parallel()
 	root, err := program.ModuleRoot()

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// kept are the objects that an upgrade has to leave alone.
+// kept are the objects that an upgrade must not change.
 func (l *life) kept(t *testing.T) map[string]string {
 	t.Helper()
 	kept := map[string]string{"HookRuns": l.uidsOf(t)}

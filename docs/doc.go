@@ -1,8 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs holds no code: its folder has the documents, and its tests check
-// that they are true where a program can tell. The Go code in them compiles, the
-// manifests are accepted by a real API server, links lead somewhere, and the
-// targets of make that they name exist.
+// Package docs has no code: its directory has the documents, and its tests check
+// them as far as a program can. The Go code in them compiles, a real API server accepts the
+// manifests, links work, and the make targets that they name exist.
 package docs

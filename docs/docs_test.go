@@ -51,8 +51,8 @@ func blocks(text, language string) []string {
 	return found
 }
 
-// TestProgramsCompile builds every program in the documents and asks it what it
-// provides, as somebody does who copies it. A test is run on the program before it.
+// TestProgramsCompile builds every program in the documents and checks which actions it
+// provides, as a user does who copies it. A test is run on the program before it.
 func TestProgramsCompile(t *testing.T) {
 	programs, tests := 0, 0
 	for path, text := range documents(t) {
@@ -173,7 +173,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// hasHeading looks for a heading as hosts of Markdown name it in links.
+// hasHeading reports whether a text has a heading, by its anchor in links.
 func hasHeading(text, anchor string) bool {
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
 		name := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(match[1]), "")
@@ -236,7 +236,7 @@ func TestMetricsExist(t *testing.T) {
 		documented[name] = true
 		_, end, _ := strings.Cut(name, "_")
 		if code := codes[subject]; !strings.Contains(code, `"grapnel_`+name+`"`) && !strings.Contains(code, `("`+end+`"`) {
-			t.Errorf("docs/usage.md names the metric grapnel_%s, which nobody registers", name)
+			t.Errorf("docs/usage.md names the metric grapnel_%s, which the code does not register", name)
 		}
 	}
 	found := 0

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// TestHooksShowTheSamples compares the Plugins in docs/hooks.md with those that people copy
+// TestHooksShowTheSamples compares the Plugins in docs/hooks.md with those that users copy
 // from the samples: there is one for each executor that needs no program next to the operator.
 func TestHooksShowTheSamples(t *testing.T) {
 	shown := map[string]*unstructured.Unstructured{}
@@ -70,7 +70,7 @@ func TestHookMessagesExist(t *testing.T) {
 				}
 				found++
 				if !strings.Contains(code, part) {
-					t.Errorf("%s explains %s, which nobody says: %q", hooksPage, quoted, part)
+					t.Errorf("%s explains %s, which is not in the code: %q", hooksPage, quoted, part)
 				}
 			}
 		}
@@ -170,7 +170,7 @@ func (w *hookWorld) testWebhook(t *testing.T) {
 	})
 }
 
-// testGRPC has the plugin of the example called, with certificates on both sides.
+// testGRPC calls the plugin of the example, with certificates on both sides.
 func (w *hookWorld) testGRPC(t *testing.T) {
 	report := serveReport(t)
 	w.createClientSecret(t, report.certificate)

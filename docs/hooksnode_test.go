@@ -33,7 +33,7 @@ func (w *hookWorld) playNode(t *testing.T, action string) string {
 		Namespace: job.Namespace, Name: job.Name + "-abcde", Labels: job.Spec.Template.Labels, Annotations: job.Spec.Template.Annotations,
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))},
 	}, Spec: job.Spec.Template.Spec}
-	pod.Spec.NodeName = "nowhere" // so that nobody waits for its log
+	pod.Spec.NodeName = "nowhere" // so that no log is awaited
 	if err := w.client.Create(t.Context(), pod); err != nil {
 		t.Fatalf("the pod of %s: %v", action, err)
 	}
@@ -76,7 +76,7 @@ func filesOf(job *batchv1.Job) types.NamespacedName {
 	return types.NamespacedName{Namespace: job.Namespace, Name: job.Spec.Template.Spec.Volumes[0].Secret.SecretName}
 }
 
-// runContainer runs the command of a container on this machine, with other folders in place of
+// runContainer runs the command of a container on this machine, with other directories in place of
 // the container's, and returns what it printed and answered.
 func (w *hookWorld) runContainer(t *testing.T, pod *corev1.Pod) (printed, answer string) {
 	t.Helper()

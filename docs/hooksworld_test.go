@@ -77,7 +77,7 @@ func newHookWorld(t *testing.T) *hookWorld {
 	return w
 }
 
-// applyExamples applies the samples and the document, as somebody does who copies them.
+// applyExamples applies the samples and the document, as a user does who copies them.
 func (w *hookWorld) applyExamples(t *testing.T) {
 	t.Helper()
 	manifests := pluginSamples(t)
@@ -273,7 +273,7 @@ func objectsOf(t *testing.T, manifest string) []*unstructured.Unstructured {
 	}
 }
 
-// codeBelow returns all code in folders, without that of tests.
+// codeBelow returns all code in directories, without that of tests.
 func codeBelow(t *testing.T, folders ...string) string {
 	t.Helper()
 	var code strings.Builder

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestLocationsHaveFoldersOfTheirOwn looks at the locations on a volume that people copy: one in
-// the folder of another would make that one Unavailable.
+// TestLocationsHaveFoldersOfTheirOwn checks the locations on a volume that users copy: one in
+// the directory of another would make that one Unavailable.
 func TestLocationsHaveFoldersOfTheirOwn(t *testing.T) {
 	manifests := map[string][]string{}
 	for path, text := range documents(t) {
@@ -42,7 +42,7 @@ func TestLocationsHaveFoldersOfTheirOwn(t *testing.T) {
 	for outer, folder := range folders {
 		for inner, within := range folders {
 			if outer != inner && strings.HasPrefix(within, folder) {
-				t.Errorf("location %s lies in the folder of %s", inner, outer)
+				t.Errorf("location %s lies in the directory of %s", inner, outer)
 			}
 		}
 	}

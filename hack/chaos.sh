@@ -2,14 +2,14 @@
 # Copyright The Grapnel Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Disturbs operators at random for some time and checks what has to hold; docs/faults.md
-# describes it:
+# Disturbs operators at random for some time and checks invariants; see
+# docs/faults.md:
 #
 #   chaos.sh DURATION [SEED]
 #
-# Three quarters of the time two operators are disturbed, then writes of single runs are.
-# The seed is printed if none is given; it repeats what is done. What was done, and the
-# logs of operators for which something did not hold, are in bin/test/chaos.
+# Three quarters of the time, two operators are disturbed; then, writes of single runs are.
+# The seed is printed if none is given; it reproduces the faults. The journal of the faults, and the
+# logs of operators that violated an invariant, are in bin/test/chaos.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,10 +21,10 @@ export CGO_ENABLED=0 CHAOS_DURATION=$1
 export CHAOS_SEED=${2:-$RANDOM}
 echo "CHAOS_SEED=$CHAOS_SEED"
 code=0
-# Both end by themselves; each wait in them is bounded.
+# Both end by themselves; each wait in them has a limit.
 go test -count=1 -timeout 0 -v -run '^TestPair$' ./test/faults/chaos || code=$?
 go test -count=1 -timeout 0 -v -run '^TestFaults$' ./test/crash || code=$?
 if [ "$code" -ne 0 ]; then
-	echo "make chaos failed; repeat it with SEED=$CHAOS_SEED, or with the seed of the round that failed." >&2
+	echo "make chaos failed; reproduce it with SEED=$CHAOS_SEED, or with the seed of the round that failed." >&2
 fi
 exit "$code"

@@ -24,12 +24,12 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	echo "There is no C compiler: testing without the race detector." >&2
 	race= cgo=0
 fi
-# Only the race detector needs C. All else is compiled once, for everything.
+# Only the race detector needs C. Everything else is compiled once.
 export CGO_ENABLED=0
 go build -o "$out/testsummary" ./hack/testsummary
 
-# run NAME FOLDER ARGUMENTS... records one go test. A failure is not the end: the summary
-# finds it.
+# run NAME DIRECTORY ARGUMENTS... records one go test. A failure does not stop the script: the
+# summary reports it.
 run() {
 	local name=$1 dir=$2 code=0
 	shift 2
@@ -58,10 +58,10 @@ integration) packages=$(grep -xFf <(with_api_server) <<<"$all") ;;
 	;;
 esac
 
-# Tested for races is what runs in the process of the test. Below test/ that is not the
-# operator, which is started as a program; those below hack/ measure, or are not concurrent;
-# and api, config and docs are written for Kubernetes and for people. These run beside the
-# first ones, one package at a time, because much of what they do is to wait.
+# The race detector is for code in the process of the test. Below test/, that is not the
+# operator, which is started as a program; the tests below hack/ measure, or are not concurrent;
+# and api, config and docs are written for Kubernetes and for users. These run beside the
+# first ones, one package at a time, because they mostly wait.
 plain='/grapnel/\(hack\|api\|config\|docs\|test\)\(/\|$\)'
 tested=$(grep -v "$plain" <<<"$packages" || true)
 others=$(grep "$plain" <<<"$packages" || true)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Checks what a compiler does not: that generated files, formatting and lists of
-# dependencies are current, that the linters are content, and that the manifests
-# build. It regenerates in place: what it changes is what was not current. In a
-# tree with changes that are not committed, only what it changes itself fails.
+# dependencies are current, that the linters pass, and that the manifests
+# build. It regenerates in place: a file that changes was not current. In a
+# tree with uncommitted changes, only further changes are failures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # What is compiled here is what the tests build programs of.
@@ -14,7 +14,7 @@ export CGO_ENABLED=0
 tools=$PWD/bin/tools
 failed=()
 
-# step NAME COMMAND... runs one check; the others run whatever comes of it.
+# step NAME COMMAND... runs one check; the others run whatever its result.
 step() {
 	local name=$1
 	shift
@@ -54,7 +54,7 @@ tidy() {
 	return "$ok"
 }
 
-# The linter sees the operator's module only.
+# The linter checks only the operator's module.
 formatted() {
 	local list
 	list=$(git ls-files '*.go' | xargs gofmt -s -l)

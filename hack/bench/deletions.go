@@ -64,8 +64,8 @@ func (d deletions) measureDeletions(ctx context.Context, e *environment) (m dele
 
 func (m deleted) figures() []figure {
 	return []figure{
-		newFigure(fmt.Sprintf("look at %d unchanged backups", m.stored), "s", m.resync.seconds, m.limit, resyncTarget),
-		newFigure(fmt.Sprintf("writes to the API, %d looks at %d unchanged backups", resyncLooks, m.stored), "", m.writes, 0, resyncWriteTarget),
+		newFigure(fmt.Sprintf("sync of %d unchanged backups", m.stored), "s", m.resync.seconds, m.limit, resyncTarget),
+		newFigure(fmt.Sprintf("writes to the API, %d syncs of %d unchanged backups", resyncLooks, m.stored), "", m.writes, 0, resyncWriteTarget),
 		newFigure("calls of the store for a deletion, besides the manifest", "", m.calls, 0, deletionCallTarget),
 		newFigure(fmt.Sprintf("backups destroyed at a time, %d expired", m.expired), "", float64(m.most), 0, deletionSlots),
 	}

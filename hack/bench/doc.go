@@ -11,7 +11,7 @@
 // real process, creates Backups and Restores and watches them to their end. It
 // prints a table and writes the same figures to bin/bench.json; a missed target
 // makes it exit with 1. Only the run with the default numbers is the benchmark; smaller ones are
-// for trying it out. docs/performance.md says what the figures mean.
+// for trials. docs/performance.md explains the figures.
 //
 //	main.go      the order of things
 //	set-up       environment.go (control plane, operator), load/ (the objects)
@@ -19,6 +19,6 @@
 //	figures      archive.go, memory.go, small.go, items.go, restoring.go, operations.go (with
 //	             operationscluster.go, cpu/ and polls/), deletions.go (with resync.go), figure.go,
 //	             machine.go
-//	plugins      nothing/, whose action does nothing; operations/, whose operations go on
-//	limits       raw/ and limit/, a program of its own
+//	plugins      nothing/, whose action does nothing; operations/, which starts operations
+//	limits       raw/ and limit/, a separate program
 package main

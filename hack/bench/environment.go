@@ -38,7 +38,7 @@ type environment struct {
 	programs operator.Programs
 	// limit is the program that measures limits.
 	limit string
-	// notes gets what is going on, for whoever waits.
+	// notes gets progress messages for the user.
 	notes io.Writer
 	start time.Time
 }
@@ -60,10 +60,10 @@ func setUp(ctx context.Context, notes io.Writer) (*environment, error) {
 	if err := program.Build(ctx, filepath.Join(root, "hack", "bench", "limit"), e.limit); err != nil {
 		return e, err
 	}
-	// Below bin, which is on a disk: the folder for temporary files may be in
+	// Below bin, which is on a disk: the directory for temporary files may be in
 	// memory, where making a file durable costs nothing.
 	if e.dir, err = os.MkdirTemp(bin, "bench-"); err != nil {
-		return e, fmt.Errorf("making a folder: %w", err)
+		return e, fmt.Errorf("creating a directory: %w", err)
 	}
 	return e, e.startPlane(ctx, root)
 }
@@ -155,11 +155,11 @@ func (e *environment) withNewPlane(ctx context.Context, measure func(op *operato
 	})
 }
 
-// awaitAtWork waits until the operator has looked at the location. It is ready before
+// awaitAtWork waits until the operator has checked the location. It is ready before
 // its caches are filled, and an API server that has just started has them wait for
 // about a second.
 func (e *environment) awaitAtWork(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the operator never looked at the storage location"))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the operator never checked the storage location"))
 	defer cancel()
 	available := func(l *v1alpha1.BackupStorageLocation) (bool, error) {
 		return l.Status.Phase == v1alpha1.LocationPhaseAvailable, nil
@@ -167,7 +167,7 @@ func (e *environment) awaitAtWork(ctx context.Context) error {
 	return await(ctx, e.client, &v1alpha1.BackupStorageLocationList{}, available, client.InNamespace(operator.Namespace))
 }
 
-// installPlugin builds the plugin in a folder here, and gives it to operators by the
+// installPlugin builds the plugin in a directory here, and gives it to operators by the
 // same name.
 func (e *environment) installPlugin(ctx context.Context, name string) error {
 	root, err := program.ModuleRoot()
@@ -180,7 +180,7 @@ func (e *environment) installPlugin(ctx context.Context, name string) error {
 	}
 	installed := filepath.Join(e.dir, "operator", "plugins", name)
 	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
-		return fmt.Errorf("making the folder of plugins: %w", err)
+		return fmt.Errorf("creating the plugin directory: %w", err)
 	}
 	if err := os.Link(built, installed); err != nil {
 		return fmt.Errorf("installing the plugin: %w", err)
@@ -210,7 +210,7 @@ func (e *environment) askLimit(ctx context.Context, request, result any, args ..
 	return nil
 }
 
-// note tells what is going on.
+// note prints a progress message.
 func (e *environment) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.notes, "%6.1f s  %s\n", time.Since(e.start).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // machine says what the figures were measured on, and how busy it was with other
-// things: without that they can not be compared with others.
+// things: without that they cannot be compared with others.
 func machine() (string, error) {
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

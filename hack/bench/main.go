@@ -79,7 +79,7 @@ type work struct {
 	only string
 }
 
-// The parts that can be measured by themselves: operations that go on, and the end of
+// The parts that can be measured by themselves: running operations, and the end of
 // backups.
 const (
 	onlyOperations = "operations"
@@ -100,7 +100,7 @@ func (w work) check() error {
 	return nil
 }
 
-// measure does everything between an empty folder and the figures.
+// measure does everything between an empty directory and the figures.
 func (w work) measure(ctx context.Context, notes io.Writer) (figures []figure, rates string, err error) {
 	e, err := setUp(ctx, notes)
 	defer func() { err = errors.Join(err, e.close()) }()

@@ -26,7 +26,7 @@ const (
 	operationGrowthTarget = 150
 	statusWriteTarget     = 100
 
-	// operationInterval is how often each operation is asked about, and lateAfter when a
+	// operationInterval is how often each operation is polled, and lateAfter when a
 	// question is late.
 	operationInterval = 10 * time.Second
 	lateAfter         = 2 * operationInterval
@@ -54,7 +54,7 @@ func (o operations) all() int { return o.each() * o.plugins }
 // perSecond is how many questions have to be asked in a second.
 func (o operations) perSecond() float64 { return float64(o.all()) / operationInterval.Seconds() }
 
-// following is what it takes to follow operations that go on.
+// following is what it takes to follow running operations.
 type following struct {
 	operations
 	// counts are the polls of each plugin that does not hang.
@@ -65,7 +65,7 @@ type following struct {
 	limit                          raw.CallTimes
 }
 
-// measureOperations has one Backup start operations, measures while they go on, and
+// measureOperations has one Backup start operations, measures while they continue, and
 // cancels the Backup. It is an error if not all of them end by that.
 func (o operations) measureOperations(ctx context.Context, e *environment) (following, error) {
 	f := following{operations: o}
@@ -104,7 +104,7 @@ func (o operations) measureOperations(ctx context.Context, e *environment) (foll
 	return f, e.askLimit(ctx, request, &f.limit, "call")
 }
 
-// start creates the Backup and waits until all of its operations go on.
+// start creates the Backup and waits until all of its operations continue.
 func (o operations) start(ctx context.Context, e *environment, b *v1alpha1.Backup) error {
 	e.note("Backing up %d objects, on each of which an operation is started", o.all())
 	begun := time.Now()
@@ -124,7 +124,7 @@ func (o operations) start(ctx context.Context, e *environment, b *v1alpha1.Backu
 	return nil
 }
 
-// watch measures while all operations go on, and returns the time of that.
+// watch measures while all operations continue, and returns the time of that.
 func (f *following) watch(ctx context.Context, e *environment, op *operator.Operator) (window polls.Window, err error) {
 	if err := pause(ctx, settling); err != nil {
 		return window, err
@@ -154,7 +154,7 @@ func (f *following) watch(ctx context.Context, e *environment, op *operator.Oper
 	return window, err
 }
 
-// cancel has the Backup cancelled and checks that nothing goes on.
+// cancel cancels the Backup and checks that no operation is running.
 func (o operations) cancel(ctx context.Context, e *environment, b *v1alpha1.Backup) error {
 	e.note("Cancelling the Backup")
 	begun := time.Now()
@@ -180,7 +180,7 @@ func (o operations) cancel(ctx context.Context, e *environment, b *v1alpha1.Back
 }
 
 // read adds up what the plugins were asked. Each of the operations must have been
-// cancelled through its plugin.
+// canceled through its plugin.
 func (f *following) read(e *environment, window polls.Window) error {
 	for i := range f.plugins {
 		events, err := polls.Read(callsOf(e, i))

@@ -54,7 +54,7 @@ func (o operations) create(ctx context.Context, e *environment) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(callsOf(e, 0)), 0o755); err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("creating a directory: %w", err)
 	}
 	for i := range o.plugins {
 		namespace := operationNamespace(fmt.Sprintf("%02d", i))
@@ -111,7 +111,7 @@ func pluginOfOperations(i int, namespace, calls string) *v1alpha1.Plugin {
 	}
 }
 
-// checkOpen checks that every operation goes on.
+// checkOpen checks that every operation continues.
 func (o operations) checkOpen(ctx context.Context, e *environment) error {
 	phases, err := phasesOfOperations(ctx, e)
 	if err != nil {
@@ -151,7 +151,7 @@ func statusWrites(ctx context.Context, e *environment) (float64, error) {
 	return sumStatusWrites(metrics)
 }
 
-// sumStatusWrites adds up the counters of these writes, whatever came of them.
+// sumStatusWrites adds up the counters of these writes, whatever their result.
 func sumStatusWrites(metrics []byte) (sum float64, err error) {
 	err = eachRequest(metrics, func(labels string, n float64) {
 		if strings.Contains(labels, `,subresource="status"`) &&

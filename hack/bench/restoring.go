@@ -25,7 +25,7 @@ const (
 	createTarget    = 1.3
 	unchangedTarget = 0.5
 
-	// fewBackup has the objects that are restored by turns with the limit, and
+	// fewBackup has the objects that are restored alternating with the limit, and
 	// manyBackup those that show what more of them cost.
 	fewBackup, manyBackup = "few", "many"
 	// existingPrefix begins the names of the namespaces that the first round
@@ -85,7 +85,7 @@ type restoring struct {
 // measureRestoring restores into an empty control plane. The operator and the
 // limit take turns, so that both see the same machine, and each has a control plane
 // of its own: with every Service there is, the API server needs longer to create
-// the next one, so that whoever comes second would be slower.
+// the next one, so that the second one would be slower.
 func (m mix) measureRestoring(ctx context.Context, e *environment) (restoring, error) {
 	namespaces, objects := m.few()
 	r := restoring{objects: len(objects) + namespaces}

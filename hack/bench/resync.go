@@ -41,11 +41,11 @@ const (
 // resync is one measurement of an unchanged location.
 type resync struct {
 	// seconds is the mean of the looks, writes what was written to the API meanwhile, and
-	// limit the seconds that it takes to list the folder.
+	// limit the seconds that it takes to list the directory.
 	seconds, writes, limit float64
 }
 
-// measureResync has a location looked at again and again that has count backups, all of
+// measureResync syncs a location repeatedly that has count backups, all of
 // which have their Backups.
 func (d deletions) measureResync(ctx context.Context, e *environment) (r resync, err error) {
 	if err := e.replacePlane(ctx); err != nil {
@@ -135,7 +135,7 @@ func (e *environment) createEnded(ctx context.Context, b *v1alpha1.Backup) error
 	return nil
 }
 
-// listFolder returns the seconds that it takes to find all files below a folder.
+// listFolder returns the seconds that it takes to find all files below a directory.
 func listFolder(dir string) (float64, error) {
 	began := time.Now()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -183,9 +183,9 @@ func looked(ctx context.Context, op *operator.Operator) (l looks, err error) {
 	return l, lines.Err()
 }
 
-// awaitLooks waits until there were so many looks. The operator tells nobody, so it is asked.
+// awaitLooks waits until there were so many syncs, which it reads from the metrics.
 func awaitLooks(ctx context.Context, op *operator.Operator, count float64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, operationPatience, errors.New("the location is not looked at"))
+	ctx, cancel := context.WithTimeoutCause(ctx, operationPatience, errors.New("the location is not synced"))
 	defer cancel()
 	for {
 		l, err := looked(ctx, op)

@@ -93,7 +93,7 @@ func runAll[T subject](ctx context.Context, c client.WithWatch, list client.Obje
 }
 
 // watchFromNow reads the objects that there are into the list, and watches from then on. The
-// API server may end a watch at any time, and does so if a client is too slow; it goes on
+// API server may end a watch at any time, and does so if a client is too slow; it continues
 // then where it was, so that no change is left out.
 func watchFromNow(ctx context.Context, c client.WithWatch, list client.ObjectList, of ...client.ListOption) (watch.Interface, error) {
 	if err := c.List(ctx, list, of...); err != nil {
@@ -206,7 +206,7 @@ func (w *watcher[T]) takeRun(seen *observation[T], change watch.EventType, run T
 	return nil
 }
 
-// ended says whether the operator has nothing left to do for a run.
+// ended reports whether the operator has nothing left to do for a run.
 func ended(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReady) ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled)

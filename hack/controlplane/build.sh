@@ -9,7 +9,7 @@
 #   build.sh DIR node         kubelet, kube-proxy and kube-scheduler, which only
 #                             hack/e2e needs
 #
-# The last two come from one module, and are of one version.
+# The last two come from one module, and have one version.
 #
 # Versions and checksums come from the go.mod and go.sum of the nested modules
 # beside this script. Programs appear in DIR all at once and only when the whole

@@ -18,11 +18,11 @@ type rule struct {
 	// fields are those it is about, and whatever is below them.
 	fields []string
 	why    string
-	// holds says whether a difference of such a field is meant to be.
+	// holds reports whether a difference of such a field is meant to be.
 	holds func(r *restored, d difference) bool
 }
 
-// rules returns all of them, in the order people read about them.
+// rules returns all of them, in the order of the report.
 func rules() []rule {
 	return []rule{
 		{[]string{"metadata.uid"}, "it is a new object", bothSet},
@@ -51,7 +51,7 @@ func bothSet(_ *restored, d difference) bool { return d.before != nil && d.after
 
 func isGone(_ *restored, d difference) bool { return d.after == nil }
 
-// sameOwner looks whether the new UID is that of the owner as it was restored.
+// sameOwner reports whether the new UID is that of the owner as it was restored.
 func sameOwner(r *restored, d difference) bool {
 	before, _ := d.before.(string)
 	after, _ := d.after.(string)
@@ -89,7 +89,7 @@ func isOfService(r *restored, d difference) bool {
 // nodePort is the only field of a port that may differ.
 var nodePort = regexp.MustCompile(`^spec\.ports\[\d+\]\.nodePort$`)
 
-// isNodePort is about ports that nobody asked for: the last applied configuration
+// isNodePort is about ports that were not specified: the last applied configuration
 // of the Service has none.
 func isNodePort(r *restored, d difference) bool {
 	if !isOfService(r, d) || !nodePort.MatchString(d.field) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// restored says what a restore was told to do, as far as it shows in the objects.
+// restored is what a restore was configured to do, as far as it shows in the objects.
 type restored struct {
 	before, after snapshot
 	// mapping has the namespaces that got another name.
@@ -29,7 +29,7 @@ type difference struct {
 	before, after any
 }
 
-// comparison is what came of comparing.
+// comparison is the result of comparing.
 type comparison struct {
 	compared int
 	// same are objects that do not differ in anything.
@@ -69,7 +69,7 @@ func compareAll(r *restored) comparison {
 	return c
 }
 
-// target returns what an object has to be called now.
+// target returns the name that an object must have now.
 func (r *restored) target(id identity) identity {
 	id.namespace = r.name(id.namespace)
 	if id.kind.Group == "" && id.kind.Kind == "Namespace" {
@@ -99,7 +99,7 @@ func (c *comparison) explain(r *restored, differences []difference) {
 	}
 }
 
-// within says whether a field is one of the given ones, or below one of them.
+// within reports whether a field is one of the given ones, or below one of them.
 func within(field string, fields []string) bool {
 	return slices.ContainsFunc(fields, func(parent string) bool {
 		rest, ok := strings.CutPrefix(field, parent)
@@ -108,7 +108,7 @@ func within(field string, fields []string) bool {
 }
 
 // differ returns the smallest fields that differ. An object that is missing has
-// fields too, each nil, so that what is below it is told apart.
+// fields too, each nil, so that what is below it can be distinguished.
 func differ(id identity, field string, before, after any) []difference {
 	if reflect.DeepEqual(before, after) {
 		return nil

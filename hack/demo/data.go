@@ -27,7 +27,7 @@ const (
 	dataBytes = 300 << 10
 )
 
-// operated is what came of the operation on the claim.
+// operated is the result of the operation on the claim.
 type operated struct {
 	operations []v1alpha1.AsyncOperation
 	// halfway is how often its progress was seen.
@@ -37,7 +37,7 @@ type operated struct {
 	copiedErr    error
 }
 
-// dataOf is the folder with the data of the claim in a namespace: the example plugin
+// dataOf is the directory with the data of the claim in a namespace: the example plugin
 // takes it for what a storage system has mounted.
 func (d *demo) dataOf(namespace string) string {
 	return filepath.Join(d.state(), "example-data", namespace, claim)
@@ -47,7 +47,7 @@ func (d *demo) dataOf(namespace string) string {
 func (d *demo) createData(ctx context.Context) error {
 	folder := d.short(d.dataOf(dataNamespace))
 	d.gap()
-	d.say("The claim %s/%s has data. There is no storage system, so it is in a folder:", dataNamespace, claim)
+	d.say("The claim %s/%s has data. There is no storage system, so it is in a directory:", dataNamespace, claim)
 	d.gap()
 	err := d.show(ctx, fmt.Sprintf("mkdir -p %[1]s && head -c %[2]d /dev/urandom > %[1]s/%[3]s", folder, dataBytes, dataFile))
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *demo) createData(ctx context.Context) error {
 	return err
 }
 
-// collectOperations reads what came of the operations of a run, which copied to a folder.
+// collectOperations reads the results of the operations of a run, which copied to a directory.
 func (d *demo) collectOperations(ctx context.Context, of client.Object, folder string) (operated, error) {
 	o := operated{data: d.data, halfway: d.halfway[of.GetName()]}
 	var list v1alpha1.AsyncOperationList
@@ -89,7 +89,7 @@ func (r *ran) checkOperation() error {
 	return nil
 }
 
-// checkWatched checks that people saw how far it was.
+// checkWatched checks that the progress was visible.
 func (r *ran) checkWatched() error {
 	if r.halfway == 0 {
 		return errors.New("nothing was seen of it before its end")

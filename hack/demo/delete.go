@@ -20,7 +20,7 @@ import (
 
 const deletionName = "shop-is-old"
 
-// deletionFacts are what came of the deletion.
+// deletionFacts are the results of the deletion.
 type deletionFacts struct {
 	deletion v1alpha1.DeletionRun
 	// left are the objects, files and copies of the backup that are still there.
@@ -38,7 +38,7 @@ func (d *demo) destroy(ctx context.Context) error {
 	return d.start(ctx, run.DeletionRunKind, deletionName, manifests+"deletionrun.yaml")
 }
 
-// storeDir is the folder of the location, and copyDir the one in which the example plugin keeps
+// storeDir is the directory of the location, and copyDir the one in which the example plugin keeps
 // copies.
 func (d *demo) storeDir() string { return filepath.Join(d.dir, "store", "main") }
 
@@ -78,7 +78,7 @@ func (d *demo) collectDeletion(ctx context.Context) (*deletionFacts, error) {
 	return f, err
 }
 
-// filesBelow returns the files below a folder, which may be missing.
+// filesBelow returns the files below a directory, which may be missing.
 func filesBelow(dir string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

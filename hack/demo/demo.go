@@ -89,7 +89,7 @@ func (d *demo) steps(ctx context.Context) error {
 	return d.wait(ctx)
 }
 
-// reviewBackup shows and checks what came of the backup.
+// reviewBackup shows and checks the result of the backup.
 func (d *demo) reviewBackup(ctx context.Context) error {
 	facts, err := d.collect(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (d *demo) start(ctx context.Context, kind run.KindTraits, name, file string
 	})
 }
 
-// state is the folder where the example plugin has a file for each thing it froze, and the
+// state is the directory where the example plugin has a file for each thing it froze, and the
 // data that it copies.
 func (d *demo) state() string {
 	return filepath.Join(d.dir, "state")
@@ -237,9 +237,9 @@ func (d *demo) wait(ctx context.Context) error {
 	}
 }
 
-// died says that the operator has ended although nobody stopped it.
+// died reports that the operator has exited although the demo did not stop it.
 func (d *demo) died() error {
-	return errors.Join(errors.New("the operator has ended and nobody stopped it"), d.operator.Err())
+	return errors.Join(errors.New("the operator exited unexpectedly"), d.operator.Err())
 }
 
 // stop ends everything in reverse order.

@@ -27,7 +27,7 @@ const (
 	databasePath = "resources/databases.shop.example/namespaces/shop-data/orders.json"
 )
 
-// facts are what came of the backup.
+// facts are the results of the backup.
 type facts struct {
 	ran
 	backup v1alpha1.Backup

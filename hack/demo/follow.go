@@ -99,7 +99,7 @@ type story struct {
 	settled bool
 	// open are the HookRuns and AsyncOperations that have not ended.
 	open map[string]bool
-	// halfway is how many lines told how far an operation is that goes on.
+	// halfway is how many lines reported the progress of a running operation.
 	halfway int
 	said    map[string]change
 }
@@ -159,7 +159,7 @@ func (s *story) takeOperation(o *v1alpha1.AsyncOperation) {
 	}
 }
 
-// tell prints a change, unless it looks like the one before it, and says whether it did.
+// tell prints a change, unless it looks like the one before it, and reports whether it did.
 func (s *story) tell(key string, c change) bool {
 	key = c.what + "/" + key
 	if last, found := s.said[key]; found && last == c {

@@ -64,7 +64,7 @@ func TestStory(t *testing.T) {
 	hookRun.Status.Message = "frozen"
 	tell(hookRun)
 	if s.over() {
-		t.Error("the story is over, and an operation goes on")
+		t.Error("the demo is over, and an operation is still running")
 	}
 	operation.Status.Phase, operation.Status.Message = v1alpha1.AsyncOperationPhaseCompleted, "done"
 	operation.Status.CompletionTimestamp = &metav1.Time{}

@@ -52,7 +52,7 @@ func demonstrate(ctx context.Context, out io.Writer, keep bool) int {
 	}
 }
 
-// newDemo takes the folder bin/demo and empties it.
+// newDemo takes the directory bin/demo and empties it.
 func newDemo(p printer, keep bool) (*demo, error) {
 	root, err := program.ModuleRoot()
 	if err != nil {

@@ -22,7 +22,7 @@ type printer struct {
 	step int
 }
 
-// write writes text as it is. Where nobody reads it, nothing is lost: the exit code
+// write writes text as it is. If the output is closed, nothing is lost: the exit code
 // tells the outcome.
 func (p *printer) write(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format, args...)

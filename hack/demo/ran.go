@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 )
 
-// ran is what came of a backup or a restore, as far as they are the same.
+// ran is the result of a backup or a restore, as far as both have it.
 type ran struct {
 	kind run.KindTraits
 	of   run.Object
@@ -37,7 +37,7 @@ type ran struct {
 	markersErr error
 }
 
-// collectRun reads all but the logs, and the data that was copied to a folder.
+// collectRun reads all but the logs, and the data that was copied to a directory.
 func (d *demo) collectRun(ctx context.Context, kind run.KindTraits, of run.Object, copied string) (ran, error) {
 	var all v1alpha1.HookRunList
 	if err := d.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
@@ -87,7 +87,7 @@ func readCompressed(r io.ReadCloser, found error) (text []byte, err error) {
 	return text, nil
 }
 
-// listMarkers fails if there is no folder for them. The plugin keeps more there.
+// listMarkers fails if there is no directory for them. The plugin keeps more there.
 func listMarkers(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // logLines is how much of a log is shown.
 const logLines = 8
 
-// report shows everything to people.
+// report prints all results.
 func (d *demo) report(ctx context.Context, f *facts) error {
 	for _, line := range []string{"kubectl get backups,hookruns,asyncoperations,plugins,bsl -n " + namespace, "kubectl events -n " + namespace} {
 		if err := d.show(ctx, line); err != nil {

@@ -77,7 +77,7 @@ func (d *demo) restore(ctx context.Context) error {
 	return d.writeSnapshot(ctx, "after.json")
 }
 
-// reviewRestore shows, compares and checks what came of the restore.
+// reviewRestore shows, compares and checks the result of the restore.
 func (d *demo) reviewRestore(ctx context.Context) error {
 	facts, err := d.collectRestore(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// restoreFacts are what came of the restore.
+// restoreFacts are the results of the restore.
 type restoreFacts struct {
 	ran
 	restore v1alpha1.Restore

@@ -96,7 +96,7 @@ func countObjects(differences []difference) int {
 // valueLength is how much of a value is shown.
 const valueLength = 60
 
-// show returns a value for people, not all of a long one.
+// show returns a printable value; a long one is truncated.
 func show(value any) string {
 	if value == nil {
 		return "nothing"

@@ -129,6 +129,6 @@ func checkRestorePostLog(f *restoreFacts) error {
 	if checkLine(f.log, "Thawed the application") == nil {
 		return errors.New("it is in the restore's log")
 	}
-	// Nobody told the restore how many replicas there are.
+	// The restore does not know how many replicas there are.
 	return checkLine(f.postLog, "Thawed the application", "phase=Completed", "replicas=3", "removedMarkers=1")
 }

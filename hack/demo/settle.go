@@ -76,7 +76,7 @@ func (d *demo) missingIn(ctx context.Context, name string) (pods int32, missing 
 	return pods, "", nil
 }
 
-// isMadeByController says whether a controller makes an object of that name.
+// isMadeByController reports whether a controller makes an object of that name.
 func isMadeByController(list, name string) bool {
 	switch list {
 	case "ServiceAccountList":

@@ -17,7 +17,7 @@ import (
 
 const actionName = "example.io/freeze"
 
-// check is one thing that has to be true of the facts F.
+// check is one requirement on the facts F.
 type check[F any] struct {
 	what string
 	// holds returns what is wrong.

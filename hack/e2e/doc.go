@@ -11,17 +11,17 @@
 //	go run ./hack/e2e down
 //
 // `make e2e` does all of it around test/e2e. Pods, logs, exec, Jobs, Services, names,
-// volumes, webhooks and NetworkPolicies are real; package cluster says what is not there.
+// volumes, webhooks and NetworkPolicies are real; package cluster lists what is missing.
 //
 //	cluster/    brings it up and down
 //	image/      packs images; the ones that tests need
 //	debian/     unpacks packages of the distribution, for images
-//	smoke/      checks that the cluster is one
+//	smoke/      checks that the cluster works
 //	pki/        certificates
-//	proc/       processes that outlive who started them
-//	host/       what is changed on the machine, and changed back
+//	proc/       processes that outlive the program that started them
+//	host/       changes of the machine, and their removal
 //	netpol/     NetworkPolicies
-//	endpoints/  what Plugins call that runs elsewhere
+//	endpoints/  endpoints that Plugins call
 //	pause/      the program of the image that every pod needs
-//	coredns/    the name server, a module of its own
+//	coredns/    the name server, in its own module
 package main

@@ -24,7 +24,7 @@ const usage = `usage: go run ./hack/e2e COMMAND
   down               take it down, also after something crashed
   load IMAGE.tar...  put images on its node
   smoke              check that pods, logs, exec, names, Services, volumes and webhooks work
-  enforce KUBECONFIG enforce NetworkPolicies until it is told to end; up starts it
+  enforce KUBECONFIG enforce NetworkPolicies until it is signaled; up starts it
   image NAME OUT.tar build an image: busybox, endpoints, grapnel, pause or postgres
 `
 

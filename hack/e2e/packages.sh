@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Installs what the one-node cluster of hack/e2e needs from the distribution:
-# containerd, runc, the bridge plugin of CNI, ip, nft and a static busybox. What is
-# there already is left as it is, and nothing that is installed is started. It needs
-# root and, if something is missing, apt-get.
+# containerd, runc, the bridge plugin of CNI, ip, nft and a static busybox. Existing
+# programs are not changed, and no installed service is started. It needs
+# root and, if a program is missing, apt-get.
 set -euo pipefail
 
 missing=()

@@ -13,8 +13,8 @@
 # Against another cluster they run without this script: set KUBECONFIG and E2E_LOAD,
 # which is "kind load image-archive" for kind, and run go test in test/e2e.
 #
-# E2E_TESTS is the folder of another test module, E2E_ARGS are further arguments of
-# go test. What the tests say goes to bin/test/e2e.json, too, which hack/testsummary
+# E2E_TESTS is the directory of another test module, E2E_ARGS are additional arguments of
+# go test. The output of the tests also goes to bin/test/e2e.json, which hack/testsummary
 # reads; a line is printed for each package that ends, and the failures at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -28,7 +28,7 @@ CGO_ENABLED=0 go build -o "$out/testsummary" ./hack/testsummary
 CGO_ENABLED=0 go build -o "$e2e" ./hack/e2e
 
 # conclude writes the exit code as hack/test.sh does, so that the summary has it even
-# where there was no test to fail, and takes the cluster down.
+# if no test could fail, and takes the cluster down.
 code=1
 up=
 conclude() {
@@ -36,7 +36,7 @@ conclude() {
 	if [ "$code" -ne 0 ] && [ -n "$up" ]; then
 		dump || true
 	fi
-	# Not one that was there before, and that somebody else uses.
+	# Not one that existed before and may be in use.
 	if [ -n "$up" ]; then
 		"$e2e" down || code=1
 	fi
@@ -45,7 +45,7 @@ conclude() {
 	exit "$code"
 }
 
-# dump keeps what can only be asked while the cluster is up.
+# dump stores what can only be queried while the cluster is up.
 dump() {
 	if [ ! -e bin/e2e/kubeconfig ]; then
 		return
@@ -56,7 +56,7 @@ dump() {
 	timeout 60 kubectl get events -A --sort-by=.metadata.creationTimestamp >"$dir/events.txt" 2>&1 || true
 	timeout 60 kubectl get backups,restores,deletionruns,hookruns -A -o yaml >"$dir/grapnel.yaml" 2>&1 || true
 	timeout 60 kubectl logs -n grapnel-system -l app.kubernetes.io/name=grapnel --all-containers --tail=-1 --prefix >"$dir/grapnel.log" 2>&1 || true
-	echo "What there was when it failed is in $dir, the logs of the cluster beside it." >&2
+	echo "The state at the time of the failure is in $dir, next to the logs of the cluster." >&2
 }
 
 trap conclude EXIT
@@ -65,7 +65,7 @@ trap 'exit 143' TERM
 KUBECONFIG=$PWD/bin/e2e/kubeconfig
 PATH=$PWD/bin/controlplane:$PATH
 E2E_LOAD="$e2e load"
-# No proxy is asked for what is on this machine.
+# No proxy is used for what is on this machine.
 NO_PROXY=${NO_PROXY:+$NO_PROXY,}10.98.0.0/24,10.99.0.0/16
 no_proxy=$NO_PROXY
 export KUBECONFIG PATH E2E_LOAD NO_PROXY no_proxy

@@ -2,12 +2,12 @@
 # Copyright The Grapnel Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds one tool into a folder:
+# Builds one tool into a directory:
 #
 #   build.sh DIR NAME
 #
-# NAME is a folder beside this script: a module with one `tool` line in its go.mod,
-# or with a program of its own. Each tool has its own module, so that their
+# NAME is a directory beside this script: a module with one `tool` line in its go.mod,
+# or with its own program. Each tool has its own module, so that their
 # requirements do not have to resolve together.
 set -euo pipefail
 

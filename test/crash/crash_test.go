@@ -56,7 +56,7 @@ func ordinary(kind run.KindTraits, lane string) scenario {
 	return scene
 }
 
-// crashAgain kills the operator again and again within one run. It has to live for a
+// crashAgain kills the operator repeatedly within one run. It has to live for a
 // few writes: to create the HookRuns and record that they are there, or to record an
 // attempt and its result.
 func crashAgain(t *testing.T, s *site, scene scenario, every []int) {
@@ -114,7 +114,7 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 	}
 }
 
-// stopWhileAnActionWorks asks the operator to end while an action works that can not
+// stopWhileAnActionWorks asks the operator to end while an action works that cannot
 // be interrupted.
 func stopWhileAnActionWorks(t *testing.T, s *site, scene scenario) {
 	t.Helper()

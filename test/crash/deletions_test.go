@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// deletions destroy a backup that has a Restore. Each run makes both for itself, and
-// nobody disturbs that.
+// deletions delete a backup that has a Restore. Each run creates both for itself,
+// undisturbed.
 type deletions struct{}
 
 // called are the writes that have to do with the calls of DeleteActions.

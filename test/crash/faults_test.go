@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/faultproxy"
 )
 
-// fault is what happens to one write of a run, after which the operator goes on.
+// fault is what happens to one write of a run, after which the operator continues.
 type fault struct {
 	target target
 	at     point

@@ -146,7 +146,7 @@ func (s *site) written(t *testing.T, like []*unstructured.Unstructured, restore 
 	return found
 }
 
-// lasting removes what the API server gives to each object anew. Who wrote it stays.
+// lasting removes what the API server gives to each object again. Who wrote it stays.
 func lasting(object *unstructured.Unstructured) map[string]any {
 	var writers []string
 	for _, m := range object.GetManagedFields() {

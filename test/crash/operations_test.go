@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/run"
 )
 
-// What tells the writes that have to do with operations.
+// Patterns of the writes that have to do with operations.
 var (
 	// operated are those of operations.
 	operated = regexp.MustCompile(`/asyncoperations`)
@@ -29,9 +29,9 @@ var (
 // mostStarted is how many operations an action starts in one attempt.
 const mostStarted = 2
 
-// checkOperations checks that nothing goes on any more, and returns how the operations
-// ended that count. Those of an attempt that was interrupted may have been cancelled.
-// An operation that was started and that nobody recorded is lost with the operator: only
+// checkOperations checks that no operation is running any more, and returns how the operations
+// ended that count. Those of an attempt that was interrupted may have been canceled.
+// An operation that was started and not recorded is lost with the operator: only
 // the action knows of it.
 func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (counted []string) {
 	t.Helper()
@@ -45,9 +45,9 @@ func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (co
 		op := &list.Items[i]
 		recorded[op.Spec.OperationID] = true
 		if op.Status.CompletionTimestamp == nil {
-			t.Errorf("AsyncOperation %s goes on: %+v", op.Name, op.Status)
+			t.Errorf("AsyncOperation %s is still running: %+v", op.Name, op.Status)
 		}
-		// A Restore goes on where it was, a Backup begins anew.
+		// A Restore continues where it was, a Backup restarts.
 		current := l.work.kind() == run.RestoreKind || op.Spec.Attempt == o.Run().Attempts
 		switch phase := op.Status.Phase; {
 		case phase == v1alpha1.AsyncOperationPhaseCompleted && current:
@@ -57,7 +57,7 @@ func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (co
 		}
 	}
 	if lost := l.unrecorded(t, o, recorded); len(lost) > ends*mostStarted {
-		t.Errorf("operations were started that nobody knows, and the operator ended %d times: %q", ends, lost)
+		t.Errorf("unknown operations were started, and the operator ended %d times: %q", ends, lost)
 	}
 	if sum := o.Run().Operations; sum != nil {
 		counted = append(counted, fmt.Sprintf("%d attempted, %d completed, %d failed, %d cancelled", sum.Attempted, sum.Completed, sum.Failed, sum.Cancelled))
@@ -67,7 +67,7 @@ func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (co
 }
 
 // unrecorded returns the IDs of what was started for a run, neither recorded nor
-// cancelled.
+// canceled.
 func (l *testOperator) unrecorded(t *testing.T, o run.Object, recorded map[string]bool) (lost []string) {
 	t.Helper()
 	if !l.operations {

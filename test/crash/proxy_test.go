@@ -46,7 +46,7 @@ type trap struct {
 	spring func() (dead bool)
 	// fault is what happens to the write instead, if spring is nil.
 	fault faultproxy.Fault
-	// meet, if set, is told every write before it is passed on, and may hold it up
+	// meet, if set, is called with every write before it is passed on, and may delay it
 	// until the request's context has ended.
 	meet func(ctx context.Context, kind string)
 
@@ -71,7 +71,7 @@ func (t *trap) disarm() int {
 	return t.hits
 }
 
-// count adds a write, and says whether it springs the trap.
+// count adds a write, and reports whether it springs the trap.
 func (t *trap) count(kind string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

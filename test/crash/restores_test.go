@@ -32,7 +32,7 @@ type restores struct {
 	policy v1alpha1.ExistingResourcePolicy
 }
 
-// What tells the writes of a Restore to the cluster.
+// Patterns of the writes of a Restore to the cluster.
 var (
 	// placed are those to its namespaces, and into them.
 	placed = regexp.MustCompile(`/namespaces(/NAME-| |$)`)

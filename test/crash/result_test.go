@@ -41,7 +41,7 @@ type result struct {
 	Left map[string]string
 }
 
-// observe reads what became of a run, and checks what must hold for any.
+// observe reads the outcome of a run, and checks what must hold for any.
 func (l *testOperator) observe(t *testing.T, o run.Object, ends int) result {
 	t.Helper()
 	runs := l.hookRuns(t, o)
@@ -129,7 +129,7 @@ func (l *testOperator) hookRuns(t *testing.T, o run.Object) []v1alpha1.HookRun {
 }
 
 // fair are the reasons for which an attempt may end: it did well, the operator ended,
-// a person cancelled it, or the action says that it failed. That the plugin could not
+// a person canceled it, or the action says that it failed. That the plugin could not
 // be called is none.
 var fair = []string{"", v1alpha1.ReasonInterrupted, v1alpha1.ReasonCancelled, v1alpha1.ReasonActionFailed}
 

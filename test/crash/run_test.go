@@ -31,9 +31,9 @@ type disturbance struct {
 	api, store *trap
 	// lostNode takes the operator's disk away, too, each time it ends.
 	lostNode bool
-	// polite says that the operator is asked to end: it has to end well.
+	// polite is true if the operator gets a signal to stop: it must exit without an error.
 	polite bool
-	// onEvent, if set, is told what the API server tells of runs and HookRuns.
+	// onEvent, if set, is called with the watch events of runs and HookRuns.
 	onEvent func(object client.Object)
 }
 
@@ -88,7 +88,7 @@ func (l *testOperator) follow(t *testing.T, object run.Object, d disturbance) (l
 	return at.last, ends
 }
 
-// progress is what the API server has told of a run.
+// progress is what the watch has reported about a run.
 type progress struct {
 	uid     types.UID
 	last    run.Object
@@ -110,7 +110,7 @@ func (p *progress) tell(object client.Object, deleted bool) {
 	}
 }
 
-// over says whether nothing more is written for the run.
+// over reports whether nothing more is written for the run.
 func (p *progress) over() bool {
 	if p.last == nil || (!p.deleted && !finished(p.last)) {
 		return false
@@ -142,7 +142,7 @@ func (l *testOperator) startAgain(t *testing.T, d disturbance) {
 	l.start(t)
 }
 
-// finished says whether the operator has nothing left to do for a run and has let it
+// finished reports whether the operator has nothing left to do for a run and has let it
 // go.
 func finished(s run.Object) bool {
 	reconciling := conditions.Get(s, v1alpha1.ConditionReconciling)
@@ -178,7 +178,7 @@ func (l *testOperator) watch(ctx context.Context, t *testing.T) <-chan watch.Eve
 // describe says how a run stands, for a failure.
 func (l *testOperator) describe(name string, last run.Object) string {
 	if last == nil {
-		return "nobody saw it"
+		return "it was not observed"
 	}
 	text := fmt.Sprintf("%s %q, finalizers %v, conditions %+v", last.GetPhase(), last.Run().Message, last.GetFinalizers(), last.Run().Conditions)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -118,7 +118,7 @@ func (s *site) createData(t *testing.T) {
 		s.create(t, object)
 	}
 	s.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: largeData}})
-	random := rand.NewChaCha8([32]byte{}) // so that it can not be compressed
+	random := rand.NewChaCha8([32]byte{}) // so that it cannot be compressed
 	for i := range 12 {
 		noise := make([]byte, 1<<20-1<<10)
 		_, _ = random.Read(noise) // never fails

@@ -46,7 +46,7 @@ var numberedClaim = regexp.MustCompile(`-claim-[0-9]+\.json$`)
 // message is what a line of a log says.
 var message = regexp.MustCompile(`msg=("[^"]*"|\S+)`)
 
-// untimely is the last message of an action that was cancelled. The operator does not wait
+// untimely is the last message of an action that was canceled. The operator does not wait
 // for it: it is in the log of the run only if the plugin was faster, else in that of the
 // operator.
 const untimely = `"Ending an action whose time was over"`

@@ -57,7 +57,7 @@ func (sw sweep) String() string {
 }
 
 // run makes a run for every point of the n-th sweep of a scenario, and compares it with
-// one that nobody disturbed.
+// an undisturbed one.
 func (sw sweep) run(t *testing.T, l *testOperator, s scenario, n int, want result, recorded disturbance) {
 	t.Helper()
 	list, hit := sw.points(recorded), map[string]int{}
@@ -124,8 +124,7 @@ func (sw sweep) disturb(l *testOperator, at point, seed uint64) *disturbance {
 	return d
 }
 
-// compare compares what became of a run with what becomes of one that nobody
-// disturbed.
+// compare compares the outcome of a run with that of an undisturbed one.
 func (s scenario) compare(t *testing.T, l *testOperator, want result, last run.Object, ends int, lostNode bool) {
 	t.Helper()
 	got := l.observe(t, last, ends)

@@ -174,7 +174,7 @@ current-context: gate
 			"--namespace=" + l.name,
 			// Checks would write to the store at any time.
 			"--location-check-interval=1h",
-			// So would looks for backups of others write to the API server.
+			// Syncs of the location would also write to the API server.
 			"--backup-sync-interval=1h",
 		},
 	})
@@ -193,7 +193,7 @@ func (l *testOperator) kill() bool {
 	return true
 }
 
-// ask asks the operator to end, and lets it go on until then.
+// ask asks the operator to end, and lets it continue until then.
 func (l *testOperator) ask() bool {
 	_ = syscall.Kill(l.op().PID(), syscall.SIGTERM)
 	return false
@@ -213,7 +213,7 @@ func (l *testOperator) wipe(t *testing.T) {
 // cleaned is the file in which a DeleteItemAction notes what it was shown.
 func (l *testOperator) cleaned() string { return filepath.Join(l.dir, "cleaned") }
 
-// folder is where the files of a run are stored.
+// folder returns the prefix of the stored files of a run.
 func (l *testOperator) folder(name string) string { return l.name + "/" + l.work.folder(name) + "/" }
 
 // keys returns what is stored of a run.

@@ -56,7 +56,7 @@ actions:
 `
 
 func describeKills() {
-	It("goes on after its pod was killed, in each phase", func(ctx SpecContext) {
+	It("continues after its pod was killed, in each phase", func(ctx SpecContext) {
 		c.createNamespace(ctx, "kills")
 		c.kubectl(ctx, "create", "configmap", "kept", "-n", "kills", "--from-literal=a=b")
 		c.plugin(ctx, "steps", fmt.Sprintf(steps, busyboxImage))
@@ -99,7 +99,7 @@ func describeKills() {
 		Expect(jobs()).To(HaveLen(4))
 	}, SpecTimeout(minutes(10)))
 
-	It("goes on after its pod was killed while it makes an archive, and while it restores one", func(ctx SpecContext) {
+	It("continues after its pod was killed while it makes an archive, and while it restores one", func(ctx SpecContext) {
 		c.createNamespace(ctx, "many")
 		c.apply(ctx, manyConfigMaps("many", 400))
 		b := &v1alpha1.Backup{}
@@ -127,7 +127,7 @@ func manyConfigMaps(in string, n int) string {
 }
 
 func describeLeaders() {
-	It("goes on with a Backup when the leader changes in the middle of it", func(ctx SpecContext) {
+	It("continues a Backup when the leader changes in the middle of it", func(ctx SpecContext) {
 		c.createNamespace(ctx, "leaders")
 		c.kubectl(ctx, "create", "configmap", "kept", "-n", "leaders", "--from-literal=a=b")
 		c.plugin(ctx, "steps", fmt.Sprintf(steps, busyboxImage))

@@ -83,7 +83,7 @@ spec:
 `
 
 func describeNetwork() {
-	It("lets its pods reach what a policy allows, and nobody reach them", Label("network-policies"), func(ctx SpecContext) {
+	It("lets its pods reach what a policy allows, and blocks ingress", Label("network-policies"), func(ctx SpecContext) {
 		c.createNamespace(ctx, "reachable")
 		c.createNamespace(ctx, "curious")
 		c.apply(ctx, reachable)

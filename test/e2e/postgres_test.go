@@ -59,7 +59,7 @@ spec:
               while :; do $db -c "INSERT INTO paid DEFAULT VALUES" && echo paid; sleep 0.1; done
 `, postgresImage)
 
-// frozen is a Plugin that lets nobody write into the database. A transaction that writes has
+// frozen is a Plugin that blocks writes to the database. A transaction that writes has
 // ended when the checkpoint has been made.
 const frozen = `
 executor:
@@ -94,7 +94,7 @@ func describePostgres() {
 		b := &v1alpha1.Backup{}
 		b.Namespace, b.Name = namespace, "bank"
 		c.hookRunning(ctx, b, "e2e.example.io/hold")
-		By("letting nobody write meanwhile")
+		By("rejecting writes meanwhile")
 		first := c.paid(ctx)
 		_, err := c.try(ctx, "exec", "-n", "bank", "deployment/client", "--", "psql", "-h", "db", "-U", "postgres", "bank", "-c", "INSERT INTO paid DEFAULT VALUES")
 		Expect(err).To(MatchError(ContainSubstring("read-only transaction")))

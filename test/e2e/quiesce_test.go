@@ -120,7 +120,7 @@ func describeQuiesce() {
 		c.rolledOut(ctx, "shop", "deployment/web", "statefulset/orders", "daemonset/agent")
 	}, SpecTimeout(minutes(5)))
 
-	It("gives up, and says who it was, if somebody scales up what it stops", func(ctx SpecContext) {
+	It("fails, and names the client, if a client scales up what it stops", func(ctx SpecContext) {
 		c.createNamespace(ctx, "shop")
 		c.apply(ctx, shop)
 		c.rolledOut(ctx, "shop", "deployment/web")

@@ -101,7 +101,7 @@ func (c *cluster) cancelAll(ctx context.Context) {
 	fmt.Fprintln(GinkgoWriter, "cancelled what was left:", names, err)
 }
 
-// tell shows what somebody needs who looks for the reason of a failure.
+// tell prints what is needed to debug a failure.
 func (c *cluster) tell(ctx context.Context) {
 	for _, args := range [][]string{
 		{"get", "pods", "-A", "-o", "wide"},

@@ -17,7 +17,7 @@ import (
 
 func minutes(n int) time.Duration { return time.Duration(n) * time.Minute }
 
-// createNamespace makes a namespace that is gone when the story has ended.
+// createNamespace creates a namespace that is deleted when the test has ended.
 func (c *cluster) createNamespace(ctx context.Context, name string) {
 	GinkgoHelper()
 	c.kubectl(ctx, "create", "namespace", name)
@@ -26,7 +26,7 @@ func (c *cluster) createNamespace(ctx context.Context, name string) {
 	}, NodeTimeout(minutes(2)))
 }
 
-// plugin applies a Plugin that is gone when the story has ended, and waits until it is loaded.
+// plugin applies a Plugin that is deleted when the test has ended, and waits until it is loaded.
 func (c *cluster) plugin(ctx context.Context, name, spec string) {
 	GinkgoHelper()
 	c.apply(ctx, "apiVersion: grapnel.dev/v1alpha1\nkind: Plugin\nmetadata: {name: "+name+"}\nspec:\n"+indent(spec)+"\n")

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// awaitArchive waits until an attempt to archive a Backup goes on.
+// awaitArchive waits until an attempt to archive a Backup continues.
 func awaitArchive(s *stage.Namespace, b *v1alpha1.Backup, attempt int32) {
 	GinkgoHelper()
 	stage.WaitFor(GinkgoTB(), world.Client, b, "it archives", func(b *v1alpha1.Backup) bool { return b.Status.Attempts == attempt })
@@ -72,7 +72,7 @@ var _ = Describe("A Backup that does not end", func() {
 		Expect(b.Status.Attempts).To(Equal(int32(3)))
 	})
 
-	It("goes on after any number of orderly ends of the operator", func() {
+	It("continues after any number of orderly ends of the operator", func() {
 		t := GinkgoTB()
 		begin("drain")
 		for attempt := int32(2); attempt <= 5; attempt++ {

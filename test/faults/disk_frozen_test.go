@@ -117,7 +117,7 @@ var _ = Describe("A disk that is frozen", func() {
 			d := newDisk()
 			release := filepath.Join(world.Dir, name+"-go")
 			s := world.StartOperator(t, append(flags, "--store-root="+d.dir, "--stuck-step-timeout=2s")...)
-			DeferCleanup(d.thaw) // before the operator is asked to end
+			DeferCleanup(d.thaw) // before the operator is stopped
 			plugin, action := pairOf(name, release)
 			stage.Create(t, world.Client, plugin)
 			world.WaitForPlugins(t, plugin)

@@ -129,7 +129,7 @@ var _ = Describe("A leader that is paused", func() {
 	})
 })
 
-// resume lets an operator go on that was paused. It may have ended since.
+// resume lets an operator continue that was paused. It may have ended since.
 func resume(paused *operator.Operator) {
 	select {
 	case <-paused.Done():

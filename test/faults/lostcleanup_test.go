@@ -72,7 +72,7 @@ var _ = Describe("Owed clean-up whose objects are removed by force", func() {
 		begin("lost")
 		removeByForce(plugin)
 		Eventually(func() string {
-			removeByForce(postRun()) // it is created again until the operator knows that the Plugin is gone
+			removeByForce(postRun()) // it is created again until the operator knows that the Plugin was deleted
 			goOn()
 			var now v1alpha1.Backup
 			Expect(world.Client.Get(t.Context(), client.ObjectKeyFromObject(b), &now)).To(Succeed())

@@ -1,16 +1,16 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health tests the health rules in config/health: what Argo CD and Flux say of an
+// Package health tests the health rules in config/health: what Argo CD and Flux report about an
 // object of each kind, in each of its phases.
 //
-//	rules_test.go    what is shipped, built with kustomize, and what kinds and phases there are
+//	rules_test.go    the shipped rules, built with kustomize, and the existing kinds and phases
 //	argocd_test.go   runs a script as Argo CD does
 //	flux_test.go     evaluates expressions as Flux does
 //	objects_test.go  objects as the controllers leave them
-//	health_test.go   what is expected of each, and of all
+//	health_test.go   the expectations for each object, and for all
 //
 // The phases are read from the CRDs: a phase that no object is in fails the test.
 //
-// It is a module of its own, because neither language is part of the operator.
+// It is a separate module, because neither language is part of the operator.
 package health

@@ -33,7 +33,7 @@ const (
 // (https://fluxcd.io/flux/components/kustomize/kustomizations/#health-check-expressions, and
 // RFC-0009 of github.com/fluxcd/flux2): in this order, each without a check of types, with
 // the fields of the object as variables. One that cannot be evaluated makes the object
-// Unknown. That Flux looks at status.observedGeneration first does not matter here: no kind
+// Unknown. That Flux checks status.observedGeneration first does not matter here: no kind
 // has that field.
 func askFlux(t *testing.T, of expressions, object map[string]any) string {
 	t.Helper()

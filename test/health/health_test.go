@@ -66,7 +66,7 @@ var unread = health{progressing.argo, fluxUnknown}
 func TestWhateverTheKind(t *testing.T) {
 	cases := map[string]struct {
 		change func(t *testing.T, object map[string]any)
-		// healthy and degraded are what becomes of objects that were that.
+		// healthy and degraded change objects with that health.
 		healthy, degraded health
 	}{
 		"as it was": {func(*testing.T, map[string]any) {}, healthy, degraded},
@@ -85,7 +85,7 @@ func TestWhateverTheKind(t *testing.T) {
 		"being deleted": {func(t *testing.T, o map[string]any) {
 			set(t, o, "2026-01-02T03:04:05Z", "metadata", "deletionTimestamp")
 		}, progressing, progressing},
-		"deleted before it was looked at": {func(t *testing.T, o map[string]any) {
+		"deleted before it was reconciled": {func(t *testing.T, o map[string]any) {
 			delete(o, "status")
 			set(t, o, "2026-01-02T03:04:05Z", "metadata", "deletionTimestamp")
 		}, progressing, progressing},
@@ -117,7 +117,7 @@ func TestWhateverTheKind(t *testing.T) {
 }
 
 // TestStatusOlderThanSpec asks about objects whose status is not about their spec. Of a run
-// that has ended nothing is looked at again: it stays what it was.
+// that has ended nothing is reconciled again: it stays what it was.
 func TestStatusOlderThanSpec(t *testing.T) {
 	settles := map[string]bool{"Backup": true, "Restore": true, "DeletionRun": true, "HookRun": true, "AsyncOperation": true}
 	older := map[string]func(t *testing.T, object map[string]any){

@@ -176,7 +176,7 @@ func deletionRuns() map[string]sample {
 	}
 }
 
-// told is an object whose phase is set already, with the conditions that say how it stands.
+// told is an object whose phase is set already, with its conditions.
 // Every controller sets Ready, Reconciling and Stalled with Summary, and for a run Succeeded
 // with Set.
 func told[T conditions.Object](object T, succeeded metav1.ConditionStatus, state conditions.State, message string) T {
@@ -212,7 +212,7 @@ func operations() map[string]sample {
 	}
 	return map[string]sample{
 		"started":   {object: operation("New", "Unknown", conditions.InProgress, "Started"), want: progressing},
-		"goes on":   {object: operation("InProgress", "Unknown", conditions.InProgress, "Running: 61 %"), want: progressing, says: "61 %"},
+		"running":   {object: operation("InProgress", "Unknown", conditions.InProgress, "Running: 61 %"), want: progressing, says: "61 %"},
 		"is to end": {object: operation("Cancelling", "Unknown", conditions.InProgress, "Cancelling"), want: progressing},
 		"done":      {object: operation("Completed", "True", conditions.Current, "Completed"), want: healthy},
 		"failed":    {object: operation("Failed", "False", conditions.Stalled, "It took too long"), want: degraded, says: "too long"},

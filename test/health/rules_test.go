@@ -106,7 +106,7 @@ patches:
 	return byKind
 }
 
-// build has kustomize build a folder that makes one object.
+// build has kustomize build a directory that makes one object.
 func build(t *testing.T, files filesys.FileSystem, folder string) *unstructured.Unstructured {
 	t.Helper()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, folder)

@@ -108,7 +108,7 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.StoreRoot(), "a-file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A folder of its own: what others store would be imported from here, too.
+	// A directory of its own: what others store would be imported from here, too.
 	if err := os.MkdirAll(filepath.Join(s.StoreRoot(), "read-only"), 0o700); err != nil {
 		t.Fatal(err)
 	}

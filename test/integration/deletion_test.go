@@ -194,7 +194,7 @@ func TestANamespaceIsDeleted(t *testing.T) {
 	s.WaitForMetric(t, "grapnel_data_left_behind_total", 1)
 }
 
-// TestWhatIsToBeDestroyed checks what is written wrongly, and what is gone already.
+// TestWhatIsToBeDestroyed checks invalid names, and what no longer exists.
 func TestWhatIsToBeDestroyed(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

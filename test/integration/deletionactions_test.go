@@ -116,7 +116,7 @@ func TestDeleteItemActionsRun(t *testing.T) {
 }
 
 // TestADeleteItemActionHangs has one not come back for the last object. It does not even
-// notice that nobody waits any more, so that its plugin is started again each time.
+// notice that its caller no longer waits, so that its plugin is started again each time.
 func TestADeleteItemActionHangs(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
@@ -136,12 +136,12 @@ func TestADeleteItemActionHangs(t *testing.T) {
 	s.gone(t, b)
 	for _, did := range d.Status.DeleteItemActions {
 		if did.PluginName == action && (did.Failed != 1 || did.Items < 1) {
-			t.Errorf("the action is told as %+v", did)
+			t.Errorf("the action is reported as %+v", did)
 		}
 	}
 }
 
-// TestDeleteActionsThatGoWrong has the first of two go wrong in ways in which it can not say
+// TestDeleteActionsThatGoWrong has the first of two go wrong in ways in which it cannot say
 // so itself.
 func TestDeleteActionsThatGoWrong(t *testing.T) {
 	t.Parallel()
@@ -169,8 +169,8 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 	}
 }
 
-// TestTheBackupIsRemovedMeanwhile has somebody delete the Backup while a DeleteAction runs.
-// It stays as long as actions have to be told of it.
+// TestTheBackupIsRemovedMeanwhile deletes the Backup while a DeleteAction runs.
+// It stays as long as actions need it.
 func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// TestABackupIsDeletedWhileItIsDestroyed has somebody delete the Backup, which keeps its data
+// TestABackupIsDeletedWhileItIsDestroyed deletes the Backup, which keeps its data
 // by its policy, in the middle of the deletion: the actions still see it.
 func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestWhatWaitsKeepsNobodyAway(t *testing.T) {
 }
 
 // TestDeletionsThatAreHeldUpHoldUpNoOthers has as many of them as may work at a time wait for
-// somebody else's finalizer.
+// another client's finalizer.
 func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

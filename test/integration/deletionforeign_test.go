@@ -77,7 +77,7 @@ func writeArchive(t *testing.T, file string, content map[string]string) {
 	}
 }
 
-// filesIn returns the names of the files of a backup; none if its folder is gone.
+// filesIn returns the names of the files of a backup; none if its directory does not exist.
 func (s site) filesIn(t *testing.T, location, name string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.folderOf(location, name))
@@ -91,7 +91,7 @@ func (s site) filesIn(t *testing.T, location, name string) []string {
 	return names
 }
 
-// TestABackupOfAnotherSystem destroys one only if somebody insists.
+// TestABackupOfAnotherSystem destroys one only with destroyForeign.
 func TestABackupOfAnotherSystem(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
@@ -161,7 +161,7 @@ func (s site) awaitBackup(t *testing.T, name string) *v1alpha1.Backup {
 }
 
 // TestARetainedBackupIsDestroyed destroys what a Backup of this cluster left in its location,
-// with all that belongs to it, and without anybody insisting.
+// with all that belongs to it, and without destroyForeign.
 func TestARetainedBackupIsDestroyed(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
@@ -185,6 +185,6 @@ func TestARetainedBackupIsDestroyed(t *testing.T) {
 	s.gone(t, s.awaitBackup(t, b.Name))
 	stage.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
 	if made := string(d.Status.BackupOutputs[action]["from"]); made != string(runOf(t, b, v1alpha1.HookPreBackup, action).UID) {
-		t.Errorf("the DeleteAction is told that %q was made", made)
+		t.Errorf("the DeleteAction gets the name %q", made)
 	}
 }

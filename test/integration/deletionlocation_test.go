@@ -14,7 +14,7 @@ import (
 )
 
 // TestALocationIsLost takes the location away, or the right to write there. The objects can
-// be removed all the same, when somebody says so.
+// be removed all the same, when a user requests it.
 func TestALocationIsLost(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}

@@ -22,7 +22,7 @@ func lose(t *testing.T, file string) {
 	}
 }
 
-// TestSomethingStoredIsGone has files of a backup removed by hand before it is destroyed.
+// TestSomethingStoredIsGone removes files of a backup by hand before it is deleted.
 func TestSomethingStoredIsGone(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
@@ -33,7 +33,7 @@ func TestSomethingStoredIsGone(t *testing.T) {
 		text  string
 	}{
 		"the manifest": {func(string) string { return manifestName }, v1alpha1.DeletionRunPhaseCompleted, "is destroyed"},
-		// Nobody can know any more what was in the archive.
+		// The content of the archive can no longer be known.
 		"all":         {func(string) string { return "" }, v1alpha1.DeletionRunPhasePartiallyFailed, "nothing of it is stored any more"},
 		"the archive": {func(b string) string { return b + ".tar.gz" }, v1alpha1.DeletionRunPhasePartiallyFailed, ".tar.gz is missing"},
 	} {
@@ -67,7 +67,7 @@ func TestAManifestIsDamaged(t *testing.T) {
 	}
 }
 
-// TestNobodyKnowsWhoseItIs has the claim damaged as well: the files stay until somebody
+// TestNobodyKnowsWhoseItIs has the claim damaged as well: the files stay until a user
 // insists.
 func TestNobodyKnowsWhoseItIs(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func TestNobodyKnowsWhoseItIs(t *testing.T) {
 	s.gone(t, s.awaitBackup(t, b.Name))
 }
 
-// TestAManifestNamesAnotherBackup has the manifests of another backup in the folder of one
+// TestAManifestNamesAnotherBackup has the manifests of another backup in the directory of one
 // that is destroyed. What is there is that one's then, and so is what its actions put out.
 func TestAManifestNamesAnotherBackup(t *testing.T) {
 	t.Parallel()

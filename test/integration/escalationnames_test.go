@@ -31,7 +31,7 @@ func TestNamesThatLookLikePaths(t *testing.T) {
 }
 
 // TestNamesThatLookLikeFiles are names of files that Grapnel stores. Each backup stays in
-// its own folder.
+// its own directory.
 func TestNamesThatLookLikeFiles(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
@@ -76,14 +76,14 @@ func TestReferencesThatLookLikePaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spec := range map[string]v1alpha1.RestoreSpec{
-		"a backup":        {BackupName: "../backups/" + b.Name},
-		"a backup below":  {BackupName: b.Name + "/."},
-		"another folder":  {BackupName: "../../outside/backups/" + b.Name},
-		"another root":    {BackupName: outside},
-		"a location":      {BackupName: b.Name, StorageLocation: "../outside"},
-		"a schedule":      {ScheduleName: "../" + b.Name},
-		"nothing at all":  {BackupName: ".."},
-		"a shell's thing": {BackupName: "$(id)"},
+		"a backup":          {BackupName: "../backups/" + b.Name},
+		"a backup below":    {BackupName: b.Name + "/."},
+		"another directory": {BackupName: "../../outside/backups/" + b.Name},
+		"another root":      {BackupName: outside},
+		"a location":        {BackupName: b.Name, StorageLocation: "../outside"},
+		"a schedule":        {ScheduleName: "../" + b.Name},
+		"nothing at all":    {BackupName: ".."},
+		"a shell's thing":   {BackupName: "$(id)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

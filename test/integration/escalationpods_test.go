@@ -123,7 +123,7 @@ func newFreeze(t *testing.T) (action string, labels map[string]string) {
 	return action, labels
 }
 
-// TestCommandsRunInTheNamespacesOfTheBackup has somebody who may create Backups choose
+// TestCommandsRunInTheNamespacesOfTheBackup lets a user who may create Backups choose
 // namespaces. Commands run in their pods, in no others, and never in the operator's.
 func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 		"all":                            {included: patterns("*"), want: []string{app, other, system}},
 		"all, as nothing is named":       {want: []string{app, other, system}},
 	} {
-		t.Run(name, func(t *testing.T) { // Not parallel: each looks at what the node was asked.
+		t.Run(name, func(t *testing.T) { // Not parallel: each checks the requests to the node.
 			b := s.greedy(action)
 			b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces = c.included, c.excluded
 			phase, want := cmp.Or(c.ended, v1alpha1.BackupPhaseCompleted), []string(nil)
@@ -187,8 +187,8 @@ func patterns(names ...string) []v1alpha1.NamePattern {
 	return list
 }
 
-// TestCommandsRunWhereARestoreMapsTo has somebody who may create Restores map a namespace to
-// that of somebody else, and to the operator's.
+// TestCommandsRunWhereARestoreMapsTo lets a user who may create Restores map a namespace to
+// that of another user, and to the operator's.
 func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
@@ -212,7 +212,7 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 		// Not in all that the cluster has: in what the backup has.
 		"everything": {other, nil, []string{in[other]}, v1alpha1.RestorePhaseFailedPreRestoreActions},
 	} {
-		t.Run(name, func(t *testing.T) { // Not parallel: each looks at what the node was asked.
+		t.Run(name, func(t *testing.T) { // Not parallel: each checks the requests to the node.
 			r := restoreOf(b, app, action)
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(c.target)}
 			r.Spec.IncludedNamespaces = c.names
@@ -222,7 +222,7 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 	}
 }
 
-// TestNothingChangesOnceABackupHasStarted has somebody change a Backup between two of its
+// TestNothingChangesOnceABackupHasStarted changes a Backup between two of its
 // actions: it is refused, or comes too late.
 func TestNothingChangesOnceABackupHasStarted(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// TestABackupGivesNoFurtherRights has somebody who may create Backups and Restores try what
+// TestABackupGivesNoFurtherRights lets a user who may create Backups and Restores try what
 // Grapnel's parts do for her.
 func TestABackupGivesNoFurtherRights(t *testing.T) {
 	t.Parallel()
@@ -50,13 +50,13 @@ func TestABackupGivesNoFurtherRights(t *testing.T) {
 	}
 }
 
-// refusal is something that somebody tried, and why it must be refused.
+// refusal is a request of a user, and why it must be refused.
 type refusal struct {
 	err  error
 	says string
 }
 
-// TestWhatTheWidestRoleMayNot has somebody who may do everything with Grapnel's kinds forge
+// TestWhatTheWidestRoleMayNot lets a user who may do everything with Grapnel's kinds forge
 // what the operator believes.
 func TestWhatTheWidestRoleMayNot(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func forgeRuns(t *testing.T, joe client.Client, victim *v1alpha1.Backup) map[str
 		"an operation":               {joe.Create(ctx, forgedOperation(meta, uid)), "only the operator creates AsyncOperations"},
 		"other parameters":           {change(pre, `{"spec":{"parameters":{"fault":"error"}}}`), "only desiredState can be changed"},
 		"another Plugin":             {change(pre, `{"spec":{"pluginRef":{"name":"example"}}}`), "only desiredState can be changed"},
-		"an end of what is owed":     {change(post, `{"spec":{"desiredState":"Cancel"}}`), "which cannot be cancelled"},
+		"an end of what is owed":     {change(post, `{"spec":{"desiredState":"Cancel"}}`), "which cannot be canceled"},
 		"a HookRun of another":       {change(pre, `{"metadata":{"labels":{"grapnel.dev/parent-uid":"other"}}}`), label},
 		"a HookRun of none":          {change(post, `{"metadata":{"labels":{"grapnel.dev/parent-uid":null}}}`), label},
 		"a HookRun of another point": {change(post, `{"metadata":{"labels":{"grapnel.dev/hook":"PreBackup"}}}`), label},
@@ -130,7 +130,7 @@ func forgeBackups(t *testing.T, joe client.Client, planted *v1alpha1.Backup) map
 	}
 }
 
-// TestOutputsComeFromTheSameBackup has the HookRun of a Backup labelled as one of another,
+// TestOutputsComeFromTheSameBackup has the HookRun of a Backup labeled as one of another,
 // as an administrator may. What it put out does not reach the actions of that one.
 func TestOutputsComeFromTheSameBackup(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// forge puts a backup into the location that somebody made who may write to the bucket. It
+// forge puts a backup into the location of an attacker who may write to the bucket. It
 // has the objects by resource and group, and returns its name.
 func (s site) forge(t *testing.T, objects map[string][]client.Object) string {
 	t.Helper()

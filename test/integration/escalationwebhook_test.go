@@ -81,7 +81,7 @@ func newHook(t *testing.T, s site, server *endpoint) (action string) {
 	return action
 }
 
-// TestABackupDoesNotReachTheRequest has somebody who may create Backups hand a webhook what
+// TestABackupDoesNotReachTheRequest lets a user who may create Backups pass to a webhook what
 // might become a path, a host or a header.
 func TestABackupDoesNotReachTheRequest(t *testing.T) {
 	t.Parallel()

@@ -177,7 +177,7 @@ func TestTwoPluginsRegisterTheSame(t *testing.T) {
 }
 
 // TestABinaryComesChangesAndGoes needs no restart. It is not parallel: other operators
-// would look into folders of their own and write into the same status.
+// would look into directories of their own and write into the same status.
 func TestABinaryComesChangesAndGoes(t *testing.T) {
 	s, action := site{world.SharedOperator(t)}, own(t, "items")
 	plugin := world.NewFaultPlugin(path.Base(action), onItems(action))

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// awaitLeader waits until somebody else than the one before leads the operators of a
-// site, and returns who. Only the lease tells, which is asked for again and again.
+// awaitLeader waits until a holder other than the one before leads the operators of a
+// site, and returns its identity, which it reads from the lease.
 func awaitLeader(t *testing.T, s site, before string) string {
 	t.Helper()
 	var lease coordinationv1.Lease
@@ -31,13 +31,13 @@ func awaitLeader(t *testing.T, s site, before string) string {
 		return holder != nil && *holder != "" && *holder != before, nil
 	})
 	if err != nil {
-		t.Fatalf("nobody leads after %q: %v", before, err)
+		t.Fatalf("no leader after %q: %v", before, err)
 	}
 	return *lease.Spec.HolderIdentity
 }
 
 // TestAnotherOperatorTakesOver ends the operator that leads in the middle of a
-// PreBackup action. The one that stands by waits until then, and goes on with the
+// PreBackup action. The one that stands by waits until then, and continues with the
 // Backup: it calls the action again, and undoes it once.
 func TestAnotherOperatorTakesOver(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPreBackup, freeze)
 			if now := awaitLeader(t, s, ""); now != first {
-				t.Fatalf("%s took over from %s, which goes on", now, first)
+				t.Fatalf("%s took over from %s, which is still running", now, first)
 			}
 			if err := end(s.Operator); err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ type site struct{ *stage.Namespace }
 func TestMain(m *testing.M) {
 	os.Exit(world.RunTests(m, stage.Options{
 		CRDPaths: []string{"testdata", "../exampleplugin/config/datamoves.yaml"}, ControllerManager: true,
-		// Many Backups may run at a time, so that those that are held hold up nobody.
+		// Many Backups may run at a time, so that those that are held do not block others.
 		SharedArgs: []string{"--max-concurrent-backups=64"},
 		Secrets:    secrets(),
 		Plugins:    sharedPlugins,

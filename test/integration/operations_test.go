@@ -142,7 +142,7 @@ func phasesOf(b *v1alpha1.Backup) []string {
 	return slices.Compact(phases)
 }
 
-// TestABackupWaitsForItsOperations shows all that people see of a Backup with operations
+// TestABackupWaitsForItsOperations shows all that users see of a Backup with operations
 // that end well.
 func TestABackupWaitsForItsOperations(t *testing.T) {
 	t.Parallel()

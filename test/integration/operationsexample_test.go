@@ -31,7 +31,7 @@ const (
 // exampleFolder is where the example plugin keeps everything.
 func exampleFolder() string { return filepath.Join(world.Dir, "example") }
 
-// dataOf is the folder with the data of a claim.
+// dataOf is the directory with the data of a claim.
 func dataOf(namespace, claim string) string {
 	return filepath.Join(exampleFolder(), "example-data", namespace, claim)
 }
@@ -57,7 +57,7 @@ func claim(t *testing.T, namespace, name, label string, files ...string) {
 	}
 }
 
-// sameFiles checks that a folder has files with the data of claim.
+// sameFiles checks that a directory has files with the data of claim.
 func sameFiles(t *testing.T, dir string, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -149,7 +149,7 @@ func TestDataIsMovedByAnotherProgram(t *testing.T) {
 	sameFiles(t, filepath.Dir(moved[0]), files...)
 }
 
-// mover starts the controller of DataMoves, which moves files to a folder, until the test
+// mover starts the controller of DataMoves, which moves files to a directory, until the test
 // ends.
 func mover(t *testing.T, store string) *program.Process {
 	t.Helper()

@@ -37,7 +37,7 @@ func TestOperationsEndInAllWays(t *testing.T) {
 		operate(t, app, name, way.program)
 		want[name] = way.ends
 	}
-	// These do not start anything that goes on.
+	// These do not start anything that continues.
 	operate(t, app, "long-id", "id:2000")
 	operate(t, app, "huge-id", "id:1048576")
 	operate(t, app, "refused", "refuse:there is no licence")
@@ -128,7 +128,7 @@ func TestOperationsTakeTooLong(t *testing.T) {
 	})
 }
 
-// TestAPluginEndsWhileItOperates: what survives the process goes on, what does not is
+// TestAPluginEndsWhileItOperates: what survives the process continues, what does not is
 // reported.
 func TestAPluginEndsWhileItOperates(t *testing.T) {
 	t.Parallel()

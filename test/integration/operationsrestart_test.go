@@ -21,7 +21,7 @@ func runAgain() client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Run"}}`))
 }
 
-// TestTheOperatorIsKilledWhileOperationsGoOn: the next one goes on, and neither the archive nor the
+// TestTheOperatorIsKilledWhileOperationsGoOn: the next one continues, and neither the archive nor the
 // operations are begun again.
 func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 }
 
 // TestTheArchiveIsBegunAgain, because the operator is killed before all objects are
-// archived: the operations of the first attempt are cancelled and do not count.
+// archived: the operations of the first attempt are canceled and do not count.
 func TestTheArchiveIsBegunAgain(t *testing.T) {
 	t.Parallel()
 	s, app, holds := site{world.StartOperator(t)}, world.CreateApp(t, 0), own(t, "holds")
@@ -79,7 +79,7 @@ func TestTheArchiveIsBegunAgain(t *testing.T) {
 	}
 }
 
-// TestAnotherOperatorTakesOperationsOver goes on where the one before was.
+// TestAnotherOperatorTakesOperationsOver continues where the one before was.
 func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	t.Parallel()
 	s := site{world.StartOperator(t, "--leader-elect")}
@@ -104,7 +104,7 @@ func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	s.Operator = second
 }
 
-// TestAPluginIsRemovedWhileItsOperationsGoOn: that is told, and they go on when it is
+// TestAPluginIsRemovedWhileItsOperationsGoOn: that is reported, and they continue when it is
 // back. It is not parallel, see TestABinaryComesChangesAndGoes.
 func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
 	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 0), own(t, "removed")

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// TestOneOperationIsCancelled by a person: the others go on.
+// TestOneOperationIsCancelled by a person: the others continue.
 func TestOneOperationIsCancelled(t *testing.T) {
 	t.Parallel()
 	s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
@@ -46,7 +46,7 @@ func TestOneOperationIsCancelled(t *testing.T) {
 }
 
 // TestABackupIsStoppedWhileOperationsGoOn cancels or deletes it. Each operation is
-// cancelled, its end is waited for, and nothing stays behind.
+// canceled, its end is waited for, and nothing stays behind.
 func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]bool{"cancelled": false, "deleted": true} {
@@ -107,7 +107,7 @@ func (s site) nothingOf(t *testing.T, b *v1alpha1.Backup) {
 	}
 }
 
-// TestCancelIsNotObeyed tells what the plugin said, and waits for the end all the same.
+// TestCancelIsNotObeyed reports the answer of the plugin, and waits for the end all the same.
 func TestCancelIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	for program, said := range map[string]string{
@@ -137,8 +137,8 @@ func TestCancelIsNotObeyed(t *testing.T) {
 	}
 }
 
-// TestCancelIsNeverConfirmed ends operations that nobody can end, and says of each that it
-// may go on. The only slot for Backups is free while one waits for them.
+// TestCancelIsNeverConfirmed ends operations that cannot be canceled, and reports for each that it
+// may continue. The only slot for Backups is free while one waits for them.
 func TestCancelIsNeverConfirmed(t *testing.T) {
 	t.Parallel()
 	s, app := site{world.StartOperator(t, "--item-operation-cancel-timeout=3s", "--max-concurrent-backups=1")}, world.CreateApp(t, 0)

@@ -25,7 +25,7 @@ func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 			action := own(t, "declared")
 			plugin := world.NewFaultPlugin(path.Base(action), pre(v1alpha1.PluginAction{Name: action, FailurePolicy: policy}))
 			plugin.Spec.Executor.Process.Env[0].Value = "PreBackupAction:" + own(t, "provided")
-			// What nobody declared runs for every Backup, so it declares that, too.
+			// An undeclared action runs for every Backup, so the Plugin declares it, too.
 			provided := strings.TrimPrefix(plugin.Spec.Executor.Process.Env[0].Value, "PreBackupAction:")
 			plugin.Spec.Actions = append(plugin.Spec.Actions, pre(v1alpha1.PluginAction{Name: provided})...)
 			install(t, plugin)

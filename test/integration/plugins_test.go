@@ -80,7 +80,7 @@ func post(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 	return []v1alpha1.PluginAction{action}
 }
 
-// operating declares an action that starts operations, about which it is asked often.
+// operating declares an action that starts operations, which are polled often.
 func operating(action string, policy v1alpha1.OperationPolicy) []v1alpha1.PluginAction {
 	policy.PollInterval = within(100 * time.Millisecond)
 	return []v1alpha1.PluginAction{{

@@ -36,7 +36,7 @@ func TestBackupsQueue(t *testing.T) {
 		awaitEvent(t, b, "Normal Queued: Waiting for one of 1 slots")
 		queued = append(queued, b)
 	}
-	// One leaves the queue because it is deleted, one because it is cancelled.
+	// One leaves the queue because it is deleted, one because it is canceled.
 	world.Delete(t, queued[1])
 	awaitGone(t, queued[1])
 	cancelBackup(t, queued[3])

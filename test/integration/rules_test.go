@@ -22,7 +22,7 @@ import (
 func checkRules(t *testing.T, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	if t.Failed() {
-		return // it may not have ended, and why is told already
+		return // it may not have ended, and the reason is reported already
 	}
 	if latest(b).DeletionTimestamp.IsZero() {
 		ended(t, b)
@@ -142,12 +142,12 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 	}
 }
 
-// secrets are what the plugins of the tests know and nobody may read.
+// secrets are what the plugins of the tests know and must never be visible.
 func secrets() []string {
 	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", stage.FaultPluginToken}
 }
 
-// checkSecrets checks that no secret is in what people read about a Backup.
+// checkSecrets checks that no secret is in what users read about a Backup.
 func checkSecrets(t *testing.T, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	told := map[string]any{"Backup": b, "events": eventsOf(b)}

@@ -93,7 +93,7 @@ func says(t *testing.T, list []string, texts ...string) {
 	}
 }
 
-// contained says whether a message has all the texts.
+// contained reports whether a message has all the texts.
 func contained(message string, texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(message, text) })
 }

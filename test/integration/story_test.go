@@ -22,7 +22,7 @@ func cancelBackup(t *testing.T, b *v1alpha1.Backup) {
 	world.Patch(t, b, `{"spec":{"desiredState":"Cancel"}}`)
 }
 
-// parameter sets what an action is told.
+// parameter sets a parameter of an action.
 func parameter(b *v1alpha1.Backup, action, key, value string) {
 	if b.Spec.Parameters == nil {
 		b.Spec.Parameters = map[string]v1alpha1.ParameterSet{}
@@ -55,7 +55,7 @@ func ended(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
 	return b
 }
 
-// isDone says whether nothing is left to do for a Backup.
+// isDone reports whether nothing is left to do for a Backup.
 func isDone(b *v1alpha1.Backup) bool {
 	return b.Status.CompletionTimestamp != nil && len(b.Finalizers) == 0 &&
 		conditionOf(b, v1alpha1.ConditionReconciling) == metav1.ConditionFalse

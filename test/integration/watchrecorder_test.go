@@ -22,7 +22,7 @@ import (
 )
 
 // watchRecorder keeps every version of every object of some kinds, as the API server
-// told them. It is safe for concurrent use; what it returns must not be changed.
+// reported them. It is safe for concurrent use; what it returns must not be changed.
 type watchRecorder struct {
 	mu       sync.Mutex
 	versions map[types.UID][]client.Object
@@ -59,7 +59,7 @@ func (c *watchRecorder) record(ctx context.Context, from client.WithWatch, lists
 	return nil
 }
 
-// follow adds what a watch tells until it ends, and returns the last version it told.
+// follow adds the events of a watch until it ends, and returns the last version.
 func (c *watchRecorder) follow(watching watch.Interface, last string) string {
 	defer watching.Stop()
 	for event := range watching.ResultChan() {
@@ -80,7 +80,7 @@ func (c *watchRecorder) add(object client.Object, deleted bool) {
 	uid := object.GetUID()
 	for _, known := range c.versions[uid] {
 		if known.GetResourceVersion() == object.GetResourceVersion() {
-			return // a watch that began anew tells it again
+			return // a watch that restarted reports it again
 		}
 	}
 	c.versions[uid] = append(c.versions[uid], object)
@@ -89,7 +89,7 @@ func (c *watchRecorder) add(object client.Object, deleted bool) {
 	c.changed = make(chan struct{})
 }
 
-// look returns all versions of an object, whether it is gone, and what is closed
+// look returns all versions of an object, whether it was deleted, and what is closed
 // when there is something new.
 func (c *watchRecorder) look(uid types.UID) (versions []client.Object, gone bool, changed <-chan struct{}) {
 	c.mu.Lock()
@@ -97,7 +97,7 @@ func (c *watchRecorder) look(uid types.UID) (versions []client.Object, gone bool
 	return slices.Clone(c.versions[uid]), c.gone[uid], c.changed
 }
 
-// all returns the last version of every object of a type, also of those that are gone.
+// all returns the last version of every object of a type, including deleted ones.
 func all[T client.Object](c *watchRecorder) []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,7 @@ func eventually(t *testing.T, wrong func() string) {
 	}
 }
 
-// describe tells everything about the last version of an object, for failures.
+// describe returns everything about the last version of an object, for failures.
 func describe[T client.Object](object T) string {
 	last := latest(object).DeepCopyObject().(client.Object)
 	last.SetManagedFields(nil)

@@ -3,14 +3,14 @@
 
 // Package interop compares Grapnel with the published packages of Velero.
 //
-// It is a module of its own so that Grapnel does not depend on Velero: what a
-// user of Velero relies on is checked against Velero itself, on generated
-// inputs, and not against somebody's reading of its source. The inputs are the
+// It is a separate module so that Grapnel does not depend on Velero. The
+// behavior that users of Velero rely on is checked against Velero itself, on generated
+// inputs, and not against a reading of its source. The inputs are the
 // same in every run (fixed seed and number of checks); a failure is shrunk to
 // a minimal example.
 //
 // Where Grapnel deliberately decides otherwise, the test says so in a variable
-// or function whose name starts with "allowed", with the reason beside it. A
+// or function whose name starts with "allowed", with the reason next to it. A
 // difference that is not listed there fails.
 //
 // Run it with "go test ." in this directory. For other inputs:

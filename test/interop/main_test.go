@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The inputs are the same in every run unless somebody asks for others.
+// The inputs are the same in every run unless a flag changes them.
 const (
 	checks = "2000"
 	seed   = "1"

@@ -74,7 +74,7 @@ func TestResolvedNames(t *testing.T) {
 	})
 }
 
-// resourceName generates names of existing resources in every form people use,
+// resourceName generates names of existing resources in every form that users write,
 // and names of nothing.
 func resourceName() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {

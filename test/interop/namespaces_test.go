@@ -19,7 +19,7 @@ import (
 
 var namespaceNames = []string{"a", "b", "app-1", "app-2", "app-10", "prod", "team-a", "team-b", "kube-system"}
 
-// namespaceEntry generates what people write into includedNamespaces, and what
+// namespaceEntry generates what users write into includedNamespaces, and what
 // they should not.
 func namespaceEntry() *rapid.Generator[string] {
 	return rapid.OneOf(
@@ -143,7 +143,7 @@ func allowedToExclude(f namespaceFilter, name string, included bool) bool {
 }
 
 // TestWholeCluster compares when a backup counts as one of the whole cluster,
-// which decides about cluster-scoped resources nobody asked for.
+// which decides about cluster-scoped resources that were not selected.
 func TestWholeCluster(t *testing.T) {
 	c := newClients(t)
 	clusterRoles := schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}

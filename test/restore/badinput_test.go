@@ -87,7 +87,7 @@ func TestAnotherBackupTookTheName(t *testing.T) {
 }
 
 // TestTheLocationIsMissing waits for it, unless the Restore is invalid anyway: then it
-// tells of all that is wrong at once.
+// reports all problems at once.
 func TestTheLocationIsMissing(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
@@ -248,7 +248,7 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheFilesOfARestoreCanNotBeStored blocks the folder they belong into. The objects
+// TestTheFilesOfARestoreCanNotBeStored blocks the directory they belong into. The objects
 // are restored, which is the outcome, and that what became of each cannot be read is a
 // warning, until the directory is there.
 func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
@@ -271,7 +271,7 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	}
 	says(t, r.Status.Message, "Objects: 2 created, 1 warning; what became of each object could not be stored: ")
 	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
-	// The pair is undone meanwhile, and the rest follows when the folder is there.
+	// The pair is undone meanwhile, and the rest follows when the directory is there.
 	runOf(t, r, v1alpha1.HookPostRestore, first, func(run v1alpha1.HookRun) bool {
 		return run.Status.Phase == v1alpha1.HookRunPhaseCompleted
 	})

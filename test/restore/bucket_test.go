@@ -107,7 +107,7 @@ func (s site) fromVelero(t *testing.T, manifest string, archive []byte, others .
 	return name
 }
 
-// archiveOfFolder returns an archive with the files of a folder. As in every archive of
+// archiveOfFolder returns an archive with the files of a directory. As in every archive of
 // format 1.1.0, what is in the preferred version of its kind is there twice.
 func archiveOfFolder(t *testing.T, folder string) []byte {
 	t.Helper()

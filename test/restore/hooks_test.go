@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
-// TestActionsRunInOrderAndBack also shows that the actions of a Restore are told what
+// TestActionsRunInOrderAndBack also shows that the actions of a Restore get what
 // the PreBackup action of their name put out, and what was put out before.
 func TestActionsRunInOrderAndBack(t *testing.T) {
 	t.Parallel()

@@ -24,14 +24,14 @@ const manifestOfVelero = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata
 // maxArchive is --max-archive-size of the operator that meets hostile archives.
 const maxArchive = 256 << 20
 
-// hostileArchives are made by somebody who may write to the bucket. Each begins as a
+// hostileArchives are made by an attacker who may write to the bucket. Each begins as a
 // good one does, so that there would be something to restore.
 var hostileArchives = map[string]struct {
 	archive func(t *testing.T, app string) []byte
 	texts   []string
 }{
-	"out of the folder": {evil(tar.Header{Name: "resources/configmaps/namespaces/../../../../../tmp/evil.json"}, "{}"), forged("/evil.json")},
-	"an absolute path":  {evil(tar.Header{Name: "/etc/cron.d/evil.json"}, "{}"), forged("/etc/cron.d/evil.json")},
+	"out of the directory": {evil(tar.Header{Name: "resources/configmaps/namespaces/../../../../../tmp/evil.json"}, "{}"), forged("/evil.json")},
+	"an absolute path":     {evil(tar.Header{Name: "/etc/cron.d/evil.json"}, "{}"), forged("/etc/cron.d/evil.json")},
 	"a symbolic link": {
 		evil(tar.Header{Typeflag: tar.TypeSymlink, Name: "resources/configmaps/namespaces/a/b.json", Linkname: "/etc/passwd"}, ""),
 		forged("b.json", "is neither a file nor a folder"),
@@ -98,7 +98,7 @@ var hostileArchives = map[string]struct {
 		func(t *testing.T, app string) []byte {
 			t.Helper()
 			good := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
-			good[len(good)-6] ^= 1 // of the checksum, as nothing else tells of it
+			good[len(good)-6] ^= 1 // of the checksum, as nothing else reports it
 			return good
 		}, damaged("checksum"),
 	},
@@ -137,7 +137,7 @@ func damaged(texts ...string) []string {
 }
 
 // TestHostileArchives are refused before anything is written, and leave nothing
-// behind: neither files nor open ones, nor an operator that can not go on.
+// behind: neither files nor open ones, nor an operator that cannot continue.
 func TestHostileArchives(t *testing.T) {
 	t.Parallel()
 	s := site{world.StartOperator(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))}
@@ -145,7 +145,7 @@ func TestHostileArchives(t *testing.T) {
 	good := s.backUp(t, app)
 	pid := s.Operator.PID()
 	for name, c := range hostileArchives {
-		t.Run(name, func(t *testing.T) { // Not parallel: each looks at what is left.
+		t.Run(name, func(t *testing.T) { // Not parallel: each checks what remains.
 			r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
 			r.Labels = stage.LabelsForActions(first)
 			texts := append([]string{"nothing was restored, because the archive can not be used"}, c.texts...)
@@ -167,7 +167,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// spoolIsEmpty checks that nothing of an archive is left in the scratch folder, and no
+// spoolIsEmpty checks that nothing of an archive is left in the scratch directory, and no
 // file open that has no name there.
 func (s site) spoolIsEmpty(t *testing.T) {
 	t.Helper()
@@ -176,7 +176,7 @@ func (s site) spoolIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		t.Errorf("%s is left in the scratch folder", file.Name())
+		t.Errorf("%s remains in the scratch directory", file.Name())
 	}
 	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Operator.PID()))
 	if err != nil {
@@ -190,7 +190,7 @@ func (s site) spoolIsEmpty(t *testing.T) {
 }
 
 // TestAMillionEntries has a good ConfigMap among a million objects of a kind that the
-// cluster does not serve. It is restored, and the others are told of in one sentence.
+// cluster does not serve. It is restored, and the others are reported in one sentence.
 // That takes seconds of work, so it is not done while other tests wait for theirs.
 func TestAMillionEntries(t *testing.T) {
 	s := site{world.StartOperator(t)}

@@ -57,7 +57,7 @@ func labelsOf(t *testing.T, b *v1alpha1.Backup) map[string]string {
 	return b.Labels
 }
 
-// TestARestoreItemActionLabelsTheBackup: the Backup has what is asked for when the Restore has
+// TestARestoreItemActionLabelsTheBackup: the Backup has the requested labels when the Restore has
 // ended, keeps its own labels, and gets none that is reserved or not one of Kubernetes, of which
 // the results warn.
 func TestARestoreItemActionLabelsTheBackup(t *testing.T) {
@@ -79,7 +79,7 @@ func TestARestoreItemActionLabelsTheBackup(t *testing.T) {
 	}
 }
 
-// TestTheAPIServerRefusesALabel has a policy that refuses a label which is asked for: an event
+// TestTheAPIServerRefusesALabel installs a policy that refuses a requested label: an event
 // says so, and the Restore is none the worse.
 func TestTheAPIServerRefusesALabel(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestTheAPIServerRefusesALabel(t *testing.T) {
 			return err.Error()
 		}
 		for _, e := range events.Items {
-			if e.Regarding.UID == r.UID && e.Reason == v1alpha1.ReasonLabelsRefused && strings.Contains(e.Note, "nobody labels it so") {
+			if e.Regarding.UID == r.UID && e.Reason == v1alpha1.ReasonLabelsRefused && strings.Contains(e.Note, "this label is not allowed") {
 				return ""
 			}
 		}
@@ -122,7 +122,7 @@ func refuse(t *testing.T, b *v1alpha1.Backup, key string) {
 		},
 	}}}
 	policy.Spec.Validations = []admissionv1.Validation{{
-		Expression: "!('" + key + "' in object.metadata.?labels.orValue({}))", Message: "nobody labels it so",
+		Expression: "!('" + key + "' in object.metadata.?labels.orValue({}))", Message: "this label is not allowed",
 	}}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	binding.Spec.PolicyName, binding.Spec.ValidationActions = name, []admissionv1.ValidationAction{admissionv1.Deny}

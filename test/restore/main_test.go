@@ -22,7 +22,7 @@ type site struct{ *stage.Namespace }
 
 func TestMain(m *testing.M) {
 	code := world.RunTests(m, stage.Options{
-		// Many Restores may run at a time, so that those that are held hold up nobody.
+		// Many Restores may run at a time, so that those that are held do not block others.
 		SharedArgs: []string{"--max-concurrent-restores=64", "--max-concurrent-backups=64"},
 		Plugins:    sharedPlugins,
 		BeforeTests: func(ctx context.Context) error {

@@ -210,7 +210,7 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 }
 
 // TestTheOperatorIsKilledBetweenOperations, when one object is restored and another
-// one is not: the operation of the first goes on, that of the second is started again.
+// one is not: the operation of the first continues, that of the second is started again.
 func TestTheOperatorIsKilledBetweenOperations(t *testing.T) {
 	t.Parallel()
 	s, app, action := site{world.StartOperator(t)}, world.CreateApp(t, 0), operates(t)

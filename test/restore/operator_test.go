@@ -107,7 +107,7 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	}
 }
 
-// TestMalformedPriorities are told by their lines. Nothing is restored if the Restore has
+// TestMalformedPriorities are reported by their lines. Nothing is restored if the Restore has
 // them; those of the whole installation are warnings, and all other lines count.
 func TestMalformedPriorities(t *testing.T) {
 	t.Parallel()
@@ -175,7 +175,7 @@ func TestPrioritiesWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestTheOrderIsTheOperators has a Secret restored after a ConfigMap, and not before
+// TestTheOrderIsTheOperators restores a Secret after a ConfigMap, and not before
 // it as by default.
 func TestTheOrderIsTheOperators(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func TestStoppedInTheArchive(t *testing.T) {
 		labels             map[string]string
 		warnings, replicas int32
 	}{
-		"nobody starts it": {nil, 1, 0}, "an action starts it": {starts, 0, 3},
+		"no action starts it": {nil, 1, 0}, "an action starts it": {starts, 0, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

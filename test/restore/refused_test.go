@@ -58,7 +58,7 @@ func TestEachRefusalIsTold(t *testing.T) {
 const labelDown = "test.grapnel.dev/down"
 
 // webhookThatIsDown registers one for the ConfigMaps with a value of that label, until
-// the test ends, and waits until it is asked.
+// the test ends, and waits until it is called.
 func webhookThatIsDown(t *testing.T, value string) {
 	t.Helper()
 	fail, none, url := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, "https://127.0.0.1:1/"
@@ -103,7 +103,7 @@ func noSecrets(t *testing.T, namespace string) {
 	})
 }
 
-// awaitRefusal waits until an object can not be created.
+// awaitRefusal waits until an object cannot be created.
 func awaitRefusal(t *testing.T, what string, object func() client.Object) {
 	t.Helper()
 	suite.Eventually(t, func() string {
@@ -141,8 +141,8 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// TestABackupThatComesLate is in the location only after somebody has asked for it, as
-// when buckets are synchronised. The location is looked at for each Restore, right
+// TestABackupThatComesLate is in the location only after a user has requested a Restore of it, as
+// when buckets are synchronized. The location is read for each Restore, right
 // before it begins.
 func TestABackupThatComesLate(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestABackupThatComesLate(t *testing.T) {
 	outcome(t, first, v1alpha1.RestorePhaseCompleted, "3 created")
 }
 
-// move moves a folder.
+// move moves a directory.
 func move(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {

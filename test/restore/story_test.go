@@ -133,7 +133,7 @@ func (s site) stored(t *testing.T, key string) string {
 	return string(text)
 }
 
-// parameter sets what an action is told.
+// parameter sets a parameter of an action.
 func parameter(action, key, value string) map[string]v1alpha1.ParameterSet {
 	return map[string]v1alpha1.ParameterSet{action: {key: v1alpha1.ParameterValue(value)}}
 }

@@ -37,7 +37,7 @@ func TestBackupsOfVelero(t *testing.T) {
 			"format-1": {
 				others: []string{"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz"},
 				phase:  v1alpha1.RestorePhasePartiallyFailed, message: "7 created, 1 failed; 1 error",
-				// What no cluster serves any more is told, and stops nothing.
+				// What no cluster serves any more is reported, and stops nothing.
 				results: "1 object of ingresses.extensions is not restored: the cluster does not serve them",
 			},
 			"format-1.1.0": {

@@ -57,7 +57,7 @@ var choiceStories = map[string]choiceStory{
 		archived: []string{"v1", "v2beta2", "v2beta1"}, served: []string{"v2", "v2beta2", "v2beta1"},
 		want: "v2beta2", rule: version.CommonVersion,
 	},
-	"the priorities name what nobody has": {
+	"the priorities name unknown versions": {
 		archived: []string{"v1", "v2beta1"}, served: []string{"v2", "v1"}, user: "v7,v2", want: "v1", rule: version.SourcePreferred,
 	},
 	"they have none in common": {
@@ -134,7 +134,7 @@ func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
 	}
 }
 
-// check looks at what was restored, and at what the files of the Restore tell.
+// check checks what was restored, and the files of the Restore.
 func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *bandKind, target string) {
 	t.Helper()
 	if c.rule == version.Fallback {
@@ -214,7 +214,7 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = k.definitions().Delete(context.WithoutCancel(t.Context()), k.resource(), metav1.DeleteOptions{}) // or it is gone already
+		_ = k.definitions().Delete(context.WithoutCancel(t.Context()), k.resource(), metav1.DeleteOptions{}) // or it no longer exists
 	})
 	suite.Eventually(t, func() string {
 		served := k.served(t)
@@ -230,7 +230,7 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 	})
 }
 
-// served returns the versions that the API server tells of, the preferred one first.
+// served returns the versions that the API server reports, the preferred one first.
 func (k *bandKind) served(t *testing.T) []string {
 	t.Helper()
 	c, err := discovery.NewDiscoveryClientForConfig(world.ControlPlane.Config())

@@ -21,7 +21,7 @@ func withoutConditions(next http.Handler) http.Handler {
 	})
 }
 
-// withConditionalCompletion honours If-None-Match: * when a multipart upload is
+// withConditionalCompletion honors If-None-Match: * when a multipart upload is
 // completed. Writes are serialised, so that nothing comes in between.
 func withConditionalCompletion(backend gofakes3.Backend, next http.Handler) http.Handler {
 	var mu sync.RWMutex

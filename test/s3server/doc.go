@@ -3,15 +3,15 @@
 
 // Command s3server is an S3 server for tests: buckets in memory, real
 // signatures, conditional writes. It prints its URL as the first line on
-// standard output, serves until standard input is closed, and keeps nothing.
+// standard output, serves until standard input is closed, and stores nothing permanently.
 //
 //	s3server -addr 127.0.0.1:0 -bucket backups -access-key test -secret-key secret
 //
-// It is a module of its own, so that what it depends on stays out of Grapnel's.
+// It is a separate module, so that its dependencies stay out of Grapnel's.
 // Tests start it with package internal/testing/s3server.
 //
 // The protocol is that of github.com/johannesboyne/gofakes3. Added here: every
 // request must carry a valid signature (version 4), and the completion of a
-// multipart upload honours If-None-Match, as on Amazon. With
+// multipart upload honors If-None-Match, as on Amazon. With
 // -ignore-conditions it behaves like servers that do not know that header.
 package main

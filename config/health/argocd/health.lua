@@ -1,11 +1,11 @@
 -- Copyright The Grapnel Authors.
 -- SPDX-License-Identifier: Apache-2.0
 
--- Tells Argo CD how an object of Grapnel stands, of whatever kind; docs/gitops.md explains
--- the answers. It reads the conditions that every kind carries, and not the phase, which is
--- made of them: so it needs no list of phases, and is right for those of later versions.
+-- Reports the health of an object of Grapnel, of any kind, to Argo CD; docs/gitops.md explains
+-- the answers. It reads the conditions that every kind has, and not the phase, which is
+-- computed from them: so it needs no list of phases, and is correct for those of later versions.
 --
--- Argo CD gives the object as obj, and opens Lua's base and table libraries:
+-- Argo CD passes the object as obj, and opens Lua's base and table libraries:
 -- https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#custom-health-checks
 
 local spec, status = obj.spec or {}, obj.status or {}
@@ -31,7 +31,7 @@ if obj.metadata.deletionTimestamp ~= nil then
   return answer("Progressing", "Being deleted" .. (message and " (" .. message .. ")" or ""))
 end
 if found.Ready == nil then
-  return answer("Progressing", "The operator has not looked at it yet")
+  return answer("Progressing", "The operator has not reconciled it yet")
 end
 if is("Reconciling", "True") then
   return answer("Progressing")
@@ -40,7 +40,7 @@ end
 -- The outcome of a run is final: its conditions stay as they are when its ttl is changed.
 local ended = is("Succeeded", "True") or is("Succeeded", "False")
 if not ended and found.Ready.observedGeneration ~= obj.metadata.generation then
-  return answer("Progressing", "It was changed, and the operator has not looked at it since")
+  return answer("Progressing", "It was changed, and the operator has not reconciled it since")
 end
 
 if is("Stalled", "True") then

@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Limit measures what the API server and the disk allow, with plain HTTP and
-// nothing of Kubernetes' client libraries but the credentials.
+// Limit measures what the API server and the disk allow, with plain HTTP. It uses only the
+// credentials of Kubernetes' client libraries.
 //
 //	limit -kubeconfig FILE list /api/v1/configmaps /apis/apps/v1/deployments
 //
@@ -19,6 +19,6 @@
 //
 //	limit call <REQUEST.json
 //
-// makes gRPC calls to a second process of its own, which only answers. See
+// makes gRPC calls to a second process, which only answers. See
 // hack/bench/raw.
 package main

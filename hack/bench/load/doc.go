@@ -7,7 +7,7 @@
 //	kinds.go   what one object of each kind looks like
 //	create.go  creating them in parallel
 //
-// An object is made of its number alone, so that every run measures the same
-// bytes. Nothing here needs a controller: the cluster must have none, or
-// Deployments would become ReplicaSets and Pods that nobody asked for.
+// An object depends only on its number, so that every run measures the same
+// bytes. Nothing here needs a controller. The cluster must have none, because
+// Deployments would otherwise become additional ReplicaSets and Pods.
 package load

@@ -101,7 +101,7 @@ func cronJob(meta metav1.ObjectMeta, r *rand.Rand) client.Object {
 	}}
 }
 
-// template returns pods such as people run: two containers with settings,
+// template returns typical pods: two containers with settings,
 // resources and a mounted file.
 func template(meta metav1.ObjectMeta, r *rand.Rand) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{

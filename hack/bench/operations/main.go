@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command operations is a plugin whose action starts an operation on every ConfigMap of
-// one namespace. They go on until they are cancelled, and each time the operator asks
+// one namespace. They continue until they are canceled, and each time the operator asks
 // they are a little further. It writes down when it was asked (package polls).
 //
 // It is started many times, as the plugins of a cluster would be. Variables of its
@@ -11,7 +11,7 @@
 //	BENCH_ACTION     the name of its action
 //	BENCH_NAMESPACE  the namespace whose ConfigMaps concern it
 //	BENCH_CALLS      the file for the calls that it gets
-//	BENCH_HANGS      "yes": it does not answer how far an operation is until that is cancelled
+//	BENCH_HANGS      "yes": it does not answer how far an operation is until that is canceled
 package main
 
 import (
@@ -45,7 +45,7 @@ type action struct {
 	operations sync.Map // of *operation by ID
 }
 
-// operation is one that goes on.
+// operation is one that continues.
 type operation struct {
 	began     time.Time
 	polls     atomic.Int64

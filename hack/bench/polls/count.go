@@ -25,8 +25,8 @@ type Count struct {
 	Gaps []time.Duration
 }
 
-// LateShare is the part of all polls that was late, in percent. Where nobody asked
-// anything it is everything.
+// LateShare is the percentage of all polls that was late. Without any polls,
+// it is 100.
 func (c Count) LateShare() float64 {
 	if c.Polls == 0 {
 		return 100
@@ -42,7 +42,7 @@ func (c Count) Add(other Count) Count {
 	}
 }
 
-// Count counts the polls in the window of operations that go on until its end. Who
+// Count counts the polls in the window of operations that continue until its end. Who
 // stops asking is late, too: a poll that is overdue at the end of the window counts.
 func (w Window) Count(events []Event) Count {
 	var c Count

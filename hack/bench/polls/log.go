@@ -41,7 +41,7 @@ func Open(path string) (*Log, error) {
 	return &Log{file: file}, nil
 }
 
-// Add writes down an event at once: nobody tells a plugin when it is over.
+// Add records an event at once, because a plugin does not know when the benchmark is over.
 func (l *Log) Add(e Event) error {
 	if _, err := fmt.Fprintf(l.file, "%c %s %d\n", e.Call, e.Operation, e.At.UnixNano()); err != nil {
 		return fmt.Errorf("writing down a call: %w", err)

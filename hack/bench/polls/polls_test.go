@@ -45,7 +45,7 @@ func TestCount(t *testing.T) {
 		"never asked":                   {events: calls("a", -30), polls: 1, late: 1, share: 100},
 		"asked again when it was over":  {events: calls("a", -30, -5, 15, 35, 80), polls: 3, late: 1, share: 100. / 3},
 		"two that are asked in turn":    {events: append(calls("a", -30, -15, 5, 25, 45), calls("b", -30, -5, 15, 35, 55)...), polls: 6},
-		"one of two is asked for both":  {events: append(calls("a", -9, 0, 10, 20, 30, 40, 50), calls("b", -30)...), polls: 7, late: 1, share: 100. / 7},
+		"one of two is polled for both": {events: append(calls("a", -9, 0, 10, 20, 30, 40, 50), calls("b", -30)...), polls: 7, late: 1, share: 100. / 7},
 		"a cancel is no poll":           {events: append(calls("a", -9, 0), polls.Event{Call: polls.Cancel, Operation: "a", At: at(10)}), polls: 2, late: 1, share: 50},
 		"nothing is not well, but late": {share: 100},
 	} {
@@ -72,7 +72,7 @@ func TestAdd(t *testing.T) {
 func TestLogIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calls")
 	want := append(calls("a-1", 0, 1.000000001, 2), polls.Event{Call: polls.Cancel, Operation: "b", At: at(3)})
-	for _, part := range [][]polls.Event{want[:2], want[2:]} { // a plugin may start anew
+	for _, part := range [][]polls.Event{want[:2], want[2:]} { // a plugin may restart
 		log, err := polls.Open(path)
 		if err != nil {
 			t.Fatal(err)

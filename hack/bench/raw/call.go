@@ -59,7 +59,7 @@ func Echo(ctx context.Context, socket string) error {
 func Calls(ctx context.Context, program string, request CallRequest) (times CallTimes, err error) {
 	dir, err := os.MkdirTemp("", "grapnel-bench")
 	if err != nil {
-		return times, fmt.Errorf("making a folder: %w", err)
+		return times, fmt.Errorf("creating a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	socket := filepath.Join(dir, "echo")

@@ -32,7 +32,7 @@ const (
 	copyBytes = 64 << 10
 )
 
-// Listing is what became of reading all objects.
+// Listing is the result of reading all objects.
 type Listing struct {
 	// Seconds that it took with the best number of workers.
 	Seconds float64 `json:"seconds"`
@@ -78,7 +78,7 @@ func BestListing(ctx context.Context, c *Client, collections []string, workers [
 	return best, err
 }
 
-// count asks how many objects there are: a page of one tells how many follow.
+// count asks how many objects there are: a page of one has the number of remaining objects.
 func (c *Client) count(ctx context.Context, collections []string) (int64, error) {
 	var total int64
 	for _, path := range collections {

@@ -54,7 +54,7 @@ func TestBestListing(t *testing.T) {
 		t.Errorf("%d bytes were read, want those of three pages", got.Bytes)
 	}
 	if got.Workers != 1 && got.Workers != 3 {
-		t.Errorf("%d workers were best, which nobody asked for", got.Workers)
+		t.Errorf("%d workers were best, which was not requested", got.Workers)
 	}
 	for _, uri := range []string{"/many?limit=500", "/many?continue=a%2Fb&limit=500", "/few?limit=500"} {
 		if n := l.asked[uri]; n != 2 {

@@ -55,7 +55,7 @@ type RunTimes struct {
 }
 
 // OutOfStep waits before the i-th of runs that follow each other. The API server
-// answers a LIST of a kind that nobody writes at the next of etcd's notifications of
+// answers a LIST of a kind without writes at the next of etcd's notifications of
 // progress, which come every 100 ms. A run that began right after the one before it
 // would always begin right after a notification, and what it does up to the next one
 // would seem to cost nothing. The waits are spread evenly over that time.
@@ -178,11 +178,11 @@ func (r *runner) patches(ctx context.Context) error {
 }
 
 // files writes files as a store does that must not lose them: a temporary name,
-// fsync, rename, fsync of the folder.
+// fsync, rename, fsync of the directory.
 func (r *runner) files() error {
 	dir := filepath.Join(r.req.Dir, r.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("creating a directory: %w", err)
 	}
 	for i := range r.req.Files {
 		if err := durable(dir, "file-"+strconv.Itoa(i)); err != nil {

@@ -61,7 +61,7 @@ func TestRuns(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
-		t.Errorf("%d folders are left behind (%v)", len(left), err)
+		t.Errorf("%d directories are left behind (%v)", len(left), err)
 	}
 }
 

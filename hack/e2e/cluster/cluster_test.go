@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/hack/e2e/proc"
 )
 
-// testLayout lies in folders of the test.
+// testLayout lies in directories of the test.
 func testLayout(t *testing.T) layout {
 	t.Helper()
 	l := layout{Root: t.TempDir(), State: t.TempDir()}
@@ -35,7 +35,7 @@ func testLayout(t *testing.T) layout {
 	return l
 }
 
-// TestFilesOfArguments checks that every file that a process is told to read is written.
+// TestFilesOfArguments checks that every file that the arguments of a process name is written.
 func TestFilesOfArguments(t *testing.T) {
 	l := testLayout(t)
 	if err := errors.Join(l.writeConfigs(l.values("/cni", "native")), l.writeIdentities()); err != nil {
@@ -61,7 +61,7 @@ func TestFilesOfArguments(t *testing.T) {
 	}
 	for _, name := range l.values("", "").Volumes {
 		if info, err := os.Stat(filepath.Join(l.volumes(), name)); err != nil || info.Mode().Perm() != 0o777 {
-			t.Errorf("the folder of volume %s is %v, %v; want one that all can write to", name, info, err)
+			t.Errorf("the directory of volume %s is %v, %v; want one that all can write to", name, info, err)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (l layout) writeConfigs(v values) error {
 	network, err := cniNetwork(filepath.Join(l.State, "cni", "addresses"))
 	errs = append(errs, err, os.WriteFile(filepath.Join(l.State, "cni", "conf", "10-bridge.conflist"), network, 0o600))
 	for _, name := range v.Volumes {
-		// Whoever a pod runs as: the owner of a hostPath volume is nobody's choice. What
-		// the umask takes away is given back.
+		// Any user of a pod must be able to write: a hostPath volume has no configurable
+		// owner. Chmod restores what the umask removed.
 		dir := filepath.Join(v.VolumeDir, name)
 		errs = append(errs, os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777))
 	}

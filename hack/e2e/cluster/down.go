@@ -22,7 +22,7 @@ const downLimit = 2 * time.Minute
 
 // Down takes down the cluster of this machine, wherever it was brought up from and
 // however much of it still runs, and puts everything back to what it was before. It is
-// no error if there is none. Where something cannot be taken away it goes on, says so in
+// no error if there is none. Where something cannot be taken away it continues, says so in
 // the error, and keeps the record, so that it can be tried again.
 func Down(ctx context.Context, root string, out io.Writer) error {
 	unlock, err := lock(lockName)
@@ -66,7 +66,7 @@ func (l layout) down(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// endProcesses ends pods while there is somebody who can do it properly, and then
+// endProcesses ends pods while the kubelet can do it properly, and then
 // everything that is left.
 func (l layout) endProcesses(ctx context.Context, r *record) error {
 	// These would make pods again.

@@ -17,7 +17,7 @@ import (
 )
 
 // There is one cluster on a machine, always at the same place: addresses, names of
-// tables of nftables and this folder cannot be had twice.
+// tables of nftables and this directory cannot be had twice.
 const (
 	// stateDir is short because paths of sockets must be.
 	stateDir = "/var/lib/grapnel-e2e"
@@ -46,7 +46,7 @@ const (
 
 // layout says where everything is.
 type layout struct {
-	// Root is the repository's folder.
+	// Root is the repository's directory.
 	Root string
 	// State is what the cluster has while it is up.
 	State string
@@ -75,7 +75,7 @@ func (l layout) pki() string          { return filepath.Join(l.State, "pki") }
 func (l layout) socket() string       { return filepath.Join(l.State, "containerd.sock") }
 func (l layout) volumes() string      { return filepath.Join(l.State, "volumes") }
 
-// folders are made before anything starts.
+// folders returns the directories that are created before anything starts.
 func (l layout) folders() []string {
 	return []string{l.pki(), filepath.Join(l.State, "cni", "conf"), l.volumes()}
 }
@@ -117,7 +117,7 @@ func (l layout) values(cni, snapshotter string) values {
 	return v
 }
 
-// findCNI returns the folder with the network plugins, which is another one in each
+// findCNI returns the directory with the network plugins, which is another one in each
 // distribution.
 func findCNI() (string, error) {
 	dirs := []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}

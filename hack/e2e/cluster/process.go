@@ -27,7 +27,7 @@ type processes struct {
 	ended map[string]error
 }
 
-// start starts a component that goes on when this program has ended.
+// start starts a component that continues when this program has ended.
 func (p *processes) start(c component) error {
 	program := c.program
 	if !filepath.IsAbs(program) {

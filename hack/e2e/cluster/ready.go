@@ -148,7 +148,7 @@ func (p *processes) awaitNames(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	// What Kubernetes says of the pod is told, too, if it still says something.
+	// What Kubernetes reports about the pod is included, if it is still available.
 	l := p.layout
 	said, _ := host.Run(context.WithoutCancel(ctx), l.kubectl(), "--kubeconfig="+l.kubeconfig(), "--request-timeout=5s",
 		"describe", "pods", "-n", metav1.NamespaceSystem)

@@ -22,7 +22,7 @@ type record struct {
 	// Root is the repository that it was started from.
 	Root  string    `json:"root"`
 	Began time.Time `json:"began"`
-	// Boot tells whether the machine was booted since: then only files are left.
+	// Boot shows whether the machine was rebooted since: then only files remain.
 	Boot string `json:"boot"`
 	// Settings are the kernel's settings as they were before.
 	Settings host.Settings `json:"settings"`
@@ -50,7 +50,7 @@ func required() host.Settings {
 	return host.Settings{"net/ipv4/ip_forward": "1", bridgeSetting: "1"}
 }
 
-// elsewhere are the places outside of the state folder where programs leave something.
+// elsewhere are the places outside of the state directory where programs leave something.
 // Those below /sys are control groups.
 func elsewhere() []string {
 	places := []string{"/var/lib/kubelet", "/var/log/containers", "/var/log/pods", "/var/lib/cni", "/run/containerd"}
@@ -121,7 +121,7 @@ func lock(name string) (unlock func(), err error) {
 	return func() { _ = listener.Close() }, nil
 }
 
-// up says whether there is a record, and so something to take down.
+// up reports whether there is a record, and so something to take down.
 func up(state string) (*record, bool, error) {
 	r, err := readRecord(state)
 	if errors.Is(err, fs.ErrNotExist) {

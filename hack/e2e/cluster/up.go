@@ -48,7 +48,7 @@ func Up(ctx context.Context, root string, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "The cluster is up after %.1f s. Its node:\n  %s"+
 		"Use it with:\n  export KUBECONFIG=%s PATH=%s:$PATH\n"+
-		"PersistentVolumes e2e-0 to e2e-%d wait for claims; their folders are in %s.\n"+
+		"PersistentVolumes e2e-0 to e2e-%d wait for claims; their directories are in %s.\n"+
 		"Images: go run ./hack/e2e load IMAGE.tar. Logs: %s.\n"+
 		"Take it down with: go run ./hack/e2e down\n",
 		time.Since(began).Seconds(), node, l.kubeconfig(), l.controlPlane(), volumes-1, l.volumes(), l.logs())
@@ -127,7 +127,7 @@ func (l layout) prepare(ctx context.Context) (*processes, error) {
 	}
 	for _, dir := range append(l.folders(), l.logs()) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("making folders: %w", err)
+			return nil, fmt.Errorf("creating directories: %w", err)
 		}
 	}
 	if err := l.configure(); err != nil {

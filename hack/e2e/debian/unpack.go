@@ -27,9 +27,9 @@ type Request struct {
 	// Without are prefixes of the names of packages that are left out although others
 	// depend on them.
 	Without []string
-	// Cache is a folder where packages stay for the next time.
+	// Cache is a directory where packages stay for the next time.
 	Cache string
-	// Dir is the folder that becomes the root. What is in it stays.
+	// Dir is the directory that becomes the root. What is in it stays.
 	Dir string
 }
 
@@ -40,7 +40,7 @@ func Unpack(ctx context.Context, r Request) error {
 		return err
 	}
 	if err := errors.Join(os.MkdirAll(r.Cache, 0o755), mergeUsr(r.Dir)); err != nil {
-		return fmt.Errorf("making folders for packages: %w", err)
+		return fmt.Errorf("creating directories for packages: %w", err)
 	}
 	if err := download(ctx, r.Cache, wanted); err != nil {
 		return err
@@ -138,7 +138,7 @@ func mergeUsr(dir string) error {
 	return nil
 }
 
-// unpack keeps links to folders where the package has a folder: see mergeUsr.
+// unpack keeps links to directories where the package has a directory: see mergeUsr.
 func unpack(ctx context.Context, file, dir string) error {
 	const script = `set -e -o pipefail; dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -p -C "$2"`
 	if _, err := run(ctx, "", "bash", "-c", script, "unpack", file, dir); err != nil {

@@ -56,7 +56,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// isFirst says whether there was no call with a key before.
+// isFirst reports whether there was no call with a key before.
 func (e *endpoint) isFirst(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

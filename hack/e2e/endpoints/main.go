@@ -4,7 +4,7 @@
 // Endpoints is what a Plugin can call that runs elsewhere, for end-to-end tests: an
 // endpoint for webhooks on port 8443, and a plugin on port 7443. Both show the certificate
 // in /tls and want to see one of the authority there. What they are told is their answer;
-// the endpoint has to be called twice.
+// the endpoint must be called twice.
 package main
 
 import (
@@ -71,7 +71,7 @@ func listenPlugin(ctx context.Context) error {
 // elsewhere is both halves of the plugin's pair.
 type elsewhere struct{}
 
-// Execute says what it was told.
+// Execute returns its input as the answer.
 func (elsewhere) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 	sdk.Logger(ctx).Info("The plugin was called", "backup", req.Backup.Name)
 	response := hook.Done().WithMessage(fmt.Sprintf("attempt %d for %s, by %s", req.Attempt, req.Backup.Name, req.Parameters["who"]))

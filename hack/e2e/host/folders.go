@@ -39,7 +39,7 @@ func InCgroup(dir string) ([]proc.ID, error) {
 		}
 		list, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-			return nil // The group is gone.
+			return nil // The group no longer exists.
 		}
 		for number := range strings.FieldsSeq(string(list)) {
 			pid, _ := strconv.Atoi(number)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnmountBelow unmounts everything that is mounted at a folder or below it, the last
+// UnmountBelow unmounts everything that is mounted at a directory or below it, the last
 // first. What is in use goes as soon as it no longer is.
 func UnmountBelow(dir string) error {
 	// A mount may lie under another one and show only when that is gone.
@@ -42,7 +42,7 @@ func UnmountBelow(dir string) error {
 	return fmt.Errorf("something is still mounted below %s", dir)
 }
 
-// mountsBelow returns the mount points at and below a folder, the last mounted first.
+// mountsBelow returns the mount points at and below a directory, the last mounted first.
 func mountsBelow(mountinfo, dir string) []string {
 	var points []string
 	for line := range strings.Lines(mountinfo) {

@@ -36,7 +36,7 @@ func ReadSettings(root string, names []string) (Settings, error) {
 	return settings, nil
 }
 
-// Apply writes the values that differ. It goes on behind those that fail.
+// Apply writes the values that differ. It continues behind those that fail.
 func (s Settings) Apply(root string) error {
 	var errs []error
 	for name, value := range s {

@@ -107,13 +107,13 @@ func single(ctx context.Context, root, name, imageName string) (Image, error) {
 	}, nil
 }
 
-// build builds a static program from a folder below the root of the repository.
+// build builds a static program from a directory below the root of the repository.
 func build(ctx context.Context, root, source, name string) (string, error) {
 	target := filepath.Join(root, "bin", "e2e", "programs", name)
 	return target, program.Build(ctx, filepath.Join(root, source), target)
 }
 
-// scratch makes a folder below bin/e2e that remove removes.
+// scratch makes a directory below bin/e2e that remove removes.
 func scratch(root string) (dir string, remove func(), err error) {
 	parent := filepath.Join(root, "bin", "e2e")
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -121,7 +121,7 @@ func scratch(root string) (dir string, remove func(), err error) {
 	}
 	dir, err = os.MkdirTemp(parent, "image-*")
 	if err != nil {
-		return "", nil, errors.Join(errors.New("making a folder to build an image in"), err)
+		return "", nil, errors.Join(errors.New("creating a directory to build an image in"), err)
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }

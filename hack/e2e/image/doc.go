@@ -13,8 +13,8 @@
 //	}.Save("hello.tar")
 //
 // The content is a list of [File], [Data], [Link], [Folder] and [Tree], packed in its
-// order into one layer; a later item replaces an earlier one of the same path. Every
-// image has a /tmp that all can write to and an /etc/passwd with root and
+// order into one layer; a later item replaces an earlier one with the same path. Every
+// image has a world-writable /tmp and an /etc/passwd with root and
 // the user of [NonRoot]. The same content gives the same bytes, and so the same image ID.
 //
 // [Busybox], [Endpoints], [Grapnel], [Pause] and [Postgres] are images that tests need.

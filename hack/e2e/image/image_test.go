@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// members reads an archive; folders are in it without content.
+// members reads an archive; directories are in it without content.
 func members(t *testing.T, archive io.Reader) (names []string, headers map[string]*tar.Header, contents map[string]string) {
 	t.Helper()
 	headers, contents = map[string]*tar.Header{}, map[string]string{}
@@ -114,14 +114,14 @@ func TestArchive(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	cases := map[string]func(*Image){
-		"no registry":      func(i *Image) { i.Name = "local/hello:1" },
-		"no tag":           func(i *Image) { i.Name = "docker.io/local/hello" },
-		"a tag to pull":    func(i *Image) { i.Name = "docker.io/local/hello:latest" },
-		"a registry alone": func(i *Image) { i.Name = "localhost:5000" },
-		"no entrypoint":    func(i *Image) { i.Entrypoint = nil },
-		"no such file":     func(i *Image) { i.Content = []Item{File{Path: "/x", Source: "/nowhere"}} },
-		"a file as folder": func(i *Image) { i.Content = append(i.Content, Data{Path: "/opt/hello/x"}) },
-		"a folder as file": func(i *Image) { i.Content = append(i.Content, Data{Path: "/opt"}) },
+		"no registry":         func(i *Image) { i.Name = "local/hello:1" },
+		"no tag":              func(i *Image) { i.Name = "docker.io/local/hello" },
+		"a tag to pull":       func(i *Image) { i.Name = "docker.io/local/hello:latest" },
+		"a registry alone":    func(i *Image) { i.Name = "localhost:5000" },
+		"no entrypoint":       func(i *Image) { i.Entrypoint = nil },
+		"no such file":        func(i *Image) { i.Content = []Item{File{Path: "/x", Source: "/nowhere"}} },
+		"a file as directory": func(i *Image) { i.Content = append(i.Content, Data{Path: "/opt/hello/x"}) },
+		"a directory as file": func(i *Image) { i.Content = append(i.Content, Data{Path: "/opt"}) },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestItems(t *testing.T) {
 	}
 	names, headers, contents := members(t, &layer)
 	if !slices.IsSorted(names) {
-		t.Errorf("a folder may come behind what lies in it: %q", names)
+		t.Errorf("a directory comes after its content: %q", names)
 	}
 	for name, want := range map[string]string{"usr/bin/tool": "tool", "copy/bin/tool": "tool", "replaced": "new"} {
 		if contents[name] != want || headers[name].Uid != 0 {

@@ -45,7 +45,7 @@ type Link struct {
 	Path, Target string
 }
 
-// Folder is a folder in an image that needs a mode or an owner: other folders are made
+// Directory is a directory in an image that needs a mode or an owner: other directories are made
 // where something lies in them, with mode 0755, as root's.
 type Folder struct {
 	Path string
@@ -55,7 +55,7 @@ type Folder struct {
 	Owner int
 }
 
-// Tree is everything below a folder of this machine, with its modes, as root's. Sockets,
+// Tree is everything below a directory of this machine, with its modes, as root's. Sockets,
 // pipes and devices are left out.
 type Tree struct {
 	// Path is where it goes; empty is the root.
@@ -84,7 +84,7 @@ func writeLayer(out io.Writer, items []Item) (string, error) {
 	}
 	sum := sha256.New()
 	archive := tar.NewWriter(io.MultiWriter(out, sum))
-	// Sorted, a folder comes before what lies in it.
+	// Sorted, a directory comes before what lies in it.
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		if err := l[name].write(archive); err != nil {
 			return "", fmt.Errorf("adding /%s: %w", name, err)
@@ -130,7 +130,7 @@ func (e entry) write(archive *tar.Writer) error {
 	return err
 }
 
-// put adds an entry and the folders that it lies in.
+// put adds an entry and the directories that it lies in.
 func (l layer) put(name string, e entry) error {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	if name == "" {
@@ -140,7 +140,7 @@ func (l layer) put(name string, e entry) error {
 		return err
 	}
 	if old, there := l[name]; there && old.header.Typeflag == tar.TypeDir && e.header.Typeflag != tar.TypeDir {
-		return fmt.Errorf("/%s is a folder already", name)
+		return fmt.Errorf("/%s is a directory already", name)
 	}
 	e.header.Name, e.header.ModTime, e.header.Format = name, epoch, tar.FormatPAX
 	if e.header.Typeflag == tar.TypeDir {
@@ -158,7 +158,7 @@ func (l layer) putParents(name string) error {
 			continue
 		}
 		if parent.header.Typeflag != tar.TypeDir {
-			return fmt.Errorf("/%s lies in /%s, which is no folder", name, dir)
+			return fmt.Errorf("/%s lies in /%s, which is not a directory", name, dir)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func SavePostgres(ctx context.Context, root, file string) error {
 
 // postgres puts the shell first: what the packages have replaces its commands.
 func postgres(items []Item, dir, version string) Image {
-	// The data lie one folder below: that of a mounted volume belongs to somebody else.
+	// The data is one directory below: the directory of a mounted volume has another owner.
 	const home = "/var/lib/postgresql"
 	user := fmt.Sprintf("%d:%d", postgresUser, postgresUser)
 	items = append(items,

@@ -2,7 +2,7 @@
 # Copyright The Grapnel Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Makes a database where there is none, and serves it. Arguments are further ones of
+# Creates a database if none exists, and serves it. Arguments are additional arguments of
 # the server.
 set -eu
 

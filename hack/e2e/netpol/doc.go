@@ -9,8 +9,8 @@
 //	rules.go    what policies, pods and namespaces mean, as text for nft(8)
 //	enforce.go  watches them, and has the text loaded when it changes
 //
-// Addresses are looked at behind Services, as most networks do: a Service's port does not
-// matter, that of its pods does. What is refused is told so, where most networks are silent:
+// Addresses are checked behind Services, as most networks do: a Service's port does not
+// matter, that of its pods does. What is refused is rejected at once, where most networks are silent:
 // that is faster to test. The node reaches every pod, and connections that are open stay so.
 // A new pod is without rules until its address is in its status.
 //

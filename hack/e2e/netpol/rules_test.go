@@ -83,9 +83,9 @@ func TestRules(t *testing.T) {
 			[]string{"ip daddr { 10.0.0.1, 10.0.0.3 } tcp dport 80"},
 			false,
 		},
-		"nobody there": {[]string{"{egress: [{to: [{podSelector: {matchLabels: {app: z}}}], ports: [{port: 80}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", nil, false},
-		"a block":      {[]string{"{egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"ip daddr 10.0.0.0/8 ip daddr != { 10.1.0.0/16 }"}, false},
-		"they add up":  {[]string{"{egress: [{ports: [{port: 2}]}], policyTypes: [Egress]}", "{egress: [{ports: [{port: 1}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"tcp dport 1", "tcp dport 2"}, false},
+		"no matching pod": {[]string{"{egress: [{to: [{podSelector: {matchLabels: {app: z}}}], ports: [{port: 80}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", nil, false},
+		"a block":         {[]string{"{egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"ip daddr 10.0.0.0/8 ip daddr != { 10.1.0.0/16 }"}, false},
+		"they add up":     {[]string{"{egress: [{ports: [{port: 2}]}], policyTypes: [Egress]}", "{egress: [{ports: [{port: 1}]}], policyTypes: [Egress]}"}, "egress-10.0.0.1", []string{"tcp dport 1", "tcp dport 2"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules, err := testWorld(t, tc.policies...).Rules()
@@ -98,7 +98,7 @@ func TestRules(t *testing.T) {
 			}
 			direction, address, _ := strings.Cut(tc.chain, "-")
 			if jumps := strings.Contains(rules, address+" jump "+direction+"-"+address+"\n"); jumps == tc.open {
-				t.Errorf("packets of the pod are looked at: %v\n%s", jumps, rules)
+				t.Errorf("packets of the pod are checked: %v\n%s", jumps, rules)
 			}
 		})
 	}

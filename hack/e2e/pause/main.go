@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Pause is the process that keeps a pod's namespaces: it waits until it is told to end.
+// Pause is the process that keeps a pod's namespaces: it waits until it gets a signal.
 package main
 
 import (

@@ -5,9 +5,9 @@
 //
 // A number alone does not tell which process it is: the kernel uses it again. An [ID]
 // has the time of the start, too, and the boot, and signals go through a file
-// descriptor of the process, so that nobody else is ever hit.
+// descriptor of the process, so that no other process is ever hit.
 //
-// [Marked] finds processes by a variable in their environment, whoever started them.
+// [Marked] finds processes by a variable in their environment, whichever program started them.
 //
 // It is for Linux and not for production code.
 package proc

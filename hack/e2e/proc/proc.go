@@ -85,7 +85,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// Alive says whether the process runs.
+// Alive reports whether the process runs.
 func (id ID) Alive() bool {
 	now, err := Of(id.PID)
 	return err == nil && now == id
@@ -170,8 +170,8 @@ func Marked(variable string) ([]ID, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// The ID first: should the number be used again meanwhile, the environment is
-		// somebody else's and the ID is nobody's.
+		// The ID first: should the number be reused meanwhile, the environment belongs to
+		// another process and the ID matches none.
 		id, err := Of(pid)
 		if err != nil {
 			continue // It has ended.

@@ -80,7 +80,7 @@ func TestStop(t *testing.T) {
 			if err := id.Stop(t.Context(), c.grace); err != nil {
 				t.Fatal(err)
 			}
-			// Nobody has waited for it: what is left of it is not alive.
+			// No process has waited for it: a zombie is not alive.
 			if id.Alive() {
 				t.Error("it is still alive")
 			}
@@ -111,7 +111,7 @@ func TestOtherProcessWithTheNumber(t *testing.T) {
 				t.Error("it is taken for the one that there was before")
 			}
 			if err := old.Stop(t.Context(), 0); err != nil || !id.Alive() {
-				t.Errorf("somebody else was ended (%v)", err)
+				t.Errorf("another process was ended (%v)", err)
 			}
 		})
 	}
@@ -137,14 +137,14 @@ func TestParseStat(t *testing.T) {
 		start uint64
 		fails bool
 	}{
-		"a plain name":               {stat: "12 (sh) S" + rest, state: 'S', start: 4711},
-		"a name with parentheses":    {stat: "12 (a) Z (b)) R" + rest, state: 'R', start: 4711},
-		"one that nobody waited for": {stat: "12 (sh) Z" + rest, state: 'Z', start: 4711},
-		"nothing":                    {fails: true},
-		"too short":                  {stat: "12 (sh) S 1 2 3", fails: true},
-		"a start that is no number":  {stat: "12 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", fails: true},
-		"a name that does not end":   {stat: "12 (sh S" + rest, fails: true},
-		"a name with a line break":   {stat: "12 (a\nb) S" + rest, state: 'S', start: 4711},
+		"a plain name":              {stat: "12 (sh) S" + rest, state: 'S', start: 4711},
+		"a name with parentheses":   {stat: "12 (a) Z (b)) R" + rest, state: 'R', start: 4711},
+		"a zombie":                  {stat: "12 (sh) Z" + rest, state: 'Z', start: 4711},
+		"nothing":                   {fails: true},
+		"too short":                 {stat: "12 (sh) S 1 2 3", fails: true},
+		"a start that is no number": {stat: "12 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", fails: true},
+		"a name that does not end":  {stat: "12 (sh S" + rest, fails: true},
+		"a name with a line break":  {stat: "12 (a\nb) S" + rest, state: 'S', start: 4711},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ var manifests string
 
 // Options say which cluster is checked.
 type Options struct {
-	// Root is the repository's folder.
+	// Root is the repository's directory.
 	Root       string
 	Kubeconfig string
 	// Load puts an image from a file on the cluster's nodes.
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, deleted)
 }
 
-// step is one thing that has to work.
+// step is one check.
 type step struct {
 	title string
 	args  []string

@@ -8,7 +8,7 @@
 // It compiles every .proto file below ROOT, which is also the import path, and
 // hands them to protoc-gen-go and protoc-gen-go-grpc of DIR, as `buf generate`
 // does with sdk/proto/buf.gen.yaml; the Go files land beside their .proto files.
-// Generated files whose .proto is gone are removed.
+// Generated files whose .proto no longer exists are removed.
 //
 // It exists because it needs nothing but a small Go module: no protoc, which is
 // not a Go program, and not all of buf.
@@ -35,7 +35,7 @@ import (
 )
 
 func main() {
-	plugins := flag.String("plugins", "", "folder with protoc-gen-go and protoc-gen-go-grpc")
+	plugins := flag.String("plugins", "", "directory with protoc-gen-go and protoc-gen-go-grpc")
 	flag.Parse()
 	if flag.NArg() != 1 || *plugins == "" {
 		fmt.Fprintln(os.Stderr, "usage: protogen -plugins DIR ROOT")

@@ -45,7 +45,7 @@ const (
 	prefix = "pair"
 )
 
-// chosen returns the seed, and how long to go on; zero is for fewRounds.
+// chosen returns the seed, and how long to continue; zero is for fewRounds.
 func chosen(t *testing.T) (seed uint64, lasts time.Duration) {
 	t.Helper()
 	var err error
@@ -207,7 +207,7 @@ func isReady(p *v1alpha1.Plugin) bool {
 	return false
 }
 
-// backUp makes a Backup with all actions, which has to complete.
+// backUp creates a Backup with all actions, which must complete.
 func (p *pair) backUp(t *testing.T, name string) {
 	t.Helper()
 	b := (&load{random: rand.New(rand.NewPCG(0, 0)), namespace: p.namespace, apps: p.apps, name: name}).newBackup()
@@ -215,7 +215,7 @@ func (p *pair) backUp(t *testing.T, name string) {
 	stage.Create(t, world.Client, b)
 	b = stage.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
-		t.Errorf("a Backup that nobody disturbs is %s: %s %s", b.Status.Phase, b.Status.Message, b.Status.FailureReason)
+		t.Errorf("an undisturbed Backup is %s: %s %s", b.Status.Phase, b.Status.Message, b.Status.FailureReason)
 	}
 }
 
@@ -255,7 +255,7 @@ func (p *pair) round(t *testing.T, seed uint64) {
 	p.journal.note("round %s ends, failed: %v", name, t.Failed())
 }
 
-// tellOfFailure prints and keeps what tells why a round failed.
+// tellOfFailure prints and stores what is needed to debug a failed round.
 func (p *pair) tellOfFailure(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {

@@ -44,7 +44,7 @@ const (
 	quiescedKey = "grapnel.dev/quiesced"
 )
 
-// checker knows what has to hold after each round.
+// checker checks the invariants after each round.
 type checker struct {
 	journal   *journal
 	random    *rand.Rand
@@ -60,7 +60,7 @@ type checker struct {
 	use    use
 	// restored are the Backups that were restored.
 	restored map[string]bool
-	// noted are the runs of which it was noted how they ended.
+	// noted are the runs whose outcome was recorded.
 	noted map[types.UID]bool
 }
 
@@ -164,7 +164,7 @@ func workloads(ctx context.Context, namespaces []string) (map[string]string, err
 	return found, nil
 }
 
-// check checks everything that has to hold when all is calm.
+// check checks all invariants after the faults have ended.
 func (c *checker) check(t *testing.T, round string) {
 	t.Helper()
 	for _, problem := range c.awaitCalm(t.Context()) {

@@ -5,17 +5,17 @@
 // that does not destroy data: they are paused, killed, cut off from the API server or
 // from the store, answered late or with errors, shown old events and given wrong clocks,
 // and the API server is killed, while Backups, Restores and DeletionRuns are created,
-// cancelled and deleted. Applications are stopped and frozen for Backups meanwhile.
+// canceled and deleted. Applications are stopped and frozen for Backups meanwhile.
 //
-// A round lasts for some seconds. Then everything is undone, and what has to hold is
+// A round lasts for some seconds. Then all faults end, and the invariants are
 // checked: see check_test.go.
 //
 //	CHAOS_SEED=7 CHAOS_DURATION=30m go test -timeout 0 ./test/faults/chaos
 //
-// All that is random comes from the seed, which is printed. A round depends on its own
-// seed alone: the seed of a round that failed makes it the first one. Two rounds of a
-// seed do the same, as far as the operators and the scheduler let them; the journal below
-// bin/test/chaos says what was done, and when.
+// All randomness comes from the seed, which is printed. A round depends only on its own
+// seed: the seed of a failed round makes it the first one. Two rounds with the same
+// seed do the same, as far as the operators and the scheduler allow; the journal below
+// bin/test/chaos records what was done, and when.
 //
-// There is nothing here but tests.
+// This package has only tests.
 package chaos

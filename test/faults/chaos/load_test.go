@@ -105,7 +105,7 @@ func newPlugins(t testing.TB, namespace, calls string) {
 	}
 }
 
-// load creates, cancels and deletes runs, some of them by force. It goes on when it is refused.
+// load creates, cancels and deletes runs, some of them by force. It continues when it is refused.
 type load struct {
 	random    *rand.Rand
 	journal   *journal

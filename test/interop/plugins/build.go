@@ -14,11 +14,11 @@ import (
 )
 
 // Releases returns the releases of Velero that the plugin is built with. Each is the
-// name of a folder here, and of a program that Build makes.
+// name of a directory here, and of a program that Build makes.
 func Releases() []string { return []string{"v1.14", "v1.18"} }
 
-// Build compiles the plugins into a folder below bin/test, which it returns. Every test
-// package needs a folder of its own, since several may build at a time.
+// Build compiles the plugins into a directory below bin/test, which it returns. Every test
+// package needs a directory of its own, since several may build at a time.
 //
 // The settings are those that "go vet" and the build of Velero's server for other tests
 // have, so that what they have in common is compiled once: it is nearly everything.

@@ -122,7 +122,7 @@ func TestHangingCall(t *testing.T) {
 		plugintesting.Eventually(t, "the action has begun", func() bool {
 			return strings.Contains(h.log.Text(), actions.LineBeforeHanging)
 		})
-		// Others go on meanwhile.
+		// Others continue meanwhile.
 		if err := h.remove(t.Context(), actions.Delete, configMap(nil)); err != nil {
 			t.Errorf("a call beside the one that hangs: %v", err)
 		}

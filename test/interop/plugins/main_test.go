@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// programs is the folder with the built plugins.
+// programs is the directory with the built plugins.
 var programs string
 
 func TestMain(m *testing.M) {

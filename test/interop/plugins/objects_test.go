@@ -40,7 +40,7 @@ func do(what string) *unstructured.Unstructured {
 	return configMap(map[string]string{actions.AnnotationDo: what})
 }
 
-// veleroBackup is what the actions are told about a backup.
+// veleroBackup is what the actions get about a backup.
 func veleroBackup() *api.Backup {
 	return &api.Backup{
 		TypeMeta: metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Backup"},
@@ -52,7 +52,7 @@ func veleroBackup() *api.Backup {
 	}
 }
 
-// veleroRestore is what the actions are told about a restore.
+// veleroRestore is what the actions get about a restore.
 func veleroRestore() *api.Restore {
 	return &api.Restore{
 		TypeMeta: metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Restore"},

@@ -23,7 +23,7 @@ import (
 
 const bucket = "backups"
 
-// locate returns a way to the store of a location in a folder that it makes.
+// locate returns a way to the store of a location in a directory that it makes.
 func (h *host) locate(location, name string) (to target[adapter.ObjectStore], root string) {
 	h.t.Helper()
 	root = h.t.TempDir()

@@ -99,7 +99,7 @@ func newApp(t *testing.T, namespace string) {
 }
 
 // createServed creates an object as soon as its kind is served and one that another
-// test deleted is gone.
+// test deleted no longer exists.
 func createServed(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	suite.Eventually(t, func() string {

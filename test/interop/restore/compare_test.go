@@ -70,7 +70,7 @@ func (r restored) same(t *testing.T, before map[string]*unstructured.Unstructure
 	r.marked(t)
 }
 
-// marked checks that the objects were restored, and not left by somebody.
+// marked checks that the objects were restored, and not created otherwise.
 func (r restored) marked(t *testing.T) {
 	t.Helper()
 	for name, object := range snapshot(t, r.to) {

@@ -27,7 +27,7 @@ import (
 // veleroPrograms is what was built of Velero.
 type veleroPrograms struct {
 	server string
-	// plugins is a folder with the plugin for S3.
+	// plugins is a directory with the plugin for S3.
 	plugins string
 	crds    []string
 }
@@ -80,7 +80,7 @@ func goCommand(ctx context.Context, dir string, args ...string) (string, error) 
 func prepareVelero(ctx context.Context) error {
 	labels := map[string]string{"component": "velero"}
 	replicas := int32(0)
-	// A restore looks at its settings, although the server runs outside the cluster.
+	// A restore reads its settings, although the server runs outside the cluster.
 	deployment := &appsv1.Deployment{ObjectMeta: veleroObject("velero")}
 	deployment.Spec.Replicas = &replicas
 	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
 
-// The registered names. Velero would not start if it were told of the kind of nameHook.
+// The registered names. Velero would not start if it got the kind of nameHook.
 const (
 	nameOlder = "example.io/older"
 	nameNewer = "example.io/newer"
@@ -160,7 +160,7 @@ type clean struct{}
 // AppliesTo wants pods.
 func (clean) AppliesTo(context.Context) (item.Selector, error) { return pods(), nil }
 
-// Execute fails, so that somebody sees what it was told.
+// Execute fails, so that its input is visible in the error.
 func (clean) Execute(_ context.Context, req *item.DeleteRequest) error {
 	return errors.New("cannot clean up after " + req.Item.GetName() + " of " + req.Backup.Name)
 }

@@ -27,7 +27,7 @@ import (
 const selected = "selected"
 
 // TestBackupAndRestore: objects are changed on their way out and back in, a Secret that
-// nobody asked for comes along, one object is left out, and those with which an action
+// was not selected is included, one object is left out, and those with which an action
 // fails or panics are the only ones that are missing.
 func TestBackupAndRestore(t *testing.T) {
 	// One after the other: the programs provide the same actions.
@@ -93,7 +93,7 @@ func newApp(t *testing.T) string {
 	return app
 }
 
-// checkLog looks for what the actions say in the log of the Backup.
+// checkLog checks the messages of the actions in the log of the Backup.
 func checkLog(t *testing.T, s *stage.Namespace, b *v1alpha1.Backup) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, b.Name+"-logs.gz"))
@@ -136,7 +136,7 @@ func checkObjects(t *testing.T, namespace string) {
 	stage.CheckEqual(t, "objects", names, []string{"adding", "changed", "logging", "unchanged", "token"})
 }
 
-// checkStamps checks what each action was told about its run, by what it wrote.
+// checkStamps checks what each action got about its run, by what it wrote.
 func checkStamps(t *testing.T, namespace string, b *v1alpha1.Backup, r *v1alpha1.Restore) {
 	t.Helper()
 	var changed corev1.ConfigMap

@@ -18,7 +18,7 @@ import (
 
 func main() {
 	// No flag says that no port is wanted for these metrics, and the default one may
-	// be somebody else's.
+	// belong to another program.
 	metricsserver.DefaultBindAddress = "0"
 	factory := client.NewFactory("velero", client.VeleroConfig{})
 	root := &cobra.Command{Use: "velero", SilenceUsage: true}

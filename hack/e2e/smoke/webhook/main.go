@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Webhook is the server of an admission webhook that refuses everything it is asked
+// Webhook is the server of an admission webhook that refuses everything in its requests
 // about. It serves on port 8443 with the certificate in /tls.
 package main
 

@@ -91,7 +91,7 @@ func (a *BackupActionV2) Execute(item runtime.Unstructured, backup *api.Backup) 
 	return changed, more, a.startOperation(object), []velero.ResourceIdentifier{self}, nil
 }
 
-// Progress tells how far an operation is.
+// Progress reports the progress of an operation.
 func (a *BackupActionV2) Progress(operationID string, backup *api.Backup) (velero.OperationProgress, error) {
 	return a.advanceOperation(operationID, DescribeBackup("v2", backup))
 }

@@ -26,7 +26,7 @@ const (
 	// separated by commas.
 	AnnotationAdd = "interop.example.io/add"
 	// StampPrefix is put before the last part of the name of an action. The annotation
-	// says what it was told about the run.
+	// reports its input about the run.
 	StampPrefix = "stamp.interop.example.io/"
 )
 
@@ -105,7 +105,7 @@ func objectMetadata(item runtime.Unstructured) (metav1.Object, error) {
 func annotateCopy(item runtime.Unstructured, name, text string) (runtime.Unstructured, error) {
 	changed, ok := item.DeepCopyObject().(runtime.Unstructured)
 	if !ok {
-		return nil, errors.Errorf("%T can not be copied", item)
+		return nil, errors.Errorf("%T cannot be copied", item)
 	}
 	object, err := objectMetadata(changed)
 	if err != nil {
@@ -139,13 +139,13 @@ func additionalItems(object metav1.Object) ([]velero.ResourceIdentifier, error) 
 	return items, nil
 }
 
-// DescribeBackup says what an action was told about a backup.
+// DescribeBackup returns what an action gets about a backup.
 func DescribeBackup(version string, b *api.Backup) string {
 	return fmt.Sprintf("%s backup=%s/%s uid=%s labels=%v location=%s phase=%s",
 		version, b.Namespace, b.Name, b.UID, b.Labels, b.Spec.StorageLocation, b.Status.Phase)
 }
 
-// DescribeRestore says what an action was told about a restore.
+// DescribeRestore returns what an action gets about a restore.
 func DescribeRestore(version string, r *api.Restore) string {
 	return fmt.Sprintf("%s restore=%s/%s uid=%s labels=%v backup=%s phase=%s",
 		version, r.Namespace, r.Name, r.UID, r.Labels, r.Spec.BackupName, r.Status.Phase)

@@ -24,7 +24,7 @@ func (a *DeleteAction) AppliesTo() (velero.ResourceSelector, error) {
 	return actionSelectors()[a.name], nil
 }
 
-// Execute does what the annotations of an object say, and logs what it was told.
+// Execute does what the annotations of an object say, and logs its input.
 func (a *DeleteAction) Execute(input *velero.DeleteItemActionExecuteInput) error {
 	object, err := objectMetadata(input.Item)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 )
 
 // UnusableVariable is the environment variable that adds BackupUnusable, an action
-// that can not be created. It is not there otherwise because a backup asks all actions.
+// that cannot be created. It is not there otherwise because a backup asks all actions.
 const UnusableVariable = "INTEROP_UNUSABLE"
 
 // actionSelectors says which objects the actions want. Names that are not here want all.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// operationSteps is how often an operation is asked about until it has ended.
+// operationSteps is how often an operation is polled until it has ended.
 const operationSteps = 2
 
 // operations are those that one action has started.

@@ -33,7 +33,7 @@ func (a *RestoreActionV1) Execute(input *velero.RestoreItemActionExecuteInput) (
 	return executeRestore(a.name, a.log, input, DescribeRestore("v1", input.Restore))
 }
 
-// executeRestore stamps an object with what the action was told about the restore and
+// executeRestore stamps an object with what the action got about the restore and
 // about the object in the backup.
 func executeRestore(
 	name string, log logrus.FieldLogger, input *velero.RestoreItemActionExecuteInput, run string,
@@ -103,7 +103,7 @@ func (a *RestoreActionV2) Execute(input *velero.RestoreItemActionExecuteInput) (
 	return output, nil
 }
 
-// Progress tells how far an operation is.
+// Progress reports the progress of an operation.
 func (a *RestoreActionV2) Progress(operationID string, restore *api.Restore) (velero.OperationProgress, error) {
 	return a.advanceOperation(operationID, DescribeRestore("v2", restore))
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/pkg/errors"
 )
 
-// ConfigRoot is the key in the configuration of a location whose value is the folder
+// ConfigRoot is the key in the configuration of a location whose value is the directory
 // with the buckets.
 const ConfigRoot = "root"
 
-// FolderStore is an ObjectStore. A bucket is a folder, and an object a file in it.
+// FolderStore is an ObjectStore. A bucket is a directory, and an object a file in it.
 type FolderStore struct {
 	mu   sync.Mutex
 	root string
 }
 
-// NewFolder returns a store that Init has to be called for.
+// NewFolder returns a store; call Init before use.
 func NewFolder() *FolderStore { return &FolderStore{} }
 
-// Init takes the folder with the buckets from the configuration.
+// Init takes the directory with the buckets from the configuration.
 func (f *FolderStore) Init(config map[string]string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *FolderStore) PutObject(bucket, key string, body io.Reader) (err error) 
 	return errors.WithStack(os.Rename(temporary.Name(), target))
 }
 
-// ObjectExists says whether there is an object.
+// ObjectExists reports whether there is an object.
 func (f *FolderStore) ObjectExists(bucket, key string) (bool, error) {
 	info, err := os.Stat(f.objectPath(bucket, key))
 	if isNotExistError(err) {

@@ -92,7 +92,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 // indexMemory is the memory that an index takes, in bytes, by upper bounds: what a slice
 // that grows by a quarter takes for each element while it is copied, and what comes with
-// the first object of a folder or namespace. A Writer counts the same, so that whatever
+// the first object of a directory or namespace. A Writer counts the same, so that whatever
 // it completes can be spooled.
 type indexMemory struct{ used, limit int64 }
 

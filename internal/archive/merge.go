@@ -87,7 +87,7 @@ type merger struct {
 	content          []byte
 }
 
-// overlayFolder is a folder of the overlay.
+// overlayFolder is a directory of the overlay.
 type overlayFolder struct {
 	objects Objects
 	// written are those that are in the place of another already.

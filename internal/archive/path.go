@@ -43,7 +43,7 @@ type Identity struct {
 	Name string
 }
 
-// GroupResource returns the name of the folder of the object's kind, for
+// GroupResource returns the name of the directory of the object's kind, for
 // example "pods" or "deployments.apps".
 func (id Identity) GroupResource() string {
 	if id.Group == "" {
@@ -58,7 +58,7 @@ func (id Identity) Path() string {
 	return string(id.appendPath(nil, id.Version != ""))
 }
 
-// Validate says whether every part of id can be one element of a path.
+// Validate reports whether every part of id can be one element of a path.
 // Kubernetes forbids "/" and "%" in names as well as "." and ".."; some kinds
 // (RBAC) allow everything else, so everything else is allowed here too, except
 // what a tar header cannot hold.
@@ -143,7 +143,7 @@ func parseObjectPath(path string) (Identity, error) {
 		return Identity{}, invalid
 	}
 	parts = parts[1:]
-	// A version folder may be told from a scope folder by the number of
+	// A version directory may be told from a scope directory by the number of
 	// elements alone: <scope>/<name> has 2 or 3, with a version 3 or 4, and
 	// with 3 the first one decides.
 	if len(parts) == 4 || (len(parts) == 3 && parts[0]+"/" != namespacesDir) {

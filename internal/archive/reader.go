@@ -37,7 +37,7 @@ func (e Entry) IsObject() bool { return e.Object != (Identity{}) }
 // treated as hostile: anything but regular files with paths of the format,
 // each at most once, within the limits, with nothing behind them, is an error
 // (ErrInvalidName, ErrDuplicate, ErrLimitExceeded, ErrTrailingData or one of the
-// decoders). Folder entries and "./" in front of paths, which other writers
+// decoders). Directory entries and "./" in front of paths, which other writers
 // add, are passed over.
 func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
 	seen := newPathSet()
@@ -121,7 +121,7 @@ func (w *walker) checkTarHeader(header *tar.Header) error {
 	case len(header.Name) > w.limits.PathBytes:
 		return fmt.Errorf("%w: path of %d bytes", ErrLimitExceeded, len(header.Name))
 	case header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeDir:
-		return fmt.Errorf("%w: %q is neither a file nor a folder", ErrInvalidName, header.Name)
+		return fmt.Errorf("%w: %q is neither a file nor a directory", ErrInvalidName, header.Name)
 	case header.Size > w.limits.EntryBytes:
 		return fmt.Errorf("%w: %q has %d bytes", ErrLimitExceeded, header.Name, header.Size)
 	}

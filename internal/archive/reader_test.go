@@ -60,7 +60,7 @@ func TestWalkRefusesHostileArchives(t *testing.T) {
 	}{
 		"path traversal":         {archive: tarball(t, regular("resources/pods/namespaces/../a.json", 1)), want: ErrInvalidName},
 		"absolute path":          {archive: tarball(t, regular("/resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
-		"unknown folder":         {archive: tarball(t, regular("etc/passwd", 1)), want: ErrInvalidName},
+		"unknown directory":      {archive: tarball(t, regular("etc/passwd", 1)), want: ErrInvalidName},
 		"not JSON":               {archive: tarball(t, regular("resources/pods/cluster/a.sh", 1)), want: ErrInvalidName},
 		"too deep":               {archive: tarball(t, regular("resources/pods/v1/namespaces/a/b/c.json", 1)), want: ErrInvalidName},
 		"metadata traversal":     {archive: tarball(t, regular("metadata/..", 1)), want: ErrInvalidName},

@@ -152,7 +152,7 @@ func (s *spooler) spoolEntry(entry Entry) error {
 	if s.bytesLeft -= int64(len(entry.Content)); s.bytesLeft < 0 {
 		return fmt.Errorf("reading archive: %w: too many bytes", ErrLimitExceeded)
 	}
-	// The two copies of an object are neighbours in the archives of every
+	// The two copies of an object are neighbors in the archives of every
 	// writer of the format. They share their bytes.
 	if !bytes.Equal(entry.Content, s.last) {
 		if _, err := s.out.Write(entry.Content); err != nil {

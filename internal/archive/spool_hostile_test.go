@@ -45,7 +45,7 @@ func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
 		"link":                        {tarball(t, a, tar.Header{Typeflag: tar.TypeSymlink, Name: "x", Linkname: "/"}), SpoolOptions{}, ErrInvalidName},
 		"same file twice":             {tarball(t, a, a), SpoolOptions{}, ErrDuplicate},
 		"large file":                  {good, SpoolOptions{Limits: Limits{EntryBytes: 9}}, ErrLimitExceeded},
-		"many folders":                {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimitExceeded},
+		"many directories":            {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimitExceeded},
 		"bomb":                        {bomb(t), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimitExceeded},
 		"bomb of holes":               {gzipped(t, sparse(t, 1<<20, 2)), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimitExceeded},
 		"more than the memory":        {tarball(t, a, regular("resources/pods/namespaces/ns/b.json", 1)), SpoolOptions{Limits: Limits{IndexBytes: 860}}, ErrLimitExceeded},

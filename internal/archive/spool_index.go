@@ -35,7 +35,7 @@ type objectRef struct {
 	nameLength uint16
 }
 
-// spooledFolder is what a folder holds.
+// spooledFolder is what a directory holds.
 type spooledFolder struct {
 	refs      []objectRef
 	preferred bool
@@ -46,7 +46,7 @@ type spooledFolder struct {
 type spoolIndex struct {
 	folders   map[folderKey]*spooledFolder
 	preferred map[string]string // by resource
-	// twins are, by resource, the objects that are in two folders, the one
+	// twins are, by resource, the objects that are in two directories, the one
 	// without a version and the preferred one. They are kept once.
 	twins  map[string][]objectRef
 	files  int
@@ -160,7 +160,7 @@ func (a addedObject) isTwinOf(b addedObject) bool {
 		(a.unversioned && b.in.preferred || b.unversioned && a.in.preferred)
 }
 
-// getOrCreateFolder returns the folder that id belongs in. What it keeps of id is cloned:
+// getOrCreateFolder returns the directory that id belongs in. What it keeps of id is cloned:
 // it is a part of a whole path otherwise.
 func (x *spoolIndex) getOrCreateFolder(id Identity) (*spooledFolder, error) {
 	key := folderKey{id.GroupResource(), id.Version}
@@ -196,7 +196,7 @@ func (x *spoolIndex) internNamespace(name string) uint32 {
 }
 
 // buildResources sorts the index and returns the resources in it. The error is
-// ErrDuplicate if an object was added twice to a folder.
+// ErrDuplicate if an object was added twice to a directory.
 func (x *spoolIndex) buildResources() ([]Resource, error) {
 	x.namespaceNumbers, x.last = nil, addedObject{}
 	x.names.finishBlock()
@@ -227,7 +227,7 @@ func (x *spoolIndex) buildResources() ([]Resource, error) {
 	return sorted, nil
 }
 
-// distributeTwins puts the twins of a resource into both of their folders, which share
+// distributeTwins puts the twins of a resource into both of their directories, which share
 // them unless one has more.
 func (x *spoolIndex) distributeTwins(resource string, twins []objectRef) error {
 	delete(x.twins, resource)

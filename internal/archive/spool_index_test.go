@@ -87,7 +87,7 @@ func FuzzSpool(f *testing.F) {
 		model := newModel()
 		for i, path := range strings.Split(list, "\n") {
 			part := content[:i%(min(len(content), 60)+1)]
-			// What tar takes for a folder, or cannot hold, is not of interest.
+			// What tar takes for a directory, or cannot hold, is not of interest.
 			if strings.HasSuffix(path, "/") || w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(part))}) != nil {
 				t.Skip()
 			}

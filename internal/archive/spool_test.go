@@ -149,7 +149,7 @@ func TestSpoolReadsArchivesOfOthers(t *testing.T) {
 		resources     []Resource
 		files         []string
 	}{
-		"Velero's order, without folders": {
+		"Velero's order, without directories": {
 			headers: []tar.Header{
 				regular("metadata/version", 1),
 				regular("resources/pods/v1-preferredversion/namespaces/ns/a.json", 3),
@@ -167,7 +167,7 @@ func TestSpoolReadsArchivesOfOthers(t *testing.T) {
 			resources: []Resource{{Name: "pods", Versions: []string{"v1"}, Preferred: "v1"}},
 			files:     []string{"resources/pods/v1-preferredversion/namespaces/ns/a.json", "resources/pods/namespaces/ns/a.json"},
 		},
-		"folders, and ./ in front": {
+		"directories, and ./ in front": {
 			headers: []tar.Header{
 				{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
 				{Typeflag: tar.TypeDir, Name: "./resources/", Mode: 0o755},
@@ -224,12 +224,12 @@ func TestSpoolReportsWhatHappensMeanwhile(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := NewSpool(ctx, bytes.NewReader(archive), SpoolOptions{Dir: dir}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled context: %v", err)
+		t.Errorf("a canceled context: %v", err)
 	}
 	checkNothingLeft(t, dir)
 	checkNoneOpen(t, dir)
 	if _, err := NewSpool(t.Context(), bytes.NewReader(archive), SpoolOptions{Dir: filepath.Join(dir, "missing")}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing folder: %v", err)
+		t.Errorf("a missing directory: %v", err)
 	}
 }
 

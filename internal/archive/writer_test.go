@@ -225,7 +225,7 @@ func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
 		want error
 	}{
 		"empty name":          {pod("ns", ""), ErrInvalidName},
-		"parent folder":       {pod("ns", ".."), ErrInvalidName},
+		"parent directory":    {pod("ns", ".."), ErrInvalidName},
 		"slash in name":       {pod("ns", "a/b"), ErrInvalidName},
 		"slash in namespace":  {pod("a/b", "c"), ErrInvalidName},
 		"NUL":                 {pod("ns", "a\x00b"), ErrInvalidName},

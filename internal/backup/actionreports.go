@@ -51,7 +51,7 @@ func (t *actionReports) addOperation(op Operation) {
 	t.operationItems[itemKey{op.Resource, op.Namespace, op.Name}] = true
 }
 
-// hasOperation says whether an action started an operation on an object.
+// hasOperation reports whether an action started an operation on an object.
 func (t *actionReports) hasOperation(of schema.GroupVersionResource, item list.Item) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,7 +34,7 @@
 //
 // An action may start an operation that goes on after the archive is written. The caller
 // is told of it at once, through Request.Started, so that somebody sees to it from then
-// on, even if the run ends in the next moment; what cannot be told is cancelled
+// on, even if the run ends in the next moment; what cannot be told is canceled
 // (operation.go). The run does not wait for operations. When they have ended, a second
 // run with Request.Only archives the objects that they left behind (only.go), which
 // archive.Merge then puts into the first archive.

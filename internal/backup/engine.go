@@ -96,7 +96,7 @@ type ArchiveRequest struct {
 	// started, by many goroutines at a time. The context does not end with the run, which
 	// may have ended meanwhile, but after 30 seconds. Once it returned nil, somebody sees
 	// to the operation. One that it returns an error for, or that it is not there for, is
-	// cancelled, which is an error of the object; the object is archived all the same.
+	// canceled, which is an error of the object; the object is archived all the same.
 	OnOperationStarted func(ctx context.Context, op Operation) error
 	// OnlyItems, if not empty, archives nothing but these objects, as if they were named with
 	// Always, and what actions name beside them: for when operations have ended. One that

@@ -20,11 +20,11 @@ import (
 const operationCallbackTimeout = 30 * time.Second
 
 var (
-	// errOperationsUnsupported is why operations of a run without Request.Started are cancelled.
+	// errOperationsUnsupported is why operations of a run without Request.Started are canceled.
 	errOperationsUnsupported = errors.New("this run waits for no operations")
 	// errOperationsEnded is that of a run with Request.Only.
 	errOperationsEnded = errors.New("the operations of this backup have ended, and no more are waited for")
-	// errCancelUnsupported is why operations of some actions cannot be cancelled.
+	// errCancelUnsupported is why operations of some actions cannot be canceled.
 	errCancelUnsupported = errors.New("the action has no way to cancel it")
 )
 
@@ -47,7 +47,7 @@ type Operation struct {
 }
 
 // recordOrCancelOperation has an operation recorded, at once and even if the run has ended meanwhile:
-// from then on somebody waits for its end. One that is not recorded is cancelled, and the
+// from then on somebody waits for its end. One that is not recorded is canceled, and the
 // error says what became of it.
 func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *list.Item, told itemaction.StartedOperation) error {
 	op := Operation{
@@ -70,9 +70,9 @@ func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAct
 		cancelErr = told.Cancel(context.WithoutCancel(ctx))
 	}
 	if cancelErr != nil {
-		return fmt.Errorf("%w; and it could not be cancelled and may go on: %w", err, cancelErr)
+		return fmt.Errorf("%w; and it could not be canceled and may go on: %w", err, cancelErr)
 	}
-	return fmt.Errorf("%w; it was cancelled", err)
+	return fmt.Errorf("%w; it was canceled", err)
 }
 
 // notifyOperationStarted tells the caller of the run of an operation.

@@ -57,7 +57,7 @@ func (l *ledger) want(t *testing.T, started, cancelled []string) {
 	slices.Sort(l.started)
 	slices.Sort(l.cancelled)
 	if diff := cmp.Diff([][]string{started, cancelled}, [][]string{l.started, l.cancelled}); diff != "" {
-		t.Errorf("operations started and cancelled (-want +got):\n%s", diff)
+		t.Errorf("operations started and canceled (-want +got):\n%s", diff)
 	}
 }
 
@@ -117,20 +117,20 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			started: func(*ledger) func(context.Context, Operation) error {
 				return func(context.Context, Operation) error { return errors.New("no connection") }
 			},
-			want: `the operation "x-a" was started and could not be recorded: no connection; it was cancelled`,
+			want: `the operation "x-a" was started and could not be recorded: no connection; it was canceled`,
 		},
 		"nobody waits": {
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; it was cancelled`,
+			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; it was canceled`,
 		},
-		"it cannot be cancelled": {
+		"it cannot be canceled": {
 			cancel: errors.New(`plugin "demo": busy`),
 			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
-				`and it could not be cancelled and may go on: plugin "demo": busy`,
+				`and it could not be canceled and may go on: plugin "demo": busy`,
 		},
 		"there is no way to cancel it": {
 			none: true,
 			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
-				`and it could not be cancelled and may go on: the action has no way to cancel it`,
+				`and it could not be canceled and may go on: the action has no way to cancel it`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if len(l.started) == 0 || len(l.cancelled) > 0 || len(result.Operations) != len(l.started) {
-		t.Errorf("started %v, cancelled %v, told %v; want all of them recorded", l.started, l.cancelled, result.Operations)
+		t.Errorf("started %v, canceled %v, told %v; want all of them recorded", l.started, l.cancelled, result.Operations)
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *Store) discardFiles(ctx context.Context, name, uid string) error {
 
 // Delete removes a backup, complete or not, whosever it is: first the
 // manifest, so that a backup that is half deleted does not look usable, then
-// everything else in its folder, and the claims last, so that nobody writes
+// everything else in its directory, and the claims last, so that nobody writes
 // there while files are being removed. It may be repeated and succeeds if
 // nothing is there.
 func (s *Store) Delete(ctx context.Context, name string) error {
@@ -121,7 +121,7 @@ func (s *Store) DeleteOwned(ctx context.Context, name, uid string) error {
 	return s.Delete(ctx, name)
 }
 
-// IsOwnedBy says whether something of the backup of one UID is stored under the name:
+// IsOwnedBy reports whether something of the backup of one UID is stored under the name:
 // what DeleteOwned would remove, and with its errors.
 func (s *Store) IsOwnedBy(ctx context.Context, name, uid string) (bool, error) {
 	there, err := s.isOwnedBy(ctx, name, uid)
@@ -169,7 +169,7 @@ func (s *Store) inspectClaim(ctx context.Context, name, uid string) (*backupStat
 		}
 	}
 	if len(numbers) == 0 {
-		return nil, &CorruptError{Name: name, File: manifestName, Reason: "can not be understood, and no claim says whose backup it is"}
+		return nil, &CorruptError{Name: name, File: manifestName, Reason: "cannot be understood, and no claim says whose backup it is"}
 	}
 	return st, s.readHighestClaim(ctx, st, numbers)
 }

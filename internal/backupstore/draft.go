@@ -104,7 +104,7 @@ func (s *Store) removeDraft(ctx context.Context, name, uid string) error {
 	return s.objects.Delete(ctx, keys...)
 }
 
-// hasFile says whether the folder of the backup has a file.
+// hasFile reports whether the directory of the backup has a file.
 func (st *backupState) hasFile(base string) bool {
 	_, found := st.sizes[base]
 	return found

@@ -63,7 +63,7 @@ func (e *TakenError) Error() string {
 type CorruptError struct {
 	// Name of the backup.
 	Name string
-	// File concerned, by its name in the folder of the backup.
+	// File concerned, by its name in the directory of the backup.
 	File string
 	// Reason says what is wrong with it.
 	Reason string
@@ -74,15 +74,15 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("backup %q is damaged: file %q %s", e.Name, e.File, e.Reason)
 }
 
-// ForeignPrefixesError means that the location holds folders that are not
+// ForeignPrefixesError means that the location holds directories that are not
 // Velero's, which makes a Velero server reject it.
 type ForeignPrefixesError struct {
-	// Prefixes are the folders, without slashes.
+	// Prefixes are the directories, without slashes.
 	Prefixes []string
 }
 
 // Error implements error.
 func (e *ForeignPrefixesError) Error() string {
-	return fmt.Sprintf("the storage location contains top-level folders that do not belong there (%s); "+
-		"use an empty bucket or folder, or set a prefix", strings.Join(e.Prefixes, ", "))
+	return fmt.Sprintf("the storage location contains top-level directories that do not belong there (%s); "+
+		"use an empty bucket or directory, or set a prefix", strings.Join(e.Prefixes, ", "))
 }

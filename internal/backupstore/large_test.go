@@ -52,6 +52,6 @@ func TestLargeManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := s.ReadManifest(t.Context(), "nightly"); err != nil {
-		t.Errorf("what was written can not be read: %v", err)
+		t.Errorf("what was written cannot be read: %v", err)
 	}
 }

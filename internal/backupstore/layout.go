@@ -155,7 +155,7 @@ func (s *Store) claimKey(name string, number int) string {
 	return s.backupDir(name) + name + "-claim-" + strconv.Itoa(number) + ".json"
 }
 
-// parseClaimNumber is the inverse of claimKey for the part after the folder; 0 for
+// parseClaimNumber is the inverse of claimKey for the part after the directory; 0 for
 // other files.
 func parseClaimNumber(backup, base string) int {
 	rest, ok := strings.CutPrefix(base, backup+"-claim")

@@ -55,7 +55,7 @@ func (s *Store) ListEntries(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// backupFolder is what was listed of the folder of a backup, whose files come one after the
+// backupFolder is what was listed of the directory of a backup, whose files come one after the
 // other.
 type backupFolder struct {
 	name            string

@@ -34,7 +34,7 @@ const commitAttempts = 3
 type Manifest struct {
 	// VeleroBackup is velero-backup.json: a velero.io/v1 Backup, which Velero
 	// servers read. It should contain the UID of the Backup (metadata.uid), by
-	// which a process recognises the manifest of another one that worked for
+	// which a process recognizes the manifest of another one that worked for
 	// the same UID.
 	VeleroBackup []byte
 	// Grapnel is <b>-grapnel.json.

@@ -17,7 +17,7 @@ import (
 
 const (
 	// probePrefix starts the name of the object that Probe writes. It lies
-	// directly in backups/, where Velero looks for folders only.
+	// directly in backups/, where Velero looks for directories only.
 	probePrefix = "grapnel-probe-"
 
 	// staleProbeAge is the age, by the store's own clock, from which a probe is
@@ -26,7 +26,7 @@ const (
 )
 
 // Probe finds out whether the location can be used: it can be listed, holds no
-// folders that make Velero reject it (else *ForeignPrefixesError), and an
+// directories that make Velero reject it (else *ForeignPrefixesError), and an
 // object can be written, read back and removed. Afterwards Capabilities is
 // accurate. Errors of the store can be told apart with the sentinels of
 // package objectstore.

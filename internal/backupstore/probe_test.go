@@ -167,7 +167,7 @@ func TestProbeSaysTheSame(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "backups"), nil, 0o600); err != nil {
-		t.Fatal(err) // in the way of the folder of that name
+		t.Fatal(err) // in the way of the directory of that name
 	}
 	store, err := filesystem.Open(root, "")
 	if err != nil {
@@ -177,7 +177,7 @@ func TestProbeSaysTheSame(t *testing.T) {
 	for range 2 {
 		err := backupstore.New(store, "").Probe(t.Context())
 		if err == nil {
-			t.Fatal("a location that can not be written passes")
+			t.Fatal("a location that cannot be written passes")
 		}
 		texts = append(texts, err.Error())
 	}

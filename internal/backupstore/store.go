@@ -55,7 +55,7 @@ func (s *Store) Space(ctx context.Context) (objectstore.Space, error) {
 }
 
 // ListNames yields the names of all backups that have a manifest, ours and those of
-// other systems, in the order of their files. Folders whose names cannot be those of a
+// other systems, in the order of their files. Directories whose names cannot be those of a
 // backup are left out.
 func (s *Store) ListNames(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

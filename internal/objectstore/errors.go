@@ -9,7 +9,7 @@ import (
 )
 
 // What can go wrong with a store, for errors.Is. Each error of a store that is
-// none of these (a broken reader of the caller, a cancelled context, a bug of
+// none of these (a broken reader of the caller, a canceled context, a bug of
 // a server) wraps its cause.
 var (
 	// ErrNotExist means that there is no object under the key.
@@ -26,9 +26,9 @@ var (
 	ErrNoSpace = errors.New("no space left in the object store")
 	// ErrReadOnly means that the store cannot be written at all.
 	ErrReadOnly = errors.New("object store is read-only")
-	// ErrNoStore means that the bucket or folder itself does not exist; an
+	// ErrNoStore means that the bucket or directory itself does not exist; an
 	// object that is missing in an existing store is ErrNotExist.
-	ErrNoStore = errors.New("bucket or folder does not exist")
+	ErrNoStore = errors.New("bucket or directory does not exist")
 	// ErrInvalidKey means that the key cannot be used; see ValidateKey.
 	ErrInvalidKey = errors.New("invalid object key")
 	// ErrTooLarge means that the object exceeds what the store can hold under

@@ -17,7 +17,7 @@ import (
 // consistent: once Put or Delete has returned without an error, every later
 // Get, Stat and List of any process sees its effect.
 //
-// All methods honour ctx: after it ends they return promptly with an error for
+// All methods honor ctx: after it ends they return promptly with an error for
 // which errors.Is(err, ctx.Err()) is true, unless a reader handed in by the
 // caller blocks; a caller that hands in a pipe has to close it.
 //
@@ -58,7 +58,7 @@ type Store interface {
 	// byte order of their keys, without holding all of them in memory. With
 	// opts.Delimiter, keys that contain it after the prefix are rolled up
 	// into one entry, sorted in at its place. A prefix that matches nothing,
-	// also one that looks like a folder that is not there, is an empty list.
+	// also one that looks like a directory that is not there, is an empty list.
 	// Objects that appear or vanish meanwhile may or may not be listed. An
 	// error is yielded once and ends the list.
 	List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error]
@@ -124,7 +124,7 @@ type ListOptions struct {
 	// Prefix selects the keys that start with it. It need not end at a slash.
 	Prefix string
 	// Delimiter is empty or "/". With "/", everything that lies deeper than
-	// one level below Prefix is rolled up, as a folder would show it.
+	// one level below Prefix is rolled up, as a directory would show it.
 	Delimiter string
 	// StartAfter leaves out all entries that sort before or equal it.
 	StartAfter string

@@ -36,7 +36,7 @@ type logSink struct {
 
 var _ logr.CallDepthLogSink = (*logSink)(nil)
 
-// Init does nothing: the wrapped sink was initialised by its own logger.
+// Init does nothing: the wrapped sink was initialized by its own logger.
 func (s *logSink) Init(logr.RuntimeInfo) {}
 
 // Enabled asks the wrapped sink.

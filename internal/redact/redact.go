@@ -178,7 +178,7 @@ func (r *Redactor) secretLines(v string) []string {
 	return lines
 }
 
-// isSecretPrefix says whether a line is what others recognise a secret by that stands behind it:
+// isSecretPrefix reports whether a line is what others recognize a secret by that stands behind it:
 // "password=", the first line of a key. If it disappeared from all texts, those of other
 // secrets would be shown.
 func (r *Redactor) isSecretPrefix(line string) bool {
@@ -233,7 +233,7 @@ func (r *Redactor) IsSensitive(key string) bool {
 }
 
 // Stream redacts text that arrives line by line, as one log does. Other than
-// String it recognises a private key over several lines. It is for one
+// String it recognizes a private key over several lines. It is for one
 // goroutine.
 type Stream struct {
 	redactor *Redactor

@@ -50,7 +50,7 @@ type item struct {
 	// existingGVR.
 	existing    *list.Item
 	existingGVR schema.GroupVersionResource
-	// unserved is why the object can not be restored unless an action converts it.
+	// unserved is why the object cannot be restored unless an action converts it.
 	unserved *refusal
 	// object as it is to be created, and archived as it is in the archive.
 	object, archived *unstructured.Unstructured

@@ -60,11 +60,11 @@ func (o *operationList) sortedOperations() []Operation {
 	})
 }
 
-// errOperationsUnsupported is why an operation of a run without Request.Started is cancelled.
+// errOperationsUnsupported is why an operation of a run without Request.Started is canceled.
 var errOperationsUnsupported = errors.New("nobody would wait for its end")
 
 // recordOrCancelOperation has an operation recorded that an action started for an object. One that
-// nobody would ask for is cancelled, and an error of the object. That is told at once:
+// nobody would ask for is canceled, and an error of the object. That is told at once:
 // the object may not be told of, because the run is interrupted.
 func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *restoreaction.StartedOperation) {
 	if started == nil {
@@ -111,10 +111,10 @@ func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) e
 // said to that.
 func cancelOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
 	if started.Cancel == nil {
-		return fmt.Errorf("%w; it could not be cancelled and may go on: the action has no way to do that", reason)
+		return fmt.Errorf("%w; it could not be canceled and may go on: the action has no way to do that", reason)
 	}
 	if err := started.Cancel(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("%w; it could not be cancelled and may go on: %w", reason, err)
+		return fmt.Errorf("%w; it could not be canceled and may go on: %w", reason, err)
 	}
-	return fmt.Errorf("%w; it was cancelled", reason)
+	return fmt.Errorf("%w; it was canceled", reason)
 }

@@ -26,7 +26,7 @@ import (
 type book struct {
 	mu                  sync.Mutex
 	recorded, cancelled []string
-	// full, if set, is why nothing can be recorded, and refuses why nothing can be cancelled.
+	// full, if set, is why nothing can be recorded, and refuses why nothing can be canceled.
 	full, refuses error
 }
 
@@ -54,7 +54,7 @@ func (b *book) started(ctx context.Context, op restore.Operation) error {
 	return nil
 }
 
-// since returns, sorted, what was recorded and cancelled since it was asked last.
+// since returns, sorted, what was recorded and canceled since it was asked last.
 func (b *book) since() (recorded, cancelled []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *book) want(t *testing.T, recorded, cancelled []string) {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(cancelled, gotCancelled); diff != "" {
-		t.Errorf("cancelled (-want +got):\n%s", diff)
+		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 	}, nil)
 }
 
-// TestOperationsThatAreNotRecorded are cancelled, and their objects restored all the
+// TestOperationsThatAreNotRecorded are canceled, and their objects restored all the
 // same.
 func TestOperationsThatAreNotRecorded(t *testing.T) {
 	const said = `restore action copy: the operation "copy of c" was started and could not be recorded: `
@@ -139,10 +139,10 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 		forGood bool
 		want    string
 	}{
-		"it is refused":           {book: &book{full: errors.New("no space")}, want: said + "no space; it was cancelled"},
-		"nobody would wait":       {book: &book{}, nobody: true, want: said + "nobody would wait for its end; it was cancelled"},
-		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be cancelled and may go on: not now"},
-		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be cancelled and may go on: the action has no way to do that"},
+		"it is refused":           {book: &book{full: errors.New("no space")}, want: said + "no space; it was canceled"},
+		"nobody would wait":       {book: &book{}, nobody: true, want: said + "nobody would wait for its end; it was canceled"},
+		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be canceled and may go on: not now"},
+		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be canceled and may go on: the action has no way to do that"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})
@@ -175,7 +175,7 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 	}
 }
 
-// TestOperationOfAnObjectThatIsRefused is cancelled and not recorded: the answer that
+// TestOperationOfAnObjectThatIsRefused is canceled and not recorded: the answer that
 // told of it does not count.
 func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 	for name, refuses := range map[string]error{"acknowledged": nil, "not acknowledged": errors.New("not now")} {
@@ -193,9 +193,9 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.PluginAction{acts}, OnOperationStarted: b.started,
 			})
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1})
-			end := "it was cancelled"
+			end := "it was canceled"
 			if refuses != nil {
-				end = "it could not be cancelled and may go on: not now"
+				end = "it could not be canceled and may go on: not now"
 			}
 			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |with it the operation "copy of c" was started; `+end)
 			b.want(t, nil, []string{"copy of c"})
@@ -224,7 +224,7 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 			result := c.interrupted(request, n+1, func(r *http.Request) bool { return r.Method == http.MethodPost })
 			recorded, cancelled := b.since()
 			if len(recorded) != len(result.Operations) || len(recorded) < int(n+1) || len(cancelled) > 0 {
-				t.Errorf("recorded %v and cancelled %v; the result has %v", recorded, cancelled, result.Operations)
+				t.Errorf("recorded %v and canceled %v; the result has %v", recorded, cancelled, result.Operations)
 			}
 			var missing []string
 			for _, o := range objects {

@@ -149,7 +149,7 @@ func generate(t *testing.T, r *rand.Rand, id string) []*unstructured.Unstructure
 	return out
 }
 
-// labelled adds the label that selects the set, and perhaps others.
+// labeled adds the label that selects the set, and perhaps others.
 func labelled(o *unstructured.Unstructured, id string, r *rand.Rand) *unstructured.Unstructured {
 	labels := map[string]string{"set": id}
 	for range r.IntN(3) {

@@ -83,13 +83,13 @@ type Request struct {
 	// PrioritizedResources are the resources of Priorities that the Restore itself names. Where
 	// they have no effect, a warning says so; others may be for other backups.
 	PrioritizedResources []string
-	// BackupName is what restored objects are labelled with.
+	// BackupName is what restored objects are labeled with.
 	BackupName string
-	// RestoreName is what restored objects are labelled with.
+	// RestoreName is what restored objects are labeled with.
 	RestoreName string
 	// RestoreUID tells this restore from all others, and StampKey, a secret of whoever
 	// restores, proves what it wrote. Without both, objects of an interrupted run are not
-	// recognised.
+	// recognized.
 	RestoreUID string
 	StampKey   []byte
 	// Resumed says that an earlier attempt may have ended at any point.
@@ -101,7 +101,7 @@ type Request struct {
 	// OnOperationStarted records an operation the moment one of Actions told of it, so that
 	// somebody asks for its end. It is called from many goroutines at a time, with a
 	// context that ends after 30 seconds and not with the run. If it fails, or is nil,
-	// the operation is cancelled, which is an error of its object.
+	// the operation is canceled, which is an error of its object.
 	OnOperationStarted func(ctx context.Context, op Operation) error
 	// DryRun writes nothing to the cluster, and calls none of Actions.
 	DryRun bool

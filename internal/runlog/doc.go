@@ -3,10 +3,10 @@
 
 // Package runlog keeps what a run logs until it can be stored with the run.
 //
-// A Book holds one file per run and stream below a scratch folder: what belongs
+// A Book holds one file per run and stream below a scratch directory: what belongs
 // to the backup itself goes to one stream, what its PostBackup actions log to
 // another. Files are appended to, so that a restarted operator goes on where the
-// one before it stopped; if the folder is lost, so are the lines that were not
+// one before it stopped; if the directory is lost, so are the lines that were not
 // stored yet.
 //
 // Lines are redacted before they reach the file. A file has a limit; what comes

@@ -46,7 +46,7 @@ type Store struct {
 // New returns a Book that keeps its files in dir, which it creates.
 func New(dir string, redactor *redact.Redactor) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the folder for run logs: %w", err)
+		return nil, fmt.Errorf("creating the directory for run logs: %w", err)
 	}
 	return &Store{dir: dir, redactor: redactor, openFiles: map[string]*limitedFile{}}, nil
 }
@@ -55,7 +55,7 @@ func New(dir string, redactor *redact.Redactor) (*Store, error) {
 func (b *Store) Redactor() *redact.Redactor { return b.redactor }
 
 // Logger returns a logger that writes to a stream of the run. Where the file
-// can not be written, the lines are dropped: a full disk must not end a backup.
+// cannot be written, the lines are dropped: a full disk must not end a backup.
 func (b *Store) Logger(run string, stream Stream) logr.Logger {
 	f, err := b.openFile(run, stream)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *Store) OpenReader(run string, stream Stream) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// OpenCompressed is Reader with gzip over it. A log that can not be read ends with the
+// OpenCompressed is Reader with gzip over it. A log that cannot be read ends with the
 // error.
 func (b *Store) OpenCompressed(run string, stream Stream) (io.ReadCloser, error) {
 	log, err := b.OpenReader(run, stream)

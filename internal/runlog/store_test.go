@@ -119,7 +119,7 @@ func TestRemove(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder has %v (%v), want one file", entries, err)
+		t.Errorf("the directory has %v (%v), want one file", entries, err)
 	}
 	want(t, read(t, book, "other", runlog.Main), "stays")
 	book.Logger("u", runlog.Main).Info("it runs again")
@@ -219,7 +219,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := runlog.New(filepath.Join(blocked, "logs"), redact.New()); err == nil {
-		t.Error("a folder below a file was accepted")
+		t.Error("a directory below a file was accepted")
 	}
 	dir := filepath.Join(parent, "logs")
 	book := open(t, dir, redact.New())
@@ -228,17 +228,17 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 	}
 	book.Logger("u", runlog.Main).Info("dropped")
 	if lines := read(t, book, "u", runlog.Main); lines != nil {
-		t.Errorf("the folder is gone and there is %q", lines)
+		t.Errorf("the directory is gone and there is %q", lines)
 	}
 	book.Remove("u")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	book.Logger("u", runlog.Main).Info("the folder is back")
-	want(t, read(t, book, "u", runlog.Main), "the folder is back")
+	book.Logger("u", runlog.Main).Info("the directory is back")
+	want(t, read(t, book, "u", runlog.Main), "the directory is back")
 }
 
-// TestHostileNames keeps what claims to be a UID inside the folder.
+// TestHostileNames keeps what claims to be a UID inside the directory.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -250,11 +250,11 @@ func TestHostileNames(t *testing.T) {
 	}
 	outside, err := os.ReadDir(parent)
 	if err != nil || len(outside) != 1 {
-		t.Errorf("beside the folder there is %v (%v)", outside, err)
+		t.Errorf("beside the directory there is %v (%v)", outside, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 6 {
-		t.Errorf("the folder has %v (%v), want a file for each name that is not too long", entries, err)
+		t.Errorf("the directory has %v (%v), want a file for each name that is not too long", entries, err)
 	}
 	for _, entry := range entries {
 		if info, err := entry.Info(); err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {

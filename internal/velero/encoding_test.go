@@ -72,7 +72,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestShownOfNonsense names what can not be read.
+// TestShownOfNonsense names what cannot be read.
 func TestShownOfNonsense(t *testing.T) {
 	t.Parallel()
 	_, err := velero.Object{Kind: "Backup", Metadata: velero.Metadata{Name: "b"}, Spec: json.RawMessage("[]")}.ToJSON()

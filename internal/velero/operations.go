@@ -17,7 +17,7 @@ import (
 // OperationPhase is how an operation of an item action stands.
 type OperationPhase string
 
-// The phases. Velero has no word for a cancelled operation: it has failed there.
+// The phases. Velero has no word for a canceled operation: it has failed there.
 const (
 	OperationNew        OperationPhase = "New"
 	OperationInProgress OperationPhase = "InProgress"
@@ -26,8 +26,8 @@ const (
 	OperationCancelled  OperationPhase = "Cancelled"
 )
 
-// canceledMessage is the error of an operation that somebody cancelled.
-const canceledMessage = "it was cancelled"
+// canceledMessage is the error of an operation that somebody canceled.
+const canceledMessage = "it was canceled"
 
 // ResourceIdentifier names an object, and is encoded as Velero does: the fields of its
 // type have no names of their own in ToJSON.
@@ -82,7 +82,7 @@ func (o Operation) Failure() error {
 	case OperationCompleted:
 		return nil
 	case OperationCancelled:
-		return fmt.Errorf("%s was cancelled%s", operation, reason)
+		return fmt.Errorf("%s was canceled%s", operation, reason)
 	case OperationFailed:
 		return fmt.Errorf("%s failed%s", operation, reason)
 	case OperationNew, OperationInProgress:

@@ -48,7 +48,7 @@ func TestOperationsAsVeleroHasThem(t *testing.T) {
 		failed    = `{"phase":"Failed","error":"no space left"}`
 		completed = `{"phase":"Completed","nCompleted":3,"nTotal":4,"operationUnits":"bytes","description":"copying",` +
 			`"created":"2026-01-02T02:04:05Z","started":"2026-01-02T02:04:06Z","updated":"2026-01-02T02:05:05Z"}`
-		cancelled = `{"phase":"Failed","error":"it was cancelled"}`
+		cancelled = `{"phase":"Failed","error":"it was canceled"}`
 		pod       = `{"Group":"","Resource":"pods","Namespace":"shop","Name":"db"}`
 		web       = `{"Group":"apps","Resource":"deployments","Namespace":"shop","Name":"web"}`
 		volume    = `{"Group":"","Resource":"persistentvolumes","Namespace":"","Name":"pv"}`
@@ -103,7 +103,7 @@ func TestFailure(t *testing.T) {
 		"completed":             {velero.OperationCompleted, "after 3s", ""},
 		"failed":                {velero.OperationFailed, "no space left", about + "failed: no space left"},
 		"failed without a word": {velero.OperationFailed, "", about + "failed"},
-		"cancelled":             {velero.OperationCancelled, "nobody wants it", about + "was cancelled: nobody wants it"},
+		"cancelled":             {velero.OperationCancelled, "nobody wants it", about + "was canceled: nobody wants it"},
 		"still going on":        {velero.OperationInProgress, "", about + "has not ended"},
 		"nothing is known":      {"", "", about + "has not ended"},
 	} {

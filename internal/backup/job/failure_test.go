@@ -156,7 +156,7 @@ func TestStoreThatLies(t *testing.T) {
 // TestCancelled stops the engine; what a person did is not an error of the engine.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	errCause := errors.New("a person cancelled it")
+	errCause := errors.New("a person canceled it")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	objects, scratch := memory.New(), t.TempDir()
 	e := &engine{fail: func(ctx context.Context) error {
@@ -165,14 +165,14 @@ func TestCancelled(t *testing.T) {
 		return context.Cause(ctx)
 	}}
 	if _, err := archive(ctx, worker(t, scratch, e), open(objects)); !errors.Is(err, errCause) && !errors.Is(err, context.Canceled) {
-		t.Errorf("Archive: %v, want that it was cancelled", err)
+		t.Errorf("Archive: %v, want that it was canceled", err)
 	}
 	j := worker(t, scratch, &engine{})
 	if _, err := j.Archive(ctx, open(objects), request()); !errors.Is(err, context.Canceled) && !errors.Is(err, errCause) {
 		t.Errorf("Archive with a context that has ended: %v", err)
 	}
 	if committed, err := open(objects).IsCommitted(t.Context(), "nightly", "u-1"); committed || err != nil {
-		t.Errorf("a run that was cancelled is committed: %v, %v", committed, err)
+		t.Errorf("a run that was canceled is committed: %v, %v", committed, err)
 	}
 	if err := j.Abandon(t.Context(), open(objects), request(), "cancelled"); err != nil {
 		t.Error(err)
@@ -180,7 +180,7 @@ func TestCancelled(t *testing.T) {
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
 }
 
-// TestSpecThatIsNoJSON can not be stored, and says so before there is a manifest.
+// TestSpecThatIsNoJSON cannot be stored, and says so before there is a manifest.
 func TestSpecThatIsNoJSON(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()

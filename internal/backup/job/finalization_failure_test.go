@@ -123,7 +123,7 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	}
 }
 
-// TestFinalizeFails: there is no manifest, nothing stays in the scratch folder, and
+// TestFinalizeFails: there is no manifest, nothing stays in the scratch directory, and
 // another call makes the backup.
 func TestFinalizeFails(t *testing.T) {
 	t.Parallel()
@@ -157,7 +157,7 @@ func TestFinalizeFails(t *testing.T) {
 				t.Errorf("it is committed: %t, %v", committed, err)
 			}
 			if left, err := os.ReadDir(j.Scratch.Path); err != nil || len(left) > 0 {
-				t.Errorf("left in the scratch folder: %v, %v", left, err)
+				t.Errorf("left in the scratch directory: %v, %v", left, err)
 			}
 			o.fail = nil
 			if _, err := j.Finalize(t.Context(), open(objects), withOperations(), completed()); err != nil {

@@ -244,12 +244,12 @@ func TestFinalize(t *testing.T) {
 				"backupItemOperationsAttempted":2,"backupItemOperationsCompleted":1,"backupItemOperationsFailed":1`,
 			want: job.Result{Items: 3, Warnings: 1, Errors: 1, Labels: map[string]string{"tier": "gold"}},
 		},
-		"that was cancelled, and one that is lost": {
+		"that was canceled, and one that is lost": {
 			ended:   []velero.Operation{copied("a", velero.OperationCancelled)},
 			archive: old, list: `{"v1/ConfigMap":["shop/a","shop/b","shop/n"]}`,
 			results: `{"warnings":{"namespaces":{"shop":["it is old"]}},"actions":{"configmaps":["example.io/copy"]},
 				"errors":{"velero":["1 of the 2 operations that item actions started are not known any more: look in what the plugins work with how they ended"],
-				"namespaces":{"shop":[` + quoted(failure+"was cancelled: so it is") + `]}}}`,
+				"namespaces":{"shop":[` + quoted(failure+"was canceled: so it is") + `]}}}`,
 			status: `"phase":"PartiallyFailed","warnings":1,"errors":2,"progress":{"totalItems":3,"itemsBackedUp":3},
 				"backupItemOperationsAttempted":2,"backupItemOperationsFailed":2`,
 			want: job.Result{Items: 3, Warnings: 1, Errors: 2, Labels: map[string]string{"tier": "gold"}},

@@ -88,7 +88,7 @@ func request(edits ...func(*job.Request)) job.Request {
 
 func ownedBy(uid string) func(*job.Request) { return func(r *job.Request) { r.UID = uid } }
 
-// worker is one operator: its scratch folder outlives it.
+// worker is one operator: its scratch directory outlives it.
 func worker(t *testing.T, scratch string, e job.Engine) *job.Runner {
 	t.Helper()
 	logs, err := runlog.New(scratch, redact.New())

@@ -21,7 +21,7 @@ import (
 // and that is what counts.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]bool{"the connection broke": false, "the run was cancelled": true} {
+	for name, stop := range map[string]bool{"the connection broke": false, "the run was canceled": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			objects := memory.New()

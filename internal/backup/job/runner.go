@@ -63,7 +63,7 @@ type Request struct {
 // FormatVersion is the version of the archives that are written.
 const FormatVersion = archive.FormatVersion
 
-// IsNameTaken says whether an error means that the name belongs to another backup.
+// IsNameTaken reports whether an error means that the name belongs to another backup.
 func IsNameTaken(err error) bool {
 	var taken *backupstore.TakenError
 	return errors.As(err, &taken)
@@ -103,7 +103,7 @@ type Runner struct {
 	Limits archive.Limits
 }
 
-// CheckClaim says whether Claim would succeed, and writes nothing.
+// CheckClaim reports whether Claim would succeed, and writes nothing.
 func (j *Runner) CheckClaim(ctx context.Context, store *backupstore.Store, req Request) error {
 	return store.CheckClaim(ctx, req.Name, req.UID)
 }

@@ -42,7 +42,7 @@ func TestArchive(t *testing.T) {
 	}
 	wantFiles(t, memory, complete()...)
 	if err := store.Verify(t.Context(), "nightly"); err != nil {
-		t.Errorf("the backup can not be verified: %v", err)
+		t.Errorf("the backup cannot be verified: %v", err)
 	}
 	want := backup.ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}, AllVersions: true, StartTime: begun}
 	if diff := cmp.Diff(want, e.got, cmpopts.IgnoreFields(backup.ArchiveRequest{}, "Progress")); diff != "" {

@@ -51,7 +51,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 	cancel()
 	wantError(t, op.Cancel(ctx), "")
 	if diff := cmp.Diff([]adapter.OperationRef{operation}, f.cancelled); diff != "" {
-		t.Errorf("cancelled (-want +got):\n%s", diff)
+		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 	if last := f.time[len(f.time)-1]; last != remote.CancelTimeout {
 		t.Errorf("Cancel has %s, want %s", last, remote.CancelTimeout)
@@ -60,7 +60,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 	wantError(t, op.Cancel(ctx), `plugin "demo": [REDACTED] is copying`)
 }
 
-// An action that hangs is given up, but what it started before that is cancelled.
+// An action that hangs is given up, but what it started before that is canceled.
 func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,12 +76,12 @@ func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
 		}
 		wantError(t, op.Cancel(t.Context()), "")
 		if len(f.cancelled) != 1 {
-			t.Errorf("cancelled %v", f.cancelled)
+			t.Errorf("canceled %v", f.cancelled)
 		}
 	})
 }
 
-// What was started is cancelled if its answer came too late or broke the contract, and
+// What was started is canceled if its answer came too late or broke the contract, and
 // an error says so if that does not work either.
 func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 	}
 	f := &fake{answer: broken, refuseCancel: status.Error(codes.Unknown, "busy")}
 	_, err := started(f).Execute(t.Context(), podItem())
-	wantError(t, err, `plugin "demo": named 10001 objects; it had started the operation "op-1", which could not be cancelled and may go on: busy`)
+	wantError(t, err, `plugin "demo": named 10001 objects; it had started the operation "op-1", which could not be canceled and may go on: busy`)
 
 	f = &fake{answer: starting}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,9 +100,9 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 		return starting(ctx, object)
 	}
 	_, err = started(f).Execute(ctx, podItem())
-	wantError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was cancelled`)
+	wantError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was canceled`)
 	if diff := cmp.Diff([]adapter.OperationRef{operation}, f.cancelled); diff != "" {
-		t.Errorf("cancelled (-want +got):\n%s", diff)
+		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 		wantError(t, err, "")
 		want := itemaction.Result{Warnings: []string{`item action example.io/annotate was ignored, and the object is archived as it is: ` +
 			`plugin "demo": did not answer before its deadline: raise its timeout or check what it waits for; ` +
-			`it had started the operation "op-1", which was cancelled`}}
+			`it had started the operation "op-1", which was canceled`}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}

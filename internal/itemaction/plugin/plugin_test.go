@@ -43,7 +43,7 @@ type fake struct {
 	log   []process.Call
 	sent  [][]byte
 	time  []time.Duration
-	// cancelled are the operations that were to be cancelled.
+	// canceled are the operations that were to be canceled.
 	cancelled []adapter.OperationRef
 }
 
@@ -320,27 +320,27 @@ func TestAnswers(t *testing.T) {
 		"an operation of 1 MiB": {
 			answer: adapter.BackupItemAnswer{OperationID: strings.Repeat("x", 1<<20)},
 			err: `plugin "demo": named its operation with 1048576 bytes; at most 1024 are allowed; ` +
-				`it had started the operation "` + strings.Repeat("x", 100) + `", which was cancelled`,
+				`it had started the operation "` + strings.Repeat("x", 100) + `", which was canceled`,
 		},
 		"a bad item for after the operation": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: []item.Ref{{Name: "x"}}},
 			err: `plugin "demo": named item for after the operation 1 (resource "", namespace "", name "x"), ` +
-				`which cannot exist: it has no resource; it had started the operation "op-1", which was cancelled`,
+				`which cannot exist: it has no resource; it had started the operation "op-1", which was canceled`,
 		},
 		"too many of them for after the operation": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: make([]item.Ref, 1001)},
 			err: `plugin "demo": named 1001 objects to be archived after its operation; at most 1000 are allowed: ` +
-				`it has to name one that has the others as additional items; it had started the operation "op-1", which was cancelled`,
+				`it has to name one that has the others as additional items; it had started the operation "op-1", which was canceled`,
 		},
 		"an operation beside another object": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-hunter22222", Item: with(`"web"`, `"other"`)},
 			err: `plugin "demo": returned another object: "shop/other" instead of "shop/web"; ` +
-				`it had started the operation "op-[REDACTED]", which was cancelled`,
+				`it had started the operation "op-[REDACTED]", which was canceled`,
 		},
 		"an operation beside a bad additional item": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", RelatedItems: []item.Ref{{Resource: "pods"}}},
 			err: `plugin "demo": named additional item 1 (resource "pods", namespace "", name ""), which cannot exist: it has no name; ` +
-				`it had started the operation "op-1", which was cancelled`,
+				`it had started the operation "op-1", which was canceled`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			if undone := tc.err != "" && tc.answer.OperationID != ""; undone != (len(f.cancelled) == 1) {
-				t.Errorf("cancelled %v; want that of an answer that is refused, and no other", f.cancelled)
+				t.Errorf("canceled %v; want that of an answer that is refused, and no other", f.cancelled)
 			}
 		})
 	}

@@ -42,8 +42,8 @@ func (a *Action[A]) CancelRejectedOperation(ctx context.Context, about string, o
 		return err
 	}
 	if cancelErr := a.CancelOperation(ctx, about, op); cancelErr != nil {
-		return fmt.Errorf("%w; it had started the operation %.100q, which could not be cancelled and may go on: %s",
+		return fmt.Errorf("%w; it had started the operation %.100q, which could not be canceled and may go on: %s",
 			err, op.OperationID, cancelErr.Error())
 	}
-	return fmt.Errorf("%w; it had started the operation %.100q, which was cancelled", err, op.OperationID)
+	return fmt.Errorf("%w; it had started the operation %.100q, which was canceled", err, op.OperationID)
 }

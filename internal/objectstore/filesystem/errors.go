@@ -39,7 +39,7 @@ func toStoreError(op, key string, err error) error {
 	kind := sentinelForError(err)
 	err = withoutPaths(err)
 	if errors.Is(kind, objectstore.ErrAccess) {
-		err = fmt.Errorf("%w: the folder of this location must be readable and writable for user %d and group %d; "+
+		err = fmt.Errorf("%w: the directory of this location must be readable and writable for user %d and group %d; "+
 			"change its owner or mode, or set fsGroup on the operator's pod", err, os.Geteuid(), os.Getegid())
 	}
 	return &objectstore.Error{Op: op, Key: key, Kind: kind, Err: err}

@@ -47,7 +47,7 @@ func TestLeftOverTemporaryFiles(t *testing.T) {
 
 	put(t, s, "dir/other", "content")
 	if exists(t, old) {
-		t.Error("a Put into the folder did not remove the stale temporary file")
+		t.Error("a Put into the directory did not remove the stale temporary file")
 	}
 	if !exists(t, young) {
 		t.Error("a Put removed a temporary file that may be in use")
@@ -57,7 +57,7 @@ func TestLeftOverTemporaryFiles(t *testing.T) {
 		t.Errorf("Sweep removed %d files, error %v, want 1", n, err)
 	}
 	if exists(t, filepath.Join(root, "only-left-over")) {
-		t.Error("Sweep left an empty folder")
+		t.Error("Sweep left an empty directory")
 	}
 	wantKeys(t, s, objectstore.ListOptions{}, "dir/key", "dir/other")
 }
@@ -76,7 +76,7 @@ func TestNothingIsLeftOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"."}, tree(t, root)); diff != "" {
-		t.Errorf("files and folders left (-want +got):\n%s", diff)
+		t.Errorf("files and directories left (-want +got):\n%s", diff)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestHostileFolder(t *testing.T) {
 		t.Error("a file outside was deleted")
 	}
 	if diff := cmp.Diff([]string{".", "secret"}, tree(t, outside)); diff != "" {
-		t.Errorf("the folder outside changed (-want +got):\n%s", diff)
+		t.Errorf("the directory outside changed (-want +got):\n%s", diff)
 	}
 	// A link in the place of an object is replaced, not followed.
 	put(t, s, "dir/file-link", "ours")

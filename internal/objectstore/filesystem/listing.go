@@ -22,7 +22,7 @@ import (
 const lostAndFound = "lost+found"
 
 // List implements objectstore.Store. Memory is bounded by the number of names
-// in one folder.
+// in one directory.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
 		w := &folderWalk{store: s, ctx: ctx, opts: opts, yield: yield}
@@ -45,7 +45,7 @@ type folderWalk struct {
 	yield func(objectstore.Entry, error) bool
 }
 
-// walkFolder lists one folder and what is below it, and returns whether to go on.
+// walkFolder lists one directory and what is below it, and returns whether to go on.
 func (w *folderWalk) walkFolder(dir string) (bool, error) {
 	if err := w.ctx.Err(); err != nil {
 		return false, err
@@ -101,7 +101,7 @@ func (w *folderWalk) visitFolder(dir string) (bool, error) {
 	return w.yield(objectstore.Entry{Info: objectstore.Info{Key: key}, IsPrefix: true}, nil), nil
 }
 
-// hasObjectBelow says whether there is any object below dir, to keep folders that
+// hasObjectBelow reports whether there is any object below dir, to keep directories that
 // are only left over out of the list.
 func (s *Store) hasObjectBelow(dir string) (bool, error) {
 	names, err := s.listSortedFolder(dir)
@@ -119,8 +119,8 @@ func (s *Store) hasObjectBelow(dir string) (bool, error) {
 	return false, nil
 }
 
-// listSortedFolder returns the regular files and folders of dir in the order of their
-// keys. That is not the order of their names: a folder "a" holds keys that
+// listSortedFolder returns the regular files and directories of dir in the order of their
+// keys. That is not the order of their names: a directory "a" holds keys that
 // start with "a/", which sort after "a-b".
 func (s *Store) listSortedFolder(dir string) ([]fs.DirEntry, error) {
 	all, err := s.readDir(dir)
@@ -149,7 +149,7 @@ func sortKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// readDir reads a folder; one that does not exist is empty.
+// readDir reads a directory; one that does not exist is empty.
 func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 	f, err := s.root.Open(dir)
 	if errors.Is(toNotExist(err), fs.ErrNotExist) {
@@ -166,7 +166,7 @@ func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 }
 
 // RemoveStaleTempFiles removes the temporary files of writers that crashed: those below
-// prefix (a folder; empty for the whole store) that were not written to for an
+// prefix (a directory; empty for the whole store) that were not written to for an
 // hour before now. It returns how many it removed.
 func (s *Store) RemoveStaleTempFiles(ctx context.Context, prefix string, now time.Time) (int, error) {
 	dir := path.Dir(prefix + "x")
@@ -200,7 +200,7 @@ func (s *Store) removeStaleInTree(ctx context.Context, dir string, before time.T
 	return n, err
 }
 
-// removeStaleInFolder removes the stale temporary files of one folder.
+// removeStaleInFolder removes the stale temporary files of one directory.
 func (s *Store) removeStaleInFolder(dir string, before time.Time) (int, error) {
 	all, err := s.readDir(dir)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Store implements objectstore.Store in one folder. It is safe for concurrent
+// Store implements objectstore.Store in one directory. It is safe for concurrent
 // use, also by several processes on one file system. A Put needs 256 KiB of
 // memory, whatever the size.
 type Store struct {
@@ -28,10 +28,10 @@ type Store struct {
 
 var _ objectstore.Store = (*Store)(nil)
 
-// Open opens the store in the folder dir below the given root. Dir is relative
+// Open opens the store in the directory dir below the given root. Dir is relative
 // and made if it does not exist; "" or "." is the root itself. The error is
 // ErrNoStore if the root does not exist, and does not contain root's path.
-// Close releases the folder.
+// Close releases the directory.
 func Open(root, dir string) (*Store, error) {
 	base, err := os.OpenRoot(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,19 +49,19 @@ func Open(root, dir string) (*Store, error) {
 
 func openSubfolder(base *os.Root, dir string) (*Store, error) {
 	if err := objectstore.ValidateKey(dir); err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, err)
+		return nil, fmt.Errorf("opening directory %q: %w", dir, err)
 	}
 	if err := makeDirs(base, dir); err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, toStoreError("making", dir, err))
+		return nil, fmt.Errorf("opening directory %q: %w", dir, toStoreError("making", dir, err))
 	}
 	sub, err := base.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, withoutPaths(err))
+		return nil, fmt.Errorf("opening directory %q: %w", dir, withoutPaths(err))
 	}
 	return &Store{root: sub}, nil
 }
 
-// Close releases the folder. Streams that are open stay usable.
+// Close releases the directory. Streams that are open stay usable.
 func (s *Store) Close() error { return s.root.Close() }
 
 // Capabilities implements objectstore.Store.
@@ -100,7 +100,7 @@ func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) 
 }
 
 // statRegularFile describes the regular file under key; everything else, such as a
-// folder or a symbolic link, counts as missing.
+// directory or a symbolic link, counts as missing.
 func (s *Store) statRegularFile(ctx context.Context, op, key string) (fs.FileInfo, error) {
 	if err := checkContextAndKey(ctx, op, key); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func toNotExist(err error) error {
 	return err
 }
 
-// Delete implements objectstore.Store. Folders that become empty are removed.
+// Delete implements objectstore.Store. Directories that become empty are removed.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
 		if err := s.removeObject(ctx, key); err != nil {
@@ -143,7 +143,7 @@ func (s *Store) removeObject(ctx context.Context, key string) error {
 		return toStoreError(op, key, err)
 	}
 	// Also after a missing key: the crash of an earlier Delete may have left
-	// the folder behind.
+	// the directory behind.
 	dir := s.removeEmptyParents(path.Dir(key))
 	if err := syncDir(s.root, dir); err != nil && !errors.Is(toNotExist(err), fs.ErrNotExist) {
 		return toStoreError(op, key, err)

@@ -25,13 +25,13 @@ const (
 
 	copyBufferSize = 256 << 10
 
-	// A concurrent Delete may remove the folder between its making and its
+	// A concurrent Delete may remove the directory between its making and its
 	// use; each attempt needs another such Delete to fail.
 	maxDirAttempts = 100
 )
 
 // Put implements objectstore.Store. It costs one fsync of the file and one of
-// each folder that changed.
+// each directory that changed.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
 	const op = "putting"
 	if err := checkContextAndKey(ctx, op, key); err != nil {
@@ -233,7 +233,7 @@ func syncDir(root *os.Root, dir string) error {
 	}
 	err = f.Sync()
 	if errors.Is(err, syscall.EINVAL) {
-		err = nil // Some network file systems cannot sync folders and need not.
+		err = nil // Some network file systems cannot sync directories and need not.
 	}
 	return errors.Join(err, f.Close())
 }

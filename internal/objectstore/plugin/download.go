@@ -50,7 +50,7 @@ func (s *Store) getObject(ctx context.Context, op, key string) (*objectReader, e
 	return r, nil
 }
 
-// checkExists says whether there is an object, after a call for it that ended with err or
+// checkExists reports whether there is an object, after a call for it that ended with err or
 // without content. If nothing was answered, err is returned.
 func (s *Store) checkExists(ctx context.Context, err error, key string) (found bool, _ error) {
 	if err != nil && !isPluginAnswer(err) {

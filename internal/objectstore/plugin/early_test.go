@@ -85,7 +85,7 @@ func connect(t *testing.T, install func(r grpc.ServiceRegistrar) error) *grpc.Cl
 }
 
 // over returns the Store behind a connection, called by the newest adapter. It is
-// initialised.
+// initialized.
 func over(t *testing.T, conn *grpc.ClientConn) *plugin.Store {
 	t.Helper()
 	action := adapter.Action{Kind: string(sdk.KindObjectStore), Version: sdk.V1, Name: "example.io/early"}

@@ -18,7 +18,7 @@ import (
 )
 
 // List implements objectstore.Store. All keys below the prefix are in memory, as the
-// plugin sends them. Keys that no Put could have made, such as the markers of folders
+// plugin sends them. Keys that no Put could have made, such as the markers of directories
 // that other programs leave, are left out.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return s.listEntries(ctx, opts, "", func(key string) (objectstore.Entry, bool) {

@@ -111,7 +111,7 @@ func TestDeathDuringPut(t *testing.T) {
 		t.Errorf("after the death there is %q, error %v", keys, err)
 	}
 	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID || starts[1].Config["bucket"] != bucket {
-		t.Errorf("the store was initialised so: %+v", starts)
+		t.Errorf("the store was initialized so: %+v", starts)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestTwoLocations(t *testing.T) {
 		}
 	}
 	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID {
-		t.Errorf("the stores were initialised so: %+v", starts)
+		t.Errorf("the stores were initialized so: %+v", starts)
 	}
 }
 

@@ -232,14 +232,14 @@ func TestHostileLists(t *testing.T) {
 		want   []string
 		text   string
 	}{
-		"twice":             {answer: []string{"dir/b", "dir/a", "dir/b"}, want: []string{"dir/a", "dir/b"}},
-		"marker of folder":  {answer: []string{"dir/", "dir/a/", "dir/b"}, want: []string{"dir/b"}},
-		"way up":            {answer: []string{"dir/../../etc/passwd", "dir/b", "dir/./c", "dir//d"}, want: []string{"dir/b"}},
-		"control character": {answer: []string{"dir/\x00", "dir/\n", "dir/\xff", `dir/a\b`, "dir/b"}, want: []string{"dir/b"}},
-		"too long":          {answer: []string{"dir/" + strings.Repeat("x", 5000), "dir/b"}, want: []string{"dir/b"}},
-		"elsewhere":         {answer: []string{"dir/b", "other/a"}, text: `answered with the key "other/a"`},
-		"absolute":          {answer: []string{"/dir/b"}, text: `answered with the key "/dir/b"`},
-		"empty key":         {answer: []string{""}, text: `answered with the key ""`},
+		"twice":               {answer: []string{"dir/b", "dir/a", "dir/b"}, want: []string{"dir/a", "dir/b"}},
+		"marker of directory": {answer: []string{"dir/", "dir/a/", "dir/b"}, want: []string{"dir/b"}},
+		"way up":              {answer: []string{"dir/../../etc/passwd", "dir/b", "dir/./c", "dir//d"}, want: []string{"dir/b"}},
+		"control character":   {answer: []string{"dir/\x00", "dir/\n", "dir/\xff", `dir/a\b`, "dir/b"}, want: []string{"dir/b"}},
+		"too long":            {answer: []string{"dir/" + strings.Repeat("x", 5000), "dir/b"}, want: []string{"dir/b"}},
+		"elsewhere":           {answer: []string{"dir/b", "other/a"}, text: `answered with the key "other/a"`},
+		"absolute":            {answer: []string{"/dir/b"}, text: `answered with the key "/dir/b"`},
+		"empty key":           {answer: []string{""}, text: `answered with the key ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

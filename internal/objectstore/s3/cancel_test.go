@@ -17,7 +17,7 @@ import (
 
 // TestCancelledWhileReading ends the context in the middle of a read, whose
 // connection then shows it in one of the ways there are. The reader must tell that
-// it was cancelled: an end of the stream would pass for the whole object, and a
+// it was canceled: an end of the stream would pass for the whole object, and a
 // broken connection for a fault of the server.
 func TestCancelledWhileReading(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestCancelledWhileReading(t *testing.T) {
 				defer func() { _ = r.Close() }()
 				got, err := io.ReadAll(r)
 				if !errors.Is(err, context.Canceled) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, objectstore.ErrUnavailable) {
-					t.Errorf("error %v, want that it was cancelled and nothing else", err)
+					t.Errorf("error %v, want that it was canceled and nothing else", err)
 				}
 				if want := content[:100+last]; string(got) != want {
 					t.Errorf("read %d bytes, want the %d that came", len(got), len(want))
@@ -59,14 +59,14 @@ func TestCancelledWhileReading(t *testing.T) {
 					t.Errorf("then read %d bytes, error %v", n, err)
 				}
 				if n := tr.count(http.MethodGet); n != 1 {
-					t.Errorf("there were %d requests: a cancelled read was continued", n)
+					t.Errorf("there were %d requests: a canceled read was continued", n)
 				}
 			})
 		}
 	}
 }
 
-// cancelled is a body that delivers 100 bytes; in the read that follows its context
+// canceled is a body that delivers 100 bytes; in the read that follows its context
 // ends, and it with it.
 type cancelled struct {
 	io.ReadCloser

@@ -9,7 +9,7 @@
 // most three parts are in memory, and which is aborted if anything fails. Each
 // request carries digests that the server checks, and the stored size is
 // compared afterwards. Every object gets a random mark in its metadata, by
-// which a Put whose reply was lost recognises its own work: without it, the
+// which a Put whose reply was lost recognizes its own work: without it, the
 // retry of a conditional write would find "somebody else's" object.
 //
 // Put with IfAbsent uses conditional writes (If-None-Match: *). Servers exist

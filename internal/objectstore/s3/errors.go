@@ -121,7 +121,7 @@ func describeResponse(r minio.ErrorResponse) error {
 	return fmt.Errorf("server answered %.64s: %s", r.Code, message)
 }
 
-// hasErrorCode says whether the server answered with one of the codes.
+// hasErrorCode reports whether the server answered with one of the codes.
 func hasErrorCode(err error, codes ...string) bool {
 	response, ok := errors.AsType[minio.ErrorResponse](err)
 	return ok && slices.Contains(codes, response.Code)

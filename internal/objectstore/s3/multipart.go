@@ -88,7 +88,7 @@ func (u *upload) sendParts(ctx context.Context, first []byte, r io.Reader) error
 		})
 	})
 	if err != nil {
-		// After a failed part this is only the cancelled context, and stays
+		// After a failed part this is only the canceled context, and stays
 		// behind the cause; before one, it is the cause.
 		u.recordPartError(err)
 		cancel()

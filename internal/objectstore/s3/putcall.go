@@ -30,7 +30,7 @@ const (
 )
 
 // Put implements objectstore.Store. For objects of more than one part,
-// IfAbsent is atomic only on servers that also honour the condition when a
+// IfAbsent is atomic only on servers that also honor the condition when a
 // multipart upload is completed, as Amazon does.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
 	const op = "putting"

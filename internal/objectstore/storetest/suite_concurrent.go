@@ -92,8 +92,8 @@ func testConcurrentPuts(t *testing.T, s objectstore.Store) {
 	t.Errorf("the object (%d bytes) is none of those written", len(got))
 }
 
-// testPutBesideDelete has writers and deleters meet in the same folders, where
-// a store that tidies up folders could pull one away from under a Put.
+// testPutBesideDelete has writers and deleters meet in the same directories, where
+// a store that tidies up directories could pull one away from under a Put.
 func testPutBesideDelete(t *testing.T, s objectstore.Store) {
 	const workers = 4
 	errs := inParallel(workers, func(i int) error {

@@ -60,7 +60,7 @@ func testList(t *testing.T, s objectstore.Store) {
 }
 
 // testListOrder has keys whose order differs from that of a walk through
-// folders.
+// directories.
 func testListOrder(t *testing.T, s objectstore.Store) {
 	keys := []string{"a/b", "a-b", "a.b", "a0", "B", "a/-", "a/b-c/d", "a/b.tar.gz", "aa/b", "ab"}
 	// "a/b" as an object beside "a/b/..." is impossible in a file system.

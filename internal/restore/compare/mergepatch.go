@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 )
 
-// RestoredAnnotation is the annotation with which a restore recognises what it did to an
+// RestoredAnnotation is the annotation with which a restore recognizes what it did to an
 // object before it was interrupted.
 const RestoredAnnotation = "grapnel.dev/restored"
 

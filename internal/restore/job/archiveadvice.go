@@ -15,7 +15,7 @@ import (
 
 // unusableArchiveError says why nothing of an archive was restored, and what to do.
 func unusableArchiveError(backup string, err error) error {
-	return fmt.Errorf("nothing was restored, because the archive can not be used: %w; %s",
+	return fmt.Errorf("nothing was restored, because the archive cannot be used: %w; %s",
 		err, adviceForArchive(backupstore.FileName(backup, backupstore.Contents), err))
 }
 

@@ -140,7 +140,7 @@ const ofEngine = "configmaps c001: exceeded quota"
 func allErrors() results.Messages {
 	const by = " of action example.io/copy of plugin demo "
 	return results.Messages{
-		Cluster: []string{`persistentvolumes "pv": the operation "op-3"` + by + "was cancelled: nobody wants it"},
+		Cluster: []string{`persistentvolumes "pv": the operation "op-3"` + by + "was canceled: nobody wants it"},
 		Namespaces: map[string][]string{
 			"shop":   {ofEngine, `configmaps "shop/c001": the operation "op-2"` + by + "failed: no space left"},
 			"office": {`configmaps "office/c": the operation "op-4"` + by + "failed"},
@@ -336,7 +336,7 @@ func TestFinalizeCannotReadTheResults(t *testing.T) {
 		stored *string
 		want   string
 	}{
-		"they are gone":               {nil, "can not be read back"},
+		"they are gone":               {nil, "cannot be read back"},
 		"they are not compressed":     {new("{}"), "the results of restore \"again\" are damaged"},
 		"they are cut off":            {new(zip(`{"restore":{"uid":"u-1"}}`)[:20]), "the results of restore \"again\" are damaged"},
 		"they are no JSON":            {new(zip("sorry")), "the results of restore \"again\" are damaged"},
@@ -378,7 +378,7 @@ func TestFinalizeCannotReadTheResults(t *testing.T) {
 	}
 }
 
-// silent is a store whose files can not be read to their end.
+// silent is a store whose files cannot be read to their end.
 type silent struct{ objectstore.Store }
 
 // Get implements objectstore.Store.
@@ -407,7 +407,7 @@ func TestAStoreThatIsSilentIsNoDamage(t *testing.T) {
 	if _, err := j.Finalize(t.Context(), store, request, ended()); !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("Finalize: %v", err)
 	}
-	if err := j.Abandon(t.Context(), store, request, "it was cancelled"); !errors.Is(err, objectstore.ErrUnavailable) {
+	if err := j.Abandon(t.Context(), store, request, "it was canceled"); !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("Abandon: %v", err)
 	}
 	tellsAll(t, objects)
@@ -426,28 +426,28 @@ func TestAbandonedWhileOperationsGoOn(t *testing.T) {
 				j = operator(t, t.TempDir(), &waited)
 			}
 			for range 2 {
-				if err := j.Abandon(t.Context(), store, request, "it was cancelled"); err != nil {
+				if err := j.Abandon(t.Context(), store, request, "it was canceled"); err != nil {
 					t.Fatal(err)
 				}
-				tellsAll(t, objects, "it was cancelled")
+				tellsAll(t, objects, "it was canceled")
 			}
 			log := storedLog(t, objects)
-			if !strings.Contains(log, "Restoring objects") || !strings.Contains(log, `reason="it was cancelled"`) {
+			if !strings.Contains(log, "Restoring objects") || !strings.Contains(log, `reason="it was canceled"`) {
 				t.Errorf("log:\n%s", log)
 			}
 			if _, err := j.Finalize(t.Context(), store, request, ended()); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Abandon(t.Context(), store, request, "it was cancelled"); err != nil {
+			if err := j.Abandon(t.Context(), store, request, "it was canceled"); err != nil {
 				t.Fatal(err)
 			}
 			errs := allErrors()
-			errs.Velero = []string{"it was cancelled"}
+			errs.Velero = []string{"it was canceled"}
 			wantEnded(t, objects, ended(), errs)
 			if err := objects.Delete(t.Context(), "restores/again/restore-again-resource-list.json.gz"); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Abandon(t.Context(), store, request, "it was cancelled"); err != nil {
+			if err := j.Abandon(t.Context(), store, request, "it was canceled"); err != nil {
 				t.Fatal(err)
 			}
 			var resources map[string][]string

@@ -34,7 +34,7 @@ func (j *Runner) storeRunLog(ctx context.Context, store *backupstore.Store, req 
 }
 
 // storeCompleteLog stores the log of a run that had stored it before. An operator that
-// took over, with another scratch folder, has only the lines since then: they follow
+// took over, with another scratch directory, has only the lines since then: they follow
 // those in the store.
 func (j *Runner) storeCompleteLog(ctx context.Context, store *backupstore.Store, req Request) (err error) {
 	before, err := j.spoolStoredLog(ctx, store, req)

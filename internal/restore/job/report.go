@@ -70,7 +70,7 @@ func (r *resultsFile) addRunWarning(warning string) {
 	}
 }
 
-// How often what a restore tells is stored again while its store can not be
+// How often what a restore tells is stored again while its store cannot be
 // reached, and the first pause. Each pause is twice the one before: 31 seconds in
 // all.
 const (
@@ -111,7 +111,7 @@ const (
 	pendingResultsPart = "results"
 )
 
-// savePendingReport writes what a restore tells into the scratch folder.
+// savePendingReport writes what a restore tells into the scratch directory.
 func (j *Runner) savePendingReport(uid string, what itemReport) error {
 	err := writeFileAtomically(j.pendingReportPath(uid, pendingListPart), what.resourceListWriter)
 	if err == nil {

@@ -65,7 +65,7 @@ func (engine) RestoreObjects(context.Context, restore.Request) (restore.Result, 
 	}, nil
 }
 
-// outage is a store that can not write some of the next files of restores.
+// outage is a store that cannot write some of the next files of restores.
 type outage struct {
 	objectstore.Store
 	left atomic.Int64
@@ -101,7 +101,7 @@ func backedUp(t *testing.T, failures int64, err error) *outage {
 	return o
 }
 
-// operator is one life of an operator: its scratch folder outlives it. It writes
+// operator is one life of an operator: its scratch directory outlives it. It writes
 // down how long it waits.
 func operator(t *testing.T, dir string, waited *[]time.Duration) *job.Runner {
 	t.Helper()
@@ -243,7 +243,7 @@ func TestWhatWasNotStoredIsKept(t *testing.T) {
 			j.RemoveLocalFiles(request.UID)
 			j.Logs.Remove(request.UID)
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("left in the scratch folder: %v, %v", left, err)
+				t.Errorf("left in the scratch directory: %v, %v", left, err)
 			}
 		})
 	}
@@ -316,7 +316,7 @@ func TestInterruptedAttemptIsNotKept(t *testing.T) {
 	}
 }
 
-// killedWhileKeeping leaves beside each file in the folder what one leaves that is killed
+// killedWhileKeeping leaves beside each file in the directory what one leaves that is killed
 // while it writes the file.
 func killedWhileKeeping(t *testing.T, scratch string) {
 	t.Helper()
@@ -331,7 +331,7 @@ func killedWhileKeeping(t *testing.T, scratch string) {
 	}
 }
 
-// TestTheReasonIsStoredWithoutTheRest loses the scratch folder.
+// TestTheReasonIsStoredWithoutTheRest loses the scratch directory.
 func TestTheReasonIsStoredWithoutTheRest(t *testing.T) {
 	objects := backedUp(t, 1000, objectstore.ErrUnavailable)
 	store, dir := backupstore.New(objects, ""), t.TempDir()

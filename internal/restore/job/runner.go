@@ -25,7 +25,7 @@ import (
 // ErrBackupNotFound means that a store holds no finished backup of that name.
 var ErrBackupNotFound = errors.New("there is no finished backup of that name")
 
-// ErrDamaged means that the manifest of a backup can not be understood.
+// ErrDamaged means that the manifest of a backup cannot be understood.
 var ErrDamaged = errors.New("its manifest is damaged")
 
 // ErrUnverified is ErrDamaged of a backup of Grapnel without the digests of its files.

@@ -22,7 +22,7 @@ import (
 const maxResultsBytes = 128 << 20
 
 // ErrResultsUnreadable says that the store has no results of this restore that could be read.
-var ErrResultsUnreadable = errors.New("what became of each object can not be read back")
+var ErrResultsUnreadable = errors.New("what became of each object cannot be read back")
 
 // readStoredResults reads the results of this restore back. The error is ErrResultsUnreadable if there are
 // none that could be read, whatever is done.

@@ -26,7 +26,7 @@ func vs(s string) Versions {
 func TestChoose(t *testing.T) {
 	for name, tc := range map[string]struct {
 		source, target, user string
-		// want is the folder in the archive, wantRule how it was found.
+		// want is the directory in the archive, wantRule how it was found.
 		want     string
 		wantRule Rule
 	}{
@@ -47,7 +47,7 @@ func TestChoose(t *testing.T) {
 		"15 differs: Velero misses v1":            {"v1beta1: v1beta1 v1", "v2: v2 v1", "", "v1", CommonVersion},
 		"16 differs: Velero misses v2":            {"v1alpha1: v1alpha1 v1beta1 v2", "v3beta1: v3beta1 v2", "", "v2", CommonVersion},
 		"17 differs: Velero panics":               {"", "v2: v1 v2", "", "", Fallback},
-		"18 differs: Velero looks in a folder":    {"", "v1: v1", "", "", Fallback},
+		"18 differs: Velero looks in a directory": {"", "v1: v1", "", "", Fallback},
 		"19 names that are no versions":           {"v1: v1 foo10 foo1", "v2: v2 foo10 foo1", "", "foo1", CommonVersion},
 
 		"the user's first is in the source only":           {"v1: v1 v2", "v1: v1 v3", "v2 v1", "v1-preferredversion", UserPriority},

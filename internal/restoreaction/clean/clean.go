@@ -23,7 +23,7 @@ const (
 	LabelRestoreName = "grapnel.dev/restore-name"
 )
 
-// RestoreNames are what restored objects are labelled with.
+// RestoreNames are what restored objects are labeled with.
 type RestoreNames struct {
 	// Backup is the name of the backup.
 	Backup string

@@ -22,7 +22,7 @@
 // leaves the object as it is then, with a warning.
 //
 // Actions of both kinds, RestoreItemAction and AsyncRestoreItemAction, may tell of an
-// operation that they started. One of an answer that is refused is cancelled at once,
+// operation that they started. One of an answer that is refused is canceled at once,
 // because nobody would ever ask for its end; the error says what became of it.
 //
 // How an action is called is the business of internal/itemaction/remote.

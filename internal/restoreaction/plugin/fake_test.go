@@ -37,7 +37,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	calls []adapter.ItemCall
-	// cancelled are the IDs of the operations that were to be cancelled.
+	// canceled are the IDs of the operations that were to be canceled.
 	cancelled []string
 }
 

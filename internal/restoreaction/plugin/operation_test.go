@@ -41,7 +41,7 @@ func TestOperationRef(t *testing.T) {
 				t.Errorf("result %+v", result)
 			}
 			if len(f.cancelled) > 0 {
-				t.Errorf("cancelled %q", f.cancelled)
+				t.Errorf("canceled %q", f.cancelled)
 			}
 			// The run has ended when nobody is found who would wait.
 			ctx, cancel := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func TestOperationRef(t *testing.T) {
 				t.Error(err)
 			}
 			if want := []string{answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
-				t.Errorf("cancelled %q, want %q", f.cancelled, want)
+				t.Errorf("canceled %q, want %q", f.cancelled, want)
 			}
 			f.cancel = func(context.Context) error { return errors.New("too late for " + secret) }
 			wantError(t, result.Operation.Cancel(ctx), "too late for")
@@ -67,7 +67,7 @@ func TestNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationOfARefusedAnswer is cancelled: nobody would ever ask for its end.
+// TestOperationOfARefusedAnswer is canceled: nobody would ever ask for its end.
 func TestOperationOfARefusedAnswer(t *testing.T) {
 	t.Parallel()
 	refs := func(ref item.Ref, n int) []item.Ref { return slices.Repeat([]item.Ref{ref}, n) }
@@ -87,10 +87,10 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 			t.Parallel()
 			for _, refuses := range []bool{false, true} {
 				f := &fake{execute: answers(tc.answer, tc.fails)}
-				said := "which was cancelled"
+				said := "which was canceled"
 				if refuses {
 					f.cancel = func(context.Context) error { return status.Error(codes.Unknown, "not now, "+secret) }
-					said = "which could not be cancelled and may go on: "
+					said = "which could not be canceled and may go on: "
 				}
 				_, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
 				wantError(t, err, tc.want)
@@ -99,14 +99,14 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 					t.Errorf("the error is not one line: %q", err)
 				}
 				if want := []string{tc.answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
-					t.Errorf("cancelled %.200q", f.cancelled)
+					t.Errorf("canceled %.200q", f.cancelled)
 				}
 			}
 		})
 	}
 }
 
-// TestOperationOfAnEndedRun is cancelled although the run's time is over.
+// TestOperationOfAnEndedRun is canceled although the run's time is over.
 func TestOperationOfAnEndedRun(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
@@ -116,8 +116,8 @@ func TestOperationOfAnEndedRun(t *testing.T) {
 			return adapter.RestoreItemAnswer{OperationID: "op"}, nil
 		}}
 		_, err := f.chosen(t, func(s *Spec) { s.IgnoreFailure = ignored }).Execute(ctx, pod(t))
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "which was cancelled") || len(f.cancelled) != 1 {
-			t.Errorf("cancelled %q, error %v", f.cancelled, err)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "which was canceled") || len(f.cancelled) != 1 {
+			t.Errorf("canceled %q, error %v", f.cancelled, err)
 		}
 	}
 }
@@ -129,9 +129,9 @@ func TestOperationOfALateAnswer(t *testing.T) {
 	a := f.chosen(t, func(s *Spec) { s.IgnoreFailure = true })
 	result, err := a.Execute(t.Context(), pod(t))
 	if err != nil || result.Operation != nil || len(f.cancelled) != 1 {
-		t.Errorf("operation %+v, cancelled %q, error %v", result.Operation, f.cancelled, err)
+		t.Errorf("operation %+v, canceled %q, error %v", result.Operation, f.cancelled, err)
 	}
-	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "which was cancelled") {
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "which was canceled") {
 		t.Errorf("warnings %q", result.Warnings)
 	}
 }

@@ -75,7 +75,7 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *restoreaction.Item)
 }
 
 // executeAction shows an object to the action. An answer that comes with an error is none: it
-// broke the contract, or the run ended meanwhile. What it started is cancelled.
+// broke the contract, or the run ended meanwhile. What it started is canceled.
 func (a *restoreItemAction) executeAction(ctx context.Context, it *restoreaction.Item, shown adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
 	var answer adapter.RestoreItemAnswer
 	err := a.CallForItem(ctx, itemKey(it), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {

@@ -94,13 +94,13 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	return restoreaction.Result{}, nil
 }
 
-// isGrapnelPolicy says whether a policy, or what binds one, is Grapnel's. They name the operator's
+// isGrapnelPolicy reports whether a policy, or what binds one, is Grapnel's. They name the operator's
 // account: those of another installation would keep this one from writing any status.
 func isGrapnelPolicy(o *unstructured.Unstructured) bool {
 	return strings.HasPrefix(o.GetName(), "grapnel-") || hasGrapnelLabel(o)
 }
 
-// hasGrapnelLabel says whether an object has the label of everything that config/ installs. From an
+// hasGrapnelLabel reports whether an object has the label of everything that config/ installs. From an
 // archive, it would give the operator that restores it the rights and the image of another
 // time.
 func hasGrapnelLabel(o *unstructured.Unstructured) bool {

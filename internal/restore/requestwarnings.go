@@ -23,7 +23,7 @@ func (p *planner) warnAboutNamespaceMapping() {
 	for _, original := range slices.Sorted(maps.Keys(p.req.NamespaceMapping)) {
 		switch {
 		case !slices.Contains(p.namespaceMapping.originals, original):
-			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the backup has nothing of that namespace", original))
+			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the backup contains nothing of that namespace", original))
 		case !p.selection.IncludesNamespace(original):
 			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the namespace is not selected", original))
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// operations are one of each kind.
+// operations returns one of each kind.
 func operations() []velero.Operation {
 	object := func(resource, group, namespace, name string) velero.ResourceIdentifier {
 		return velero.ResourceIdentifier{
@@ -41,7 +41,7 @@ func operations() []velero.Operation {
 	}
 }
 
-// TestOperationsAsVeleroHasThem compares with the field names of its files.
+// TestOperationsAsVeleroHasThem compares with the field names of Velero's files.
 func TestOperationsAsVeleroHasThem(t *testing.T) {
 	t.Parallel()
 	const (
@@ -100,12 +100,12 @@ func TestFailure(t *testing.T) {
 		message string
 		want    string
 	}{
-		"completed":             {velero.OperationCompleted, "after 3s", ""},
-		"failed":                {velero.OperationFailed, "no space left", about + "failed: no space left"},
-		"failed without a word": {velero.OperationFailed, "", about + "failed"},
-		"cancelled":             {velero.OperationCancelled, "nobody wants it", about + "was canceled: nobody wants it"},
-		"still going on":        {velero.OperationInProgress, "", about + "has not ended"},
-		"nothing is known":      {"", "", about + "has not ended"},
+		"completed":                {velero.OperationCompleted, "after 3s", ""},
+		"failed":                   {velero.OperationFailed, "no space left", about + "failed: no space left"},
+		"failed without a message": {velero.OperationFailed, "", about + "failed"},
+		"cancelled":                {velero.OperationCancelled, "the run ended", about + "was canceled: the run ended"},
+		"in progress":              {velero.OperationInProgress, "", about + "has not ended"},
+		"nothing is known":         {"", "", about + "has not ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

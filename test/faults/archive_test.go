@@ -161,7 +161,7 @@ var _ = Describe("A damaged archive", func() {
 			content[len(content)/2] ^= 1
 			return content
 		}, "restore again"),
-		Entry("that goes on after its end", func(content []byte) []byte { return append(content, "more"...) }, "it has more than"),
+		Entry("that continues after its end", func(content []byte) []byte { return append(content, "more"...) }, "it has more than"),
 		Entry("that is missing", func([]byte) []byte { return nil }, "is missing: bring it back from a copy"),
 	)
 })

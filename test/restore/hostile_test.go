@@ -52,7 +52,7 @@ var hostileArchives = map[string]struct {
 			t.Helper()
 			one := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			return slices.Concat(one, one)
-		}, forged("goes on after its end"),
+		}, forged("continues after its end"),
 	},
 	"two preferred versions": {
 		func(t *testing.T, app string) []byte {

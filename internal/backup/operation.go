@@ -21,7 +21,7 @@ const operationCallbackTimeout = 30 * time.Second
 
 var (
 	// errOperationsUnsupported is why operations of a run without Request.Started are canceled.
-	errOperationsUnsupported = errors.New("this run waits for no operations")
+	errOperationsUnsupported = errors.New("this run does not wait for operations")
 	// errOperationsEnded is that of a run with Request.Only.
 	errOperationsEnded = errors.New("the operations of this backup have ended, and no more are waited for")
 	// errCancelUnsupported is why operations of some actions cannot be canceled.
@@ -70,7 +70,7 @@ func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAct
 		cancelErr = told.Cancel(context.WithoutCancel(ctx))
 	}
 	if cancelErr != nil {
-		return fmt.Errorf("%w; and it could not be canceled and may go on: %w", err, cancelErr)
+		return fmt.Errorf("%w; and it could not be canceled and may still be running: %w", err, cancelErr)
 	}
 	return fmt.Errorf("%w; it was canceled", err)
 }

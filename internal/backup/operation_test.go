@@ -120,17 +120,17 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			want: `the operation "x-a" was started and could not be recorded: no connection; it was canceled`,
 		},
 		"nobody waits": {
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; it was canceled`,
+			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; it was canceled`,
 		},
 		"it cannot be canceled": {
 			cancel: errors.New(`plugin "demo": busy`),
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
-				`and it could not be canceled and may go on: plugin "demo": busy`,
+			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; ` +
+				`and it could not be canceled and may still be running: plugin "demo": busy`,
 		},
 		"there is no way to cancel it": {
 			none: true,
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
-				`and it could not be canceled and may go on: the action has no way to cancel it`,
+			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; ` +
+				`and it could not be canceled and may still be running: the action has no way to cancel it`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,7 +90,7 @@ func TestActions(t *testing.T) {
 			fake: fake{execute: fails(lost, "", 1)}, items: 4, said: "ended",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "cache", "cache"},
 		},
-		"can not say what concerns it":      {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
+		"can not say what concerns it":      {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "AppliesTo failed"},
 		"panics instead":                    {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
 		"says what concerns it when it can": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
 		"says nonsense":                     {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},

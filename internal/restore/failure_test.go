@@ -77,7 +77,7 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 		`error refused: |services "refused/wants-taken"|provided port is already allocated|preserveNodePorts`,
 		`error run: |2 objects of widgets.example.org are not restored|the cluster does not serve them`,
 	)
-	if diff := cmp.Diff(map[string]int{"events tell what happened in the old cluster": 1}, result.SkipReasons); diff != "" {
+	if diff := cmp.Diff(map[string]int{"events describe the old cluster": 1}, result.SkipReasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }

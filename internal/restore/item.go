@@ -210,7 +210,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	}
 	if annotations := field.Get[any](object, "metadata", "annotations"); annotations != nil {
 		if _, ok := annotations.(map[string]any); !ok {
-			return errors.New("metadata.annotations is no object")
+			return errors.New("metadata.annotations is not an object")
 		}
 	}
 	it.target.Resource = it.kind.resource.WithVersion(gv.Version)

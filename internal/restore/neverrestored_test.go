@@ -43,14 +43,14 @@ func TestWhatIsNeverRestored(t *testing.T) {
 		t.Errorf("wrote %v", writes)
 	}
 	if diff := cmp.Diff(map[string]int{
-		"the kubelets of this cluster register their own":                                                   2,
-		"events tell what happened in the old cluster":                                                      2,
-		"volumes are attached where their pods run now":                                                     1,
-		"a lease says who is alive, not who was":                                                            1,
-		"it records a run, which would start again":                                                         4,
-		"it describes data that its own cluster's Velero keeps":                                             1,
-		"a Plugin makes the operator run a program, which only an administrator of this cluster may decide": 1,
-		"a snapshot is with the storage that took it":                                                       2,
+		"the kubelets of this cluster register their own":                                                  2,
+		"events describe the old cluster":                                                                  2,
+		"volumes are attached where their pods run now":                                                    1,
+		"a lease shows which process is alive now":                                                         1,
+		"it records a run, which would start again":                                                        4,
+		"it describes data that its own cluster's Velero keeps":                                            1,
+		"a Plugin makes the operator run a program, which only an administrator of this cluster may allow": 1,
+		"a snapshot stays in the storage that took it":                                                     2,
 	}, result.SkipReasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}

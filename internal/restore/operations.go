@@ -61,7 +61,7 @@ func (o *operationList) sortedOperations() []Operation {
 }
 
 // errOperationsUnsupported is why an operation of a run without Request.Started is canceled.
-var errOperationsUnsupported = errors.New("nobody would wait for its end")
+var errOperationsUnsupported = errors.New("this run does not wait for operations")
 
 // recordOrCancelOperation has an operation recorded that an action started for an object. One that
 // nobody would ask for is canceled, and an error of the object. That is told at once:
@@ -111,10 +111,10 @@ func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) e
 // said to that.
 func cancelOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
 	if started.Cancel == nil {
-		return fmt.Errorf("%w; it could not be canceled and may go on: the action has no way to do that", reason)
+		return fmt.Errorf("%w; it could not be canceled and may still be running: the action has no way to do that", reason)
 	}
 	if err := started.Cancel(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("%w; it could not be canceled and may go on: %w", reason, err)
+		return fmt.Errorf("%w; it could not be canceled and may still be running: %w", reason, err)
 	}
 	return fmt.Errorf("%w; it was canceled", reason)
 }

@@ -93,7 +93,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 		result, err := starts(ctx, item)
 		switch item.Archived.GetName() {
 		case "skipped":
-			result.Skip = "second leaves it out"
+			result.Skip = "second skips it"
 		case "failed":
 			return restoreaction.Result{}, errors.New("second fails")
 		case "refused":
@@ -140,9 +140,9 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 		want    string
 	}{
 		"it is refused":           {book: &book{full: errors.New("no space")}, want: said + "no space; it was canceled"},
-		"nobody would wait":       {book: &book{}, nobody: true, want: said + "nobody would wait for its end; it was canceled"},
-		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be canceled and may go on: not now"},
-		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be canceled and may go on: the action has no way to do that"},
+		"nobody would wait":       {book: &book{}, nobody: true, want: said + "this run does not wait for operations; it was canceled"},
+		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be canceled and may still be running: not now"},
+		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be canceled and may still be running: the action has no way to do that"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})
@@ -195,7 +195,7 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1})
 			end := "it was canceled"
 			if refuses != nil {
-				end = "it could not be canceled and may go on: not now"
+				end = "it could not be canceled and may still be running: not now"
 			}
 			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |with it the operation "copy of c" was started; `+end)
 			b.want(t, nil, []string{"copy of c"})

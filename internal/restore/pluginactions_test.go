@@ -158,7 +158,7 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 		case "bad":
 			return restoreaction.Result{}, errors.New("does not like it")
 		case "skipped":
-			return restoreaction.Result{Skip: "restore action picky leaves it out"}, nil
+			return restoreaction.Result{Skip: "restore action picky skips it"}, nil
 		case "warned":
 			return restoreaction.Result{Warnings: []string{"beware"}}, nil
 		}
@@ -175,7 +175,7 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 	wantMessages(t, result,
 		`error plug-fail: configmaps "plug-fail/bad": restore action picky: does not like it`,
 		`warning plug-fail: configmaps "plug-fail/warned": beware`)
-	if result.SkipReasons["restore action picky leaves it out"] != 1 {
+	if result.SkipReasons["restore action picky skips it"] != 1 {
 		t.Errorf("reasons %v", result.SkipReasons)
 	}
 	wantSeen(t, after, ns+"/good", ns+"/warned")
@@ -204,7 +204,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	missing := stamps("missing")
 	missing.choose = func(itemaction.ResourceResolver) error {
-		return &itemaction.SkippedActionError{Reason: "action missing was left out"}
+		return &itemaction.SkippedActionError{Reason: "action missing was skipped"}
 	}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widgets(t, group, "v1"), widget(t, group, "v1", ns, "w"), configMap(t, ns, "c", "x")}),
@@ -223,7 +223,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	request.Actions = []restoreaction.PluginAction{knows, missing}
 	result = c.run(request)
-	wantMessages(t, result, "warning run: action missing was left out")
+	wantMessages(t, result, "warning run: action missing was skipped")
 	wantSeen(t, knows, ns+"/c")
 	wantSeen(t, missing)
 }

@@ -72,7 +72,7 @@ func CountOperationFailures(ended []velero.Operation, started int) int {
 func operationFailures(ended []velero.Operation, lost int) results.Results {
 	var collected results.Collector
 	if lost > 0 {
-		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were removed by force, and nobody knows how they ended: "+
+		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were deleted without their finalizer; their outcome is unknown: "+
 			"look yourself what became of the work of the plugin", lost, lost+len(ended)))
 	}
 	for _, op := range ended {

@@ -190,7 +190,7 @@ func TestFinalize(t *testing.T) {
 		{"after all", ended(), 0, 3, allErrors()},
 		{"none", nil, 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
 		{"two removed by force", ended()[:1], 2, 1, results.Messages{
-			Velero: []string{"2 of 3 operations were removed by force, and nobody knows how they ended: " +
+			Velero: []string{"2 of 3 operations were deleted without their finalizer; their outcome is unknown: " +
 				"look yourself what became of the work of the plugin"},
 			Namespaces: map[string][]string{"shop": {ofEngine}},
 		}},

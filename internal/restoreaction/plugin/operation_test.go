@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestOperationRef of an answer that is accepted: nothing cancels it but its own Cancel.
+// TestOperationRef of an accepted answer: only its own Cancel cancels it.
 func TestOperationRef(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]adapter.RestoreItemAnswer{
@@ -43,7 +43,7 @@ func TestOperationRef(t *testing.T) {
 			if len(f.cancelled) > 0 {
 				t.Errorf("canceled %q", f.cancelled)
 			}
-			// The run has ended when nobody is found who would wait.
+			// The run may have ended before the operation is canceled.
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := result.Operation.Cancel(ctx); err != nil {
@@ -67,7 +67,7 @@ func TestNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationOfARefusedAnswer is canceled: nobody would ever ask for its end.
+// TestOperationOfARefusedAnswer is canceled: no run would wait for it.
 func TestOperationOfARefusedAnswer(t *testing.T) {
 	t.Parallel()
 	refs := func(ref item.Ref, n int) []item.Ref { return slices.Repeat([]item.Ref{ref}, n) }
@@ -76,11 +76,11 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 		fails  error
 		want   string
 	}{
-		"its ID has 1 MiB":       {adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, nil, "named its operation with 1048576 bytes; at most 1024"},
+		"its ID has 1 MiB":       {adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, nil, "returned an operation ID of 1048576 bytes; at most 1024"},
 		"an endless list":        {adapter.RestoreItemAnswer{OperationID: "op", RelatedItems: refs(item.Ref{Resource: "po", Name: "a"}, item.MaxRefs+1)}, nil, "named 10001 additional items"},
 		"an item without name":   {adapter.RestoreItemAnswer{OperationID: "op", RelatedItems: refs(item.Ref{Resource: "po"}, 1)}, nil, "it has no name"},
 		"another object":         {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"metadata":{"name":"db","namespace":"shop"}}`)}, nil, "returned another object"},
-		"no object":              {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`)}, nil, "not an object of Kubernetes"},
+		"no object":              {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`)}, nil, "not a Kubernetes object"},
 		"it breaks the contract": {adapter.RestoreItemAnswer{OperationID: "op"}, &adapter.ContractError{Message: "answered nonsense"}, "answered nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 				said := "which was canceled"
 				if refuses {
 					f.cancel = func(context.Context) error { return status.Error(codes.Unknown, "not now, "+secret) }
-					said = "which could not be canceled and may go on: "
+					said = "which could not be canceled and may still be running: "
 				}
 				_, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
 				wantError(t, err, tc.want)
@@ -106,7 +106,7 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 	}
 }
 
-// TestOperationOfAnEndedRun is canceled although the run's time is over.
+// TestOperationOfAnEndedRun is canceled although the context of the run has ended.
 func TestOperationOfAnEndedRun(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
@@ -122,7 +122,7 @@ func TestOperationOfAnEndedRun(t *testing.T) {
 	}
 }
 
-// TestOperationOfALateAnswer of an action that the user can do without.
+// TestOperationOfALateAnswer of an optional action.
 func TestOperationOfALateAnswer(t *testing.T) {
 	t.Parallel()
 	f := &fake{execute: answers(adapter.RestoreItemAnswer{OperationID: "op"}, context.DeadlineExceeded)}

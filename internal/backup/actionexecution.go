@@ -46,7 +46,7 @@ func (c *collection) runActions(ctx context.Context, batch *list.Batch) error {
 			c.nonEmptyNamespaces.LoadOrStore(namespace, struct{}{})
 		}
 		if err := recoverPanic(func() error { c.recordVolume(item); return nil }); err != nil {
-			c.recordError(results.ObjectScope(item.Namespace), fmt.Errorf("%s %q: noting its volume: %w", c.resource.GroupResource(), item.Key, err))
+			c.recordError(results.ObjectScope(item.Namespace), fmt.Errorf("%s %q: recording its volume: %w", c.resource.GroupResource(), item.Key, err))
 		}
 	}
 	batch.Items = kept
@@ -148,7 +148,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 		c.recordActionResult(ctx, s, item, result)
 		if result.Skip != "" {
 			s.skipped.Add(1)
-			logr.FromContextOrDiscard(ctx).Info("Leaving out an object", "resource", c.resource.GroupResource().String(),
+			logr.FromContextOrDiscard(ctx).Info("Skipping an object", "resource", c.resource.GroupResource().String(),
 				"name", item.Key, "action", s.Name(), "reason", result.Skip)
 			return false
 		}
@@ -191,6 +191,6 @@ func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, 
 	if err := c.recordOrCancelOperation(ctx, s, item, *result.Operation); err != nil {
 		err = fmt.Errorf("%s%w", about(), err)
 		c.recordError(scope, err)
-		logr.FromContextOrDiscard(ctx).Error(err, "Nobody waits for what an item action started")
+		logr.FromContextOrDiscard(ctx).Error(err, "No run waits for the operation of an item action")
 	}
 }

@@ -79,10 +79,10 @@ func (t *actionReports) addBackupLabels(labels map[string]string) []string {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch value, there := t.labels[key]; {
 		case there && value != labels[key]:
-			complain(key, fmt.Sprintf("the Backup gets the label %s=%s, which was wanted first, and not the value %q", key, value, labels[key]))
+			complain(key, fmt.Sprintf("the Backup gets the label %s=%s, which was requested first, and not the value %q", key, value, labels[key]))
 		case !there && len(t.labels) >= external.MaxBackupLabels:
 			// No key of a label is empty.
-			complain("", fmt.Sprintf("the Backup gets no label %s: it has %d labels of item actions already, which is the most",
+			complain("", fmt.Sprintf("the Backup gets no label %s: it has %d labels of item actions already, which is the limit",
 				key, external.MaxBackupLabels))
 		case !there:
 			t.labels[key] = labels[key]
@@ -148,6 +148,6 @@ func (r *enginePass) logActionCounts(ctx context.Context) {
 		case sum.executed == 0:
 			level = 1
 		}
-		log.V(level).Info("Showed items to an item action", values...)
+		log.V(level).Info("Called an item action", values...)
 	}
 }

@@ -80,7 +80,7 @@ func (r *enginePass) resolveSelector(ctx context.Context, a *action) {
 		return
 	}
 	r.results.Warn(results.RunScope(), leftOut.Reason)
-	logr.FromContextOrDiscard(ctx).Info("Leaving out an item action", "action", a.Name(), "reason", leftOut.Reason)
+	logr.FromContextOrDiscard(ctx).Info("Skipping an item action", "action", a.Name(), "reason", leftOut.Reason)
 }
 
 // isRelevant reports whether an action can have an effect on this backup.

@@ -33,7 +33,7 @@ func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
 	own.QPS = -1 // one or two requests per run, not worth waiting for
 	disc, err := clientdiscovery.NewDiscoveryClientForConfig(own)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
 	return &apiCluster{Client: client, discovery: disc}, nil
 }

@@ -275,7 +275,7 @@ func (c *collection) recordListError(ctx context.Context, namespace string, err 
 		c.reportRemoval.Do(func() {
 			c.results.Warn(results.RunScope(), fmt.Sprintf("The cluster no longer serves %s: it was removed after the backup began",
 				c.resource.GVR.GroupResource()))
-			log.Info("Passing over a resource that the cluster no longer serves", "resource", c.resource.GVR.String())
+			log.Info("Skipping a resource that the cluster no longer serves", "resource", c.resource.GVR.String())
 		})
 		return
 	}

@@ -269,7 +269,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 	}
 	wantWarnings := []string{
 		about("a", "it is old"),
-		about("b", `the Backup gets the label tier=gold, which was wanted first, and not the value "lead"`),
+		about("b", `the Backup gets the label tier=gold, which was requested first, and not the value "lead"`),
 	}
 	if diff := cmp.Diff(wantWarnings, result.Results.Warnings.Namespaces["shop"]); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -20,7 +20,7 @@ const fallbackAttempts = 2
 // object, so that a tenant costs only itself the backup. If no namespace can be listed, the
 // kind as a whole is what fails.
 func (c *collection) fallBackToNamespaces(ctx context.Context, wideErr error) {
-	logr.FromContextOrDiscard(ctx).Info("Listing each namespace by itself, because the list of all namespaces failed",
+	logr.FromContextOrDiscard(ctx).Info("Listing each namespace separately, because the list of all namespaces failed",
 		"resource", c.resource.GVR.String(), "namespaces", len(c.plan.includedNamespaces), "reason", wideErr.Error())
 	var mu sync.Mutex
 	failed := map[string]error{}

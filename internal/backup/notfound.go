@@ -84,7 +84,7 @@ func (c *collection) retryUntilFound(ctx context.Context, read func() error) err
 		if n >= request.MaxAttempts || c.notFoundRetries.Add(1) > maxNotFoundRetries {
 			return fmt.Errorf("%w, also after %d attempts", err, n)
 		}
-		logr.FromContextOrDiscard(ctx).Info("Repeating a request for a kind that was not found",
+		logr.FromContextOrDiscard(ctx).Info("Retrying a request for a kind that was not found",
 			"resource", c.resource.GVR.String(), "attempt", n, "reason", err.Error())
 		if sleepErr := c.engine.opts.Sleep(ctx, request.BackoffDelay(n)); sleepErr != nil {
 			return sleepErr

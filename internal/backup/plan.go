@@ -117,7 +117,7 @@ func (r *enginePass) reportUnmatchedNames() {
 		r.results.Warn(results.RunScope(), warning)
 	}
 	for _, name := range r.plan.selection.MissingNamespaces() {
-		r.recordError(results.RunScope(), fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; correct the name, "+
+		r.recordError(results.RunScope(), fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; fix the name, "+
 			"or include a pattern if the namespace may be missing", name))
 	}
 	for _, item := range r.plan.namespaces {
@@ -176,7 +176,7 @@ func (r *enginePass) compileSelection() error {
 func (r *enginePass) reportFailedGroups(ctx context.Context) {
 	for gv, err := range r.plan.cluster.Failed {
 		if !r.canSelectGroup(gv.Group) {
-			logr.FromContextOrDiscard(ctx).Info("Passing over an API group that is not selected and does not answer",
+			logr.FromContextOrDiscard(ctx).Info("Skipping an API group that is not selected and does not answer",
 				"groupVersion", gv.String(), "reason", err.Error())
 			continue
 		}

@@ -56,7 +56,7 @@ func (r *enginePass) writeBatch(p resourceBatch) error {
 				fmt.Errorf("%s %q cannot be archived: %w", p.resource.GroupResource(), item.Key, err))
 			continue
 		case errors.Is(err, archive.ErrLimitExceeded):
-			return fmt.Errorf("%w; no Restore would take it: select fewer objects, in several Backups, "+
+			return fmt.Errorf("%w; no Restore would accept it: select fewer objects, in several Backups, "+
 				"or raise --max-archive-size if that is the limit", err)
 		case err != nil:
 			return err

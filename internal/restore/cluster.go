@@ -52,7 +52,7 @@ func NewCluster(cfg *rest.Config, reading list.Options, writing write.Options) (
 	own.QPS = -1 // a few requests per run, not worth waiting for
 	disc, err := clientdiscovery.NewDiscoveryClientForConfig(own)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
 	return &apiCluster{reader: r, writer: w, discovery: disc}, nil
 }

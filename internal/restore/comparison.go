@@ -31,7 +31,7 @@ import (
 const maxReportedFields = 5
 
 // errConcurrentlyModified is the end for an object that somebody else keeps changing.
-var errConcurrentlyModified = errors.New("something else keeps changing it, or creates it again")
+var errConcurrentlyModified = errors.New("another client keeps changing or recreating it")
 
 // updateOnlyResources are the resources whose objects are never deleted to be created again: what they
 // hold would go with them, and a Schedule or location that works would be paused or
@@ -107,10 +107,10 @@ func (r *enginePass) adoptStampedOutcome(ctx context.Context, it *item, existing
 
 // leftUnchangedWarning is the warning about an object that differs and stays.
 func leftUnchangedWarning(it *item, patch map[string]any) string {
-	text := fmt.Sprintf("it exists and differs from the backup in %s; it was left as it is (existingResourcePolicy none)",
+	text := fmt.Sprintf("it exists and differs from the backup in %s; it was not changed (existingResourcePolicy none)",
 		strings.Join(compare.ChangedFields(patch, maxReportedFields), ", "))
 	if len(it.skippedPluginActions) > 0 {
-		text += fmt.Sprintf("; restore action %s, which is not asked about objects that stay, may be why it differs",
+		text += fmt.Sprintf("; restore action %s, which is not called for unchanged objects, may be the reason",
 			strings.Join(it.skippedPluginActions, ", "))
 	}
 	return text

@@ -254,7 +254,7 @@ func TestRecreateGivesUpOnWhatDoesNotGo(t *testing.T) {
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "held", "then"), configMap(t, ns, "other", "x")}),
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Failed: 1, restore.Created: 1})
-	wantMessages(t, result, "error recreate-stuck: |configmaps \"recreate-stuck/held\"|still there after 1ns; restore again when it is gone")
+	wantMessages(t, result, "error recreate-stuck: |configmaps \"recreate-stuck/held\"|still exists after 1ns; restore again after it is deleted")
 	unhold(c, held)
 }
 

@@ -26,7 +26,7 @@ func (r *enginePass) retargetItem(it *item) error {
 	target := write.Target{Resource: became.GVR, Namespace: it.target.Namespace, Name: it.target.Name}
 	switch hasNamespace := target.Namespace != ""; {
 	case !ok:
-		return fmt.Errorf("made %.253q of %q, which the cluster does not serve: install what defines it, or correct the plugin", key, it.listEntry.key)
+		return fmt.Errorf("made %.253q of %q, which the cluster does not serve: install what defines it, or fix the plugin", key, it.listEntry.key)
 	case became.Namespaced != hasNamespace:
 		return fmt.Errorf("made %q of %q: one has a namespace in this cluster, and the other has not", key, it.listEntry.key)
 	case gr == namespaceResource || clean.NeverRestoredReason(gr) != "":

@@ -170,7 +170,7 @@ func shouldRestoreStatus(it *item) bool {
 }
 
 // errStillDeleting says that a deleted object did not go in time.
-var errStillDeleting = errors.New("it is being deleted and still there")
+var errStillDeleting = errors.New("it is being deleted and still exists")
 
 // waitUntilDeleted waits until an object with a UID is gone.
 func (r *enginePass) waitUntilDeleted(ctx context.Context, it *item, uid string) error {

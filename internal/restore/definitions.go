@@ -144,7 +144,7 @@ func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool
 		return nil
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("looking for definitions that this restore wrote already: %w", err)
+		return nil, fmt.Errorf("looking for definitions that this restore already wrote: %w", err)
 	}
 	return own, nil
 }
@@ -182,7 +182,7 @@ var errNamesNotAccepted = errors.New("its names are not accepted")
 // establishedCondition reads the conditions of a definition.
 func establishedCondition(object []byte) (established bool, state string, err error) {
 	if object == nil {
-		return false, "it is gone", nil
+		return false, "it was deleted", nil
 	}
 	var definition struct {
 		Status struct {

@@ -73,7 +73,7 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 		`error refused: |services "refused/bad"|Invalid value: 70000`,
 		`error refused: |deployments.apps "refused/web"|field is immutable|existingResourcePolicy recreate`,
 		`error refused-full: |configmaps "refused-full/over"|exceeded quota: none|raise the quota`,
-		`error refused: |podtemplates "refused/unseen"|failed calling webhook "down.example.org"|repair it, or remove its configuration`,
+		`error refused: |podtemplates "refused/unseen"|failed calling webhook "down.example.org"|fix it, or remove its configuration`,
 		`error refused: |services "refused/wants-taken"|provided port is already allocated|preserveNodePorts`,
 		`error run: |2 objects of widgets.example.org are not restored|the cluster does not serve them`,
 	)
@@ -262,7 +262,7 @@ func TestServerThatIsGoneEndsTheRun(t *testing.T) {
 		return next.RoundTrip(r)
 	})
 	result, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects)})
-	if err == nil || !strings.Contains(err.Error(), "does not answer any more") {
+	if err == nil || !strings.Contains(err.Error(), "no longer answers") {
 		t.Errorf("the run ended with %v", err)
 	}
 	if posts := c.wire.requests("POST", "/"); len(posts) > 200 {

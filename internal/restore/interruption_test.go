@@ -99,7 +99,7 @@ func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
 	}
 	watches := func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" }
 	result := c.interrupt(request, 1, watches)
-	wantMessages(t, result, "error "+ns+": |it was deleted, to be created as it is in the backup, and is not created yet|restore again when it is gone")
+	wantMessages(t, result, "error "+ns+": |it was deleted to be recreated from the backup, and is not recreated yet|restore again after it is deleted")
 	done := make(chan restore.Result)
 	go func() { done <- c.run(request) }()
 	eventually(t, "the second run waits", func() bool { return len(c.wire.requests("GET", "watch=")) > 0 })

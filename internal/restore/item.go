@@ -199,7 +199,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	it.archived = &unstructured.Unstructured{Object: object}
 	e := it.entry
 	if it.archived.GetName() != e.Name || it.archived.GetNamespace() != e.Namespace {
-		return fmt.Errorf("in the place of this object is %q of namespace %q", it.archived.GetName(), it.archived.GetNamespace())
+		return fmt.Errorf("the file of this object contains %q of namespace %q", it.archived.GetName(), it.archived.GetNamespace())
 	}
 	gv, err := schema.ParseGroupVersion(it.archived.GetAPIVersion())
 	switch {

@@ -38,9 +38,9 @@ func (l *backupLabels) addLabels(labels map[string]string) []string {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch value, taken := l.labels[key]; {
 		case taken && value != labels[key]:
-			warn(key, fmt.Sprintf("the Backup gets the label %s=%s, which was wanted first, and not the value %q", key, value, labels[key]))
+			warn(key, fmt.Sprintf("the Backup gets the label %s=%s, which was requested first, and not the value %q", key, value, labels[key]))
 		case !taken && len(l.labels) >= external.MaxBackupLabels:
-			warn("", fmt.Sprintf("the Backup gets no label %s: it gets %d labels of item actions already, which is the most",
+			warn("", fmt.Sprintf("the Backup gets no label %s: it gets %d labels of item actions already, which is the limit",
 				key, external.MaxBackupLabels))
 		case !taken:
 			l.labels[key] = labels[key]

@@ -176,7 +176,7 @@ func (r *enginePass) restoreOrCreateNamespace(ctx context.Context, name string) 
 		v = r.createNamespace(ctx, name, exists, found)
 	}
 	if v.outcome == Failed {
-		return false, fmt.Errorf("namespace %s is not there: %w", name, v.err)
+		return false, fmt.Errorf("namespace %s does not exist: %w", name, v.err)
 	}
 	return v.outcome == Created, nil
 }

@@ -93,7 +93,7 @@ func cancelRefusedOperation(ctx context.Context, started *restoreaction.StartedO
 	if started == nil {
 		return reason
 	}
-	return cancelOperation(ctx, started, fmt.Errorf("%w; with it the operation %.100q was started", reason, started.ID))
+	return cancelOperation(ctx, started, fmt.Errorf("%w; it started the operation %.100q", reason, started.ID))
 }
 
 // notifyOperationStarted calls Request.Started, which must come to its end although the run is

@@ -25,7 +25,7 @@ import (
 
 // errUnreachable ends a run whose API server is gone. What is left would fail
 // object by object otherwise, and could not be told from what is wrong.
-var errUnreachable = errors.New("the API server does not answer any more")
+var errUnreachable = errors.New("the API server no longer answers")
 
 // enginePass is one restore under way.
 type enginePass struct {

@@ -60,7 +60,7 @@ func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemactio
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("no object was touched: %w", errors.Join(wrong...))
+		return fmt.Errorf("no object was changed: %w", errors.Join(wrong...))
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (r *enginePass) warnAboutUncalledActions() {
 		if slices.ContainsFunc(slices.Collect(maps.Values(r.kinds)), func(k *kind) bool {
 			return slices.Contains(k.matchedActionNames(), action.Name())
 		}) {
-			r.recordRunWarning(fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: what it would change is not foretold",
+			r.recordRunWarning(fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: its changes are not predicted",
 				action.Name(), action.Plugin()))
 		}
 	}

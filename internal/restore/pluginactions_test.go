@@ -212,7 +212,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	c.wire.reset()
 	result, err := c.engine.RestoreObjects(t.Context(), request)
-	if err == nil || !strings.Contains(err.Error(), `no object was touched: action broken of plugin "p" does not answer: repair it`) {
+	if err == nil || !strings.Contains(err.Error(), `no object was changed: action broken of plugin "p" does not answer: repair it`) {
 		t.Errorf("error %v", err)
 	}
 	if writes := c.wire.writes(); len(writes) > 0 || result.Total() > 0 {
@@ -284,7 +284,7 @@ func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 				t.Errorf("the new one has %q", got)
 			}
 			text := messages(result)
-			if hint := strings.Contains(text, "restore action acts, which is not asked about objects that stay"); hint != (tc.policy == restore.ExistingNone) {
+			if hint := strings.Contains(text, "restore action acts, which is not called for unchanged objects"); hint != (tc.policy == restore.ExistingNone) {
 				t.Errorf("messages:\n%s", text)
 			}
 			if tc.policy == restore.ExistingNone {

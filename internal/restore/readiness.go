@@ -84,7 +84,7 @@ func (r *enginePass) waitUntilReady(
 		case err == nil && ready:
 			return nil
 		case err != nil && waiting.Err() == nil:
-			return fmt.Errorf("it could not be found out whether the objects that it needs are ready, and they were not waited for: %w", err)
+			return fmt.Errorf("checking whether its related items are ready failed, so the restore did not wait for them: %w", err)
 		}
 		r.dependencies.markStalled(it.entry.itemStatus)
 		it.slot.yieldSlot()
@@ -93,5 +93,5 @@ func (r *enginePass) waitUntilReady(
 		}
 		delay = min(2*delay, maxReadyBackoff)
 	}
-	return fmt.Errorf("the objects that it needs were not ready after %s and are not waited for any longer: check them, and this one", timeout)
+	return fmt.Errorf("its related items were not ready after %s, and the restore no longer waits for them: check them and this object", timeout)
 }

@@ -131,7 +131,7 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 		},
 		"an error": {
 			yes: 2, err: errors.New("lost it"), polls: 1,
-			want: []string{`error plug-ready-an-error: configmaps "plug-ready-an-error/main": restore action wants: |were not waited for: lost it`},
+			want: []string{`error plug-ready-an-error: configmaps "plug-ready-an-error/main": restore action wants: |did not wait for them: lost it`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,9 +56,9 @@ func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *uns
 	}
 	it.deleted = true
 	if err := r.waitUntilDeleted(ctx, it, uid); err != nil {
-		err = fmt.Errorf("it was deleted, to be created as it is in the backup, and is not created yet: %w", err)
+		err = fmt.Errorf("it was deleted to be recreated from the backup, and is not recreated yet: %w", err)
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w; restore again when it is gone", err)
+			err = fmt.Errorf("%w; restore again after it is deleted", err)
 		}
 		return failedResult(err)
 	}
@@ -90,7 +90,7 @@ func (r *enginePass) checkCreateAccepted(ctx context.Context, it *item, existing
 		it.createAccepted = true
 		return nil
 	}
-	return fmt.Errorf("it was not deleted, and stays as it is, because the API server would refuse what is to replace it: %w", err)
+	return fmt.Errorf("it was not deleted or changed, because the API server would reject its replacement: %w", err)
 }
 
 // isQuotaExceeded reports whether a quota has no room for an object. A dry run counts the object
@@ -107,10 +107,10 @@ func (r *enginePass) updateInstead(
 ) itemResult {
 	v := r.patchExisting(ctx, it, existing, patch)
 	if v.outcome == Failed {
-		v.err = fmt.Errorf("%w; nor can it be updated in its place: %w", refused, v.err)
+		v.err = fmt.Errorf("%w; and it cannot be updated in place either: %w", refused, v.err)
 	}
 	if v.outcome == Updated {
-		v.warnings = append(v.warnings, "it was updated in its place instead of recreated: exceeded quota of its namespace")
+		v.warnings = append(v.warnings, "it was updated in place instead of recreated: exceeded quota of its namespace")
 	}
 	return v
 }
@@ -155,7 +155,7 @@ var serverSetMetadata = []string{
 // recreateOriginal creates a deleted object again as it was, because its successor was refused. It
 // returns the reason, with what became of the object.
 func (r *enginePass) recreateOriginal(ctx context.Context, it *item, existing *unstructured.Unstructured, reason error) error {
-	reason = fmt.Errorf("it was deleted, and then the API server refused what was to replace it: %w", reason)
+	reason = fmt.Errorf("it was deleted, and then the API server rejected its replacement: %w", reason)
 	old := existing.DeepCopy()
 	field.RemoveKeys(old.Object, []string{"metadata"}, serverSetMetadata...)
 	// Some kinds are refused with what their controllers have written into them.
@@ -172,14 +172,14 @@ func (r *enginePass) recreateOriginal(ctx context.Context, it *item, existing *u
 			err = r.cluster.Create(ctx, it.target, body)
 		}
 		if err == nil {
-			return fmt.Errorf("%w; the object that was there before is back, without its status", reason)
+			return fmt.Errorf("%w; the original object was recreated, without its status", reason)
 		}
 		if isNameTaken(it.target, err) {
-			return fmt.Errorf("%w; something else has created it again by now", reason)
+			return fmt.Errorf("%w; another client has recreated it in the meantime", reason)
 		}
 		first = cmp.Or(first, err)
 	}
-	return fmt.Errorf("%w; the object that was there before could not be put back, and is missing: %w; create it by hand, as it is in the backup", reason, first)
+	return fmt.Errorf("%w; the original object could not be recreated, and is missing: %w; create it by hand from the backup", reason, first)
 }
 
 // addMissingObjectHint adds to an error of creating an object what an attempt that ended with its
@@ -189,7 +189,7 @@ func (r *enginePass) addMissingObjectHint(it *item, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; the object does not exist, and an earlier attempt of this restore may have deleted it: "+
-		"if it is missing, create it by hand, as it is in the backup", err)
+		"if it is missing, create it by hand from the backup", err)
 }
 
 // contextWithGrace returns a context that ends a while after ctx did.

@@ -97,12 +97,12 @@ func TestRecreateObject_NoQuota(t *testing.T) {
 		"one that an update fits into": {
 			kind: "Service", was: service, then: `{"spec":{"type":"ClusterIP","ports":[{"port":81}]}}`,
 			hard: `{"services":"1"}`, used: "services", want: restore.Updated,
-			message: "warning |it was updated in its place|exceeded quota",
+			message: "warning |it was updated in place|exceeded quota",
 		},
 		"one that was lowered since": {
 			kind: "Service", was: service, then: `{"spec":{"type":"ClusterIP","ports":[{"port":81}]}}`,
 			hard: `{"services":"0"}`, used: "services", want: restore.Updated,
-			message: "warning |it was updated in its place|exceeded quota",
+			message: "warning |it was updated in place|exceeded quota",
 		},
 		"one that the successor exceeds": {
 			kind: "Service", was: service, then: `{"spec":{"type":"NodePort","ports":[{"port":81}]}}`,
@@ -184,18 +184,18 @@ func TestRecreateObject_PutBack(t *testing.T) {
 	}{
 		"a ConfigMap": {
 			was: configMap(t, "put-back", "c", "now"), then: configMap(t, "put-back", "c", "then"), refused: 1,
-			want: "the object that was there before is back",
+			want: "the original object was recreated",
 		},
 		"an object with what its controller wrote": {
 			was: obj(t, "batch/v1", "Job", "put-back", "j", `{"spec":{"suspend":true,"template":{"spec":{"restartPolicy":"Never",
 				"containers":[{"name":"c","image":"i"}]}}}}`),
 			then: obj(t, "batch/v1", "Job", "put-back", "j", `{"spec":{"suspend":true,"parallelism":2,"template":{"spec":{"restartPolicy":"Never",
 				"containers":[{"name":"c","image":"j"}]}}}}`),
-			refused: 1, want: "the object that was there before is back",
+			refused: 1, want: "the original object was recreated",
 		},
 		"nothing more is accepted": {
 			was: configMap(t, "put-back", "gone", "now"), then: configMap(t, "put-back", "gone", "then"), refused: 3,
-			want: "could not be put back, and is missing|create it by hand", missing: true,
+			want: "could not be recreated, and is missing|create it by hand", missing: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestRecreateObject_PutBack(t *testing.T) {
 			result := c.run(restore.Request{Policy: restore.ExistingRecreate, RestoreUID: "u", Archive: spool(t, []*unstructured.Unstructured{tc.then})})
 			c.wire.set(nil)
 			wantCounts(t, result, map[restore.Outcome]int{restore.Failed: 1})
-			wantMessages(t, result, "error put-back: |it was deleted, and then the API server refused what was to replace it|refused by the test|"+tc.want)
+			wantMessages(t, result, "error put-back: |it was deleted, and then the API server rejected its replacement|refused by the test|"+tc.want)
 			if tc.missing {
 				if c.has(tc.was) {
 					t.Error("it is there")

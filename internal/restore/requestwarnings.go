@@ -39,7 +39,7 @@ func (p *planner) warnAboutRestoreOrder() {
 			continue
 		}
 		if _, ok := p.resolveOrderEntry(entry); !ok {
-			p.recordRunWarning(fmt.Sprintf("the order of restoring names %q, which neither the backup nor the cluster has", entry))
+			p.recordRunWarning(fmt.Sprintf("the restore order names %q, which neither the backup nor the cluster has", entry))
 		}
 	}
 }

@@ -270,5 +270,5 @@ func TestOrder(t *testing.T) {
 	if got, want := posts(c), "namespaces resourcequotas services serviceaccounts limitranges configmaps secrets"; got != want {
 		t.Errorf("own order: %s, want %s", got, want)
 	}
-	wantMessages(t, result, `warning run: the order of restoring names "nothing.example.org"`)
+	wantMessages(t, result, `warning run: the restore order names "nothing.example.org"`)
 }

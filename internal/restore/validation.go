@@ -24,7 +24,7 @@ func Validate(req Request) []error {
 	case "", ExistingNone, ExistingUpdate, ExistingRecreate:
 	default:
 		errs = append(errs, &selection.FieldError{
-			Field: "spec.existingResourcePolicy", Problem: fmt.Sprintf("%q is none of none, update, recreate", req.Policy),
+			Field: "spec.existingResourcePolicy", Problem: fmt.Sprintf("%q is not one of none, update, recreate", req.Policy),
 		})
 	}
 	return append(errs, validateNamespaceMapping(req)...)
@@ -41,7 +41,7 @@ func validateNamespaceMapping(req Request) []error {
 		field := fmt.Sprintf("spec.namespaceMapping[%s]", original)
 		if problems := validation.IsDNS1123Label(target); len(problems) > 0 {
 			errs = append(errs, &selection.FieldError{
-				Field: field, Problem: fmt.Sprintf("%q is no name of a namespace: %s", target, strings.Join(problems, ", ")),
+				Field: field, Problem: fmt.Sprintf("%q is not a namespace name: %s", target, strings.Join(problems, ", ")),
 			})
 			continue
 		}

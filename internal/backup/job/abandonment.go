@@ -25,7 +25,7 @@ func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Requ
 	full := errors.Is(err, objectstore.ErrNoSpace)
 	if full {
 		if err := store.Discard(ctx, req.Name, req.UID); err != nil {
-			return fmt.Errorf("removing what is left of the backup: %w", err)
+			return fmt.Errorf("removing the files of the backup: %w", err)
 		}
 		if err = store.EndAttempts(ctx, req.Name, req.UID); errors.Is(err, objectstore.ErrNoSpace) {
 			err = nil // removing the claims ends the attempts as well
@@ -41,10 +41,10 @@ func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Requ
 		return err
 	}
 	if err := store.Discard(ctx, req.Name, req.UID); err != nil {
-		return fmt.Errorf("removing what is left of the backup: %w", err)
+		return fmt.Errorf("removing the files of the backup: %w", err)
 	}
 	if err := store.Release(ctx, req.Name, req.UID); err != nil {
-		return fmt.Errorf("giving the name back: %w", err)
+		return fmt.Errorf("releasing the name: %w", err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func labelsToAdd(have, want map[string]string) (labels map[string]string, warnin
 		switch {
 		case there && value != want[key]:
 			warnings = append(warnings, fmt.Sprintf(
-				"The Backup keeps its own label %s=%s: an item action wanted the value %q", key, value, want[key]))
+				"The Backup keeps its own label %s=%s: an item action requested the value %q", key, value, want[key]))
 		case !there:
 			if labels == nil {
 				labels = map[string]string{}
@@ -82,7 +82,7 @@ func objectWithLabels(object json.RawMessage, labels map[string]string) (json.Ra
 		err = json.Unmarshal(metadata["labels"], &all)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adding labels to the Backup that is stored: %w", err)
+		return nil, fmt.Errorf("adding labels to the stored Backup: %w", err)
 	}
 	if metadata == nil {
 		metadata = map[string]json.RawMessage{}
@@ -95,7 +95,7 @@ func objectWithLabels(object json.RawMessage, labels map[string]string) (json.Ra
 		whole["metadata"], err = json.Marshal(metadata)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adding labels to the Backup that is stored: %w", err)
+		return nil, fmt.Errorf("adding labels to the stored Backup: %w", err)
 	}
 	return json.Marshal(whole)
 }

@@ -172,7 +172,7 @@ func TestWhatItemActionsWantIsStored(t *testing.T) {
 	if err := json.Unmarshal(grapnel.Backup, &stored); err != nil || !cmp.Equal(decode(t, object), decode(t, string(stored))) {
 		t.Errorf("the Backup for other clusters is %s", stored)
 	}
-	results := `{"warnings":{"velero":["The Backup keeps its own label team=shop: an item action wanted the value \"office\""]},"errors":{},` +
+	results := `{"warnings":{"velero":["The Backup keeps its own label team=shop: an item action requested the value \"office\""]},"errors":{},` +
 		`"actions":{"pods":["grapnel.dev/pod","example.io/annotate"]}}`
 	if diff := cmp.Diff(decode(t, results), decode(t, unzipped(t, objects, "nightly-results.gz"))); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)

@@ -81,7 +81,7 @@ func (j *Runner) storePendingBackup(ctx context.Context, attempt *backupstore.At
 
 func storeDraft(ctx context.Context, attempt *backupstore.Attempt, file backupstore.File, d draft) error {
 	if _, err := attempt.PutJSON(ctx, file, d); err != nil {
-		return fmt.Errorf("storing what is known of the backup until it is complete: %w", err)
+		return fmt.Errorf("storing the draft of the backup: %w", err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func toDraftError(err error, name string) error {
 func (d *draft) checkRequest(req Request) error {
 	switch {
 	case d.Version != draftVersion:
-		return fmt.Errorf("%w: the draft of backup %q has version %d, and only %d is understood; use the operator that wrote it, or make another backup",
+		return fmt.Errorf("%w: the draft of backup %q has version %d, and only version %d is supported; use the operator that wrote it, or make another backup",
 			ErrNoDraft, req.Name, d.Version, draftVersion)
 	case d.BackupUID != req.UID || d.Attempt != req.Attempt:
 		return fmt.Errorf("%w: the draft of backup %q is of attempt %d of the Backup with UID %q, and not of attempt %d of %q; make another backup",
@@ -135,7 +135,7 @@ func (d *draft) checkRequest(req Request) error {
 // removeDraft removes the draft. What stays is removed with the backup.
 func removeDraft(ctx context.Context, store *backupstore.Store, req Request) {
 	if err := store.RemoveDraft(ctx, req.Name, req.UID); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Removing the draft of the backup failed, it may cost space")
+		logr.FromContextOrDiscard(ctx).Error(err, "Removing the draft of the backup failed; it may use space")
 	}
 }
 

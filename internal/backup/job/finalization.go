@@ -83,11 +83,11 @@ func (d *draft) recordFailedOperations(ctx context.Context, ended []velero.Opera
 		}
 		text := fmt.Sprintf("%s %q: %s", operation.Object.GroupResource, key, failure)
 		d.addItemError(operation.Object.Namespace, text)
-		logr.FromContextOrDiscard(ctx).Info("An operation did not end well", "reason", text)
+		logr.FromContextOrDiscard(ctx).Info("An operation failed", "reason", text)
 	}
 	if lost := d.Operations - len(ended); lost > 0 {
-		d.addRunError(fmt.Sprintf("%d of the %d operations that item actions started are not known any more: "+
-			"look in what the plugins work with how they ended", lost, d.Operations))
+		d.addRunError(fmt.Sprintf("%d of the %d operations that item actions started are no longer known: "+
+			"check their outcome in the systems of the plugins", lost, d.Operations))
 	}
 }
 

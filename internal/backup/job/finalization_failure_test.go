@@ -132,9 +132,9 @@ func TestFinalizeFails(t *testing.T) {
 		fault *storetest.Fault
 		text  string
 	}{
-		"the engine":      {fail: errBroken, text: "archiving what operations left behind"},
+		"the engine":      {fail: errBroken, text: "archiving the results of operations"},
 		"the draft":       {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*draft.json.gz", Before: errBroken}, text: "getting draft"},
-		"the archive":     {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*y.tar.gz", Cut: true, CutAt: 50, CutErr: errBroken}, text: "adding what operations left behind"},
+		"the archive":     {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*y.tar.gz", Cut: true, CutAt: 50, CutErr: errBroken}, text: "adding the results of operations"},
 		"the new archive": {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*merged.tar.gz", Cut: true, CutAt: 50, CutErr: errBroken}, text: "replacing the archive"},
 		"the look":        {fault: &storetest.Fault{Method: storetest.MethodList, Nth: 1, Before: errBroken}, text: "looking for an earlier attempt"},
 	} {
@@ -185,7 +185,7 @@ func TestFinalizeOfAnotherArchive(t *testing.T) {
 			_, err := putContents(ctx, s, "nightly", "u-1", &good)
 			return err
 		}, tarball.ErrDigestMismatch},
-		"that with what operations left behind": {func(ctx context.Context, s *backupstore.Store) error {
+		"that with the results of operations": {func(ctx context.Context, s *backupstore.Store) error {
 			_, err := s.PutFile(ctx, "nightly", "u-1", backupstore.MergedContents, strings.NewReader("another"))
 			return err
 		}, job.ErrNoDraft},

@@ -49,7 +49,7 @@ func (j *Runner) archivePostOperationItems(
 ) (_ draft, err error) {
 	made, overlay, err := j.archiveOverlay(ctx, req, phase, only)
 	if err != nil {
-		return draft{}, fmt.Errorf("archiving what operations left behind: %w", err)
+		return draft{}, fmt.Errorf("archiving the results of operations: %w", err)
 	}
 	defer func() { err = errors.Join(err, overlay.Close()) }()
 	if made.Items == 0 {
@@ -60,18 +60,18 @@ func (j *Runner) archivePostOperationItems(
 	switch {
 	case errors.Is(err, archive.ErrAmbiguous), errors.Is(err, archive.ErrLimitExceeded):
 		// Hours of work are in the first archive, and it is good.
-		logr.FromContextOrDiscard(ctx).Error(err, "Leaving out what operations left behind")
+		logr.FromContextOrDiscard(ctx).Error(err, "Skipping the results of operations")
 		d.addArchiveResult(backup.ArchiveResult{Results: made.Results}, 0)
 		why := "the API server prefers other versions than when the objects were archived; back up again"
 		if errors.Is(err, archive.ErrLimitExceeded) {
-			why = "no Restore would take an archive with it (" + err.Error() + "); back up fewer objects, or raise --max-archive-size"
+			why = "no Restore would accept an archive that includes them (" + err.Error() + "); back up fewer objects, or raise --max-archive-size"
 		}
-		d.addRunError("what operations left behind is missing from this backup: " + why)
+		d.addRunError("the results of operations are missing from this backup: " + why)
 		return d, nil
 	case err != nil:
-		return draft{}, fmt.Errorf("adding what operations left behind to the archive: %w", err)
+		return draft{}, fmt.Errorf("adding the results of operations to the archive: %w", err)
 	}
-	logr.FromContextOrDiscard(ctx).Info("Added what operations left behind to the archive",
+	logr.FromContextOrDiscard(ctx).Info("Added the results of operations to the archive",
 		"added", merged.Added, "replaced", merged.Replaced)
 	d.addArchiveResult(made, merged.Added)
 	d.Contents, d.Merged = digest, true
@@ -137,7 +137,7 @@ func replaceContents(ctx context.Context, attempt *backupstore.Attempt, req Requ
 	case err != nil:
 		return fmt.Errorf("replacing the archive: %w", err)
 	case digest != d.Contents:
-		return fmt.Errorf("%w: the archive with what operations left behind is not what was stored of backup %q; make another backup", ErrNoDraft, req.Name)
+		return fmt.Errorf("%w: the archive with the results of operations is not the stored one of backup %q; make another backup", ErrNoDraft, req.Name)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (j *Runner) Archive(ctx context.Context, store *backupstore.Store, req Requ
 		if !errors.Is(err, backupstore.ErrOverwritten) || started.Load() || try == maxArchiveTries {
 			return result, err
 		}
-		log.Error(err, "Making the archive again")
+		log.Error(err, "Creating the archive again")
 	}
 }
 
@@ -164,7 +164,7 @@ func (j *Runner) archiveOnce(ctx context.Context, store *backupstore.Store, req 
 	}
 	if req.Attempt > 1 { // an earlier attempt may have had operations
 		if err := attempt.RemoveDraft(ctx); err != nil {
-			log.Error(err, "Removing the draft of the backup failed, it may cost space")
+			log.Error(err, "Removing the draft of the backup failed; it may use space")
 		}
 	}
 	result, err := j.storeAndCommit(ctx, attempt, req, made, nil)

@@ -29,7 +29,7 @@ func adviceForArchive(file string, err error) string {
 	}
 	switch {
 	case errors.Is(err, objectstore.ErrNotExist):
-		return file + " is missing: bring it back from a copy or restore another backup"
+		return file + " is missing: restore it from a copy or restore another backup"
 	case errors.Is(err, archive.ErrLimitExceeded):
 		return "find out who put " + file + " there; if a backup did, raise --max-archive-size, otherwise restore another backup"
 	case errors.Is(err, scratch.ErrFull):
@@ -37,5 +37,5 @@ func adviceForArchive(file string, err error) string {
 	case errors.Is(err, scratch.ErrUnusable):
 		return "make the directory given by --scratch-dir writable for the operator and restore again"
 	}
-	return file + " is damaged or was not read to its end: restore again; if that does not help, bring back the file from a copy or restore another backup"
+	return file + " is damaged or was not read to its end: restore again; if that does not help, restore the file from a copy or restore another backup"
 }

@@ -27,11 +27,11 @@ func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Req
 	ctx = logr.NewContext(ctx, log)
 	what, err := j.pendingOrStoredReport(ctx, store, req)
 	if err != nil {
-		return 0, fmt.Errorf("storing how operations ended: %w", err)
+		return 0, fmt.Errorf("storing the outcome of operations: %w", err)
 	}
 	failures := operationFailures(ended, req.Operations-len(ended))
 	what.results.addOperationErrors(failures)
-	log.Info("Storing how operations ended", "operations", len(ended), "failed", failures.ErrorCount)
+	log.Info("Storing the outcome of operations", "operations", len(ended), "failed", failures.ErrorCount)
 	logFinishedOperations(log, ended)
 	if err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreResults, what.results.encodeJSON); err == nil && !what.fromStore {
 		err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreResourceList, what.resourceListWriter)
@@ -43,7 +43,7 @@ func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Req
 		err = j.storeCompleteLog(ctx, store, req)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("storing how operations ended: %w", err)
+		return 0, fmt.Errorf("storing the outcome of operations: %w", err)
 	}
 	j.removePendingReport(req.UID) // the store knows more now
 	return failures.ErrorCount, nil
@@ -73,7 +73,7 @@ func operationFailures(ended []velero.Operation, lost int) results.Results {
 	var collected results.Collector
 	if lost > 0 {
 		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were deleted without their finalizer; their outcome is unknown: "+
-			"look yourself what became of the work of the plugin", lost, lost+len(ended)))
+			"check the outcome in the system of the plugin", lost, lost+len(ended)))
 	}
 	for _, op := range ended {
 		if err := op.Failure(); err != nil {

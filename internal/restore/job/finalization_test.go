@@ -191,7 +191,7 @@ func TestFinalize(t *testing.T) {
 		{"none", nil, 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
 		{"two removed by force", ended()[:1], 2, 1, results.Messages{
 			Velero: []string{"2 of 3 operations were deleted without their finalizer; their outcome is unknown: " +
-				"look yourself what became of the work of the plugin"},
+				"check the outcome in the system of the plugin"},
 			Namespaces: map[string][]string{"shop": {ofEngine}},
 		}},
 	} {
@@ -314,7 +314,7 @@ func TestFinalizeOnTheSameMachineRepeatsNoLine(t *testing.T) {
 		if n := strings.Count(log, "Restoring objects"); n != 1 {
 			t.Errorf("the log begins %d times:\n%s", n, log)
 		}
-		if n := strings.Count(log, "Storing how operations ended"); n != calls+1 {
+		if n := strings.Count(log, "Storing the outcome of operations"); n != calls+1 {
 			t.Errorf("after %d calls the log tells of %d:\n%s", calls+1, n, log)
 		}
 	}

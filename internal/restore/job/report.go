@@ -96,7 +96,7 @@ func (j *Runner) storeReportWithRetry(ctx context.Context, store *backupstore.St
 		if attempt == maxStoreAttempts || !errors.Is(err, objectstore.ErrUnavailable) || wait(ctx, pause) != nil {
 			return fmt.Errorf("%w: %w", ErrResultsNotStored, errors.Join(err, j.savePendingReport(req.UID, what)))
 		}
-		logr.FromContextOrDiscard(ctx).Info("Storing results failed and is tried again", "error", err.Error(), "attempt", attempt)
+		logr.FromContextOrDiscard(ctx).Info("Storing results failed, retrying", "error", err.Error(), "attempt", attempt)
 	}
 }
 
@@ -118,7 +118,7 @@ func (j *Runner) savePendingReport(uid string, what itemReport) error {
 		err = writeFileAtomically(j.pendingReportPath(uid, pendingResultsPart), what.results.encodeJSON)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping what became of each object: %w", err)
+		return fmt.Errorf("saving what became of each object: %w", err)
 	}
 	return nil
 }

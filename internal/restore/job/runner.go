@@ -169,7 +169,7 @@ func (j *Runner) restoreObjects(ctx context.Context, store *backupstore.Store, r
 		made.Results.WarningCount++
 	}
 	for _, action := range made.ActionReports {
-		logr.FromContextOrDiscard(ctx).Info("Asked a restore action of a plugin", "action", action.Name, "plugin", action.Plugin,
+		logr.FromContextOrDiscard(ctx).Info("Called a restore action of a plugin", "action", action.Name, "plugin", action.Plugin,
 			"calls", action.Calls, "skipped", action.Skipped, "failed", action.Failed)
 	}
 	return made, err
@@ -183,7 +183,7 @@ func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Requ
 	log.Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
 	what, err := j.readPendingReport(req.UID)
 	if err != nil { // the reason is still worth storing
-		log.Error(err, "What became of each object is lost")
+		log.Error(err, "Losing what became of each object")
 	}
 	if what.resourceListWriter == nil {
 		if what, err = j.readStoredReport(logr.NewContext(ctx, log), store, req); err != nil {
@@ -202,7 +202,7 @@ const storedLateWarning = "these results could not be stored when the objects ha
 func (j *Runner) StorePendingReport(ctx context.Context, store *backupstore.Store, req Request) error {
 	what, err := j.readPendingReport(req.UID)
 	if err != nil || what.resourceListWriter == nil {
-		return fmt.Errorf("%w: it was kept in the scratch directory, and is not there any more: %w", ErrResultsUnreadable, errors.Join(err, fs.ErrNotExist))
+		return fmt.Errorf("%w: it was in the scratch directory, and no longer exists: %w", ErrResultsUnreadable, errors.Join(err, fs.ErrNotExist))
 	}
 	what.results.addRunWarning(storedLateWarning)
 	j.Logs.Logger(req.UID, runlog.Main).Info("Storing results that could not be stored before")

@@ -93,7 +93,7 @@ func (j *Runner) readStoredReport(ctx context.Context, store *backupstore.Store,
 	case err == nil:
 		return itemReport{results: found, fromStore: true}, nil
 	case errors.Is(err, ErrResultsUnreadable):
-		logr.FromContextOrDiscard(ctx).Info("Nothing is known of what became of each object", "reason", err.Error())
+		logr.FromContextOrDiscard(ctx).Info("The outcome of each object is unknown", "reason", err.Error())
 		return itemReport{}, nil
 	}
 	return itemReport{}, err

@@ -87,7 +87,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 	case resource == "":
 		return "", nil, `there is no resource before the "="`
 	case len(validation.IsDNS1123Subdomain(resource)) > 0:
-		return "", nil, fmt.Sprintf("%q is no resource; expected <resource>.<group> or, in the core group, <resource>", truncateText(resource))
+		return "", nil, fmt.Sprintf("%q is not a resource; expected <resource>.<group> or, in the core group, <resource>", truncateText(resource))
 	}
 	for v := range strings.SplitSeq(list, ",") {
 		v = strings.TrimSpace(v)
@@ -95,7 +95,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 		case v == "":
 			return "", nil, "a version is missing"
 		case len(validation.IsDNS1035Label(v)) > 0:
-			return "", nil, fmt.Sprintf("%q is no version", truncateText(v))
+			return "", nil, fmt.Sprintf("%q is not a version", truncateText(v))
 		}
 		versions = append(versions, v)
 	}

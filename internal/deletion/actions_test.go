@@ -92,7 +92,7 @@ func TestActions(t *testing.T) {
 		},
 		"can not say what concerns it":      {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "AppliesTo failed"},
 		"panics instead":                    {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
-		"says what concerns it when it can": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
+		"says what concerns it when it can": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "AppliesTo failed"},
 		"says nonsense":                     {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
 		"was removed from the plugin":       {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
 		"was removed meanwhile": {

@@ -175,7 +175,7 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 			}
 			wantMessages(t, result,
 				"error cluster: |namespaces \""+ns+"\"|being deleted",
-				"error "+ns+": 2 objects of configmaps are not restored: namespace "+ns+" is not there|being deleted")
+				"error "+ns+": 2 objects of configmaps are not restored: namespace "+ns+" does not exist|being deleted")
 		})
 	}
 }

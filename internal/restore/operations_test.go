@@ -197,7 +197,7 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 			if refuses != nil {
 				end = "it could not be canceled and may still be running: not now"
 			}
-			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |with it the operation "copy of c" was started; `+end)
+			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |it started the operation "copy of c"; `+end)
 			b.want(t, nil, []string{"copy of c"})
 		})
 	}
@@ -299,7 +299,7 @@ func TestOperationAndWaiting(t *testing.T) {
 	}{
 		"ready": {ready: true},
 		"never ready": {want: []string{
-			`error plug-op-never-ready: configmaps "plug-op-never-ready/c": restore action copy: the objects that it needs were not ready after 20ms`,
+			`error plug-op-never-ready: configmaps "plug-op-never-ready/c": restore action copy: its related items were not ready after 20ms`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

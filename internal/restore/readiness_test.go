@@ -127,7 +127,7 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 		"after a while": {yes: 4, polls: 4},
 		"never": {
 			yes: 1 << 40, timeout: 20 * time.Millisecond, polls: -1,
-			want: []string{`error plug-ready-never: configmaps "plug-ready-never/main": restore action wants: the objects that it needs were not ready after 20ms`},
+			want: []string{`error plug-ready-never: configmaps "plug-ready-never/main": restore action wants: its related items were not ready after 20ms`},
 		},
 		"an error": {
 			yes: 2, err: errors.New("lost it"), polls: 1,

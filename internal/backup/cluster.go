@@ -22,8 +22,7 @@ type apiCluster struct {
 
 var _ Cluster = (*apiCluster)(nil)
 
-// NewCluster returns the Cluster of the API server of cfg. It opens no
-// connection yet.
+// NewCluster returns the Cluster of the API server of cfg. It opens no connection.
 func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
 	client, err := list.New(cfg, opts)
 	if err != nil {

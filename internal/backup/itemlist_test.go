@@ -133,7 +133,7 @@ func TestActionsAreAskedAboutOnly(t *testing.T) {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
 	want := []string{`configmaps "shop/a": item action example.io/again: the operation "again-a" was started and could not be recorded: ` +
-		`the operations of this backup have ended, and no more are waited for; it was canceled`}
+		`the operations of this backup have ended, and it waits for no others; it was canceled`}
 	if diff := cmp.Diff(want, result.Results.Errors.Namespaces["shop"]); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}

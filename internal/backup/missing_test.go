@@ -30,7 +30,7 @@ func TestWriteArchive_MissingNamespace(t *testing.T) {
 		},
 		"alone": {
 			included: []string{"shp"}, wantErrors: []string{theError}, wantMissing: []string{"shp"},
-			wantWarned: []string{"The backup is empty: no object passes its selection (includedNamespaces: shp; includedResources: configmaps)"},
+			wantWarned: []string{"The backup is empty: no object matches its selection (includedNamespaces: shp; includedResources: configmaps)"},
 		},
 		"as a pattern": {
 			included: []string{"shop", "shp*"}, wantItems: []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c"},

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// errorAdvice says what to do about an error of the API server.
+// errorAdvice is a hint for an error of the API server.
 type errorAdvice struct {
 	applies func(err error, message string) bool
 	text    string
@@ -75,8 +75,7 @@ var advices = []errorAdvice{
 	},
 }
 
-// explainError adds to an error of an object which one it is, if the error does not
-// say so, and what to do about it.
+// explainError adds the object to an error, unless the error already names it, and a hint.
 func explainError(about string, err error) error {
 	message := err.Error()
 	if !strings.Contains(message, about) {
@@ -90,5 +89,5 @@ func explainError(about string, err error) error {
 	return err
 }
 
-// hasNoResponse reports whether there was no answer.
+// hasNoResponse reports whether the API server did not respond.
 func hasNoResponse(err error) bool { return request.IsConnectionError(err) }

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 )
 
-// retargetItem makes the target of an item that of the object which an action made of it,
-// another version or another kind.
+// retargetItem updates the target of an item to the object that an action returned, in
+// another version or of another kind.
 func (r *enginePass) retargetItem(it *item) error {
 	apiVersion, kind := it.object.GetAPIVersion(), it.object.GetKind()
 	key := apiVersion + "/" + kind
@@ -42,7 +42,8 @@ func (r *enginePass) retargetItem(it *item) error {
 	return nil
 }
 
-// findServedResource finds the resource of an object, preferably the one of the same name.
+// findServedResource finds the resource of an object, preferably the one with the same
+// name.
 func (r *enginePass) findServedResource(resource, apiVersion, kind string) (discovery.Resource, bool) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil || kind == "" {
@@ -61,8 +62,8 @@ func (r *enginePass) findServedResource(resource, apiVersion, kind string) (disc
 	return discovery.Resource{}, false
 }
 
-// hasTargetConflict reports whether something else of the archive becomes an object: one that is
-// there under its name, or another one that was made into it before.
+// hasTargetConflict reports whether another object of the archive has the same target: one
+// with that name, or one that was already converted to it.
 func (r *enginePass) hasTargetConflict(it *item, target write.Target) bool {
 	if k := r.kinds[target.Resource.GroupResource()]; k != nil {
 		sources := []string{""}

@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// warnAboutUnusedSettings warns about what was asked for and can have no effect.
+// warnAboutUnusedSettings warns about settings that have no effect.
 func (p *planner) warnAboutUnusedSettings() {
 	p.warnAboutNamespaceMapping()
 	p.warnAboutRestoreOrder()
 	p.warnAboutVersionPriorities()
 }
 
-// warnAboutNamespaceMapping warns about what the mapping of namespaces cannot do.
+// warnAboutNamespaceMapping warns about entries of the namespace mapping that have no
+// effect.
 func (p *planner) warnAboutNamespaceMapping() {
 	for _, original := range slices.Sorted(maps.Keys(p.req.NamespaceMapping)) {
 		switch {
@@ -30,8 +31,8 @@ func (p *planner) warnAboutNamespaceMapping() {
 	}
 }
 
-// warnAboutRestoreOrder warns about entries that name nothing. Those of the default are for
-// clusters that have more than Kubernetes itself.
+// warnAboutRestoreOrder warns about entries without a resource. Those of the default are
+// for clusters with more than Kubernetes itself.
 func (p *planner) warnAboutRestoreOrder() {
 	order, usual := p.engine.opts.Order, DefaultOrder()
 	for _, entry := range slices.Concat(order.High, order.Low) {
@@ -48,12 +49,12 @@ func (p *planner) warnAboutRestoreOrder() {
 func (p *planner) warnAboutVersionPriorities() {
 	if len(p.req.PrioritizedResources) > 0 && !p.req.UseVersions {
 		p.recordRunWarning("spec.apiVersionPriorities has no effect: versions are chosen only if the operator runs with " +
-			"--features=EnableAPIGroupVersions, and did so when the backup was made")
+			"--features=EnableAPIGroupVersions, and did so when the backup was created")
 		return
 	}
 	for _, resource := range p.req.PrioritizedResources {
 		if p.kinds[schema.ParseGroupResource(resource)] == nil {
-			p.recordRunWarning(fmt.Sprintf("spec.apiVersionPriorities names %q, of which the backup has no objects; "+
+			p.recordRunWarning(fmt.Sprintf("spec.apiVersionPriorities names %q, and the backup has no objects of it; "+
 				"write <resource>.<group>, for example deployments.apps", resource))
 		}
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// Validate returns everything that is wrong with a Request whatever the archive
-// and the cluster have, as *selection.FieldError where it is about a field of
-// the spec.
+// Validate returns all errors of a Request that do not depend on the archive and the
+// cluster, as *selection.FieldError for a field of the spec.
 func Validate(req Request) []error {
 	errs := selection.Validate(req.Selection)
 	switch req.Policy {
@@ -34,7 +33,7 @@ func validateNamespaceMapping(req Request) []error {
 	var errs []error
 	excluded, err := selection.Compile(selection.Spec{ExcludedNamespaces: req.Selection.ExcludedNamespaces}, emptyResolver{}, nil)
 	if err != nil {
-		return nil // Validate reports what is wrong with the list
+		return nil // Validate reports the errors of the list
 	}
 	for _, original := range slices.Sorted(maps.Keys(req.NamespaceMapping)) {
 		target := req.NamespaceMapping[original]
@@ -54,7 +53,7 @@ func validateNamespaceMapping(req Request) []error {
 	return errs
 }
 
-// emptyResolver is a selection.Resolver for a selection of namespaces only.
+// emptyResolver is a selection.Resolver for a selection of only namespaces.
 type emptyResolver struct{}
 
 func (emptyResolver) Resolve(string) (schema.GroupResource, bool) {

@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
-// unusableArchiveError says why nothing of an archive was restored, and what to do.
+// unusableArchiveError explains why nothing of an archive was restored, with a hint.
 func unusableArchiveError(backup string, err error) error {
 	return fmt.Errorf("nothing was restored, because the archive cannot be used: %w; %s",
 		err, adviceForArchive(backupstore.FileName(backup, backupstore.Contents), err))
 }
 
-// adviceForArchive says what a person can do about an archive, which is that file of the
-// backup.
+// adviceForArchive returns a hint for an error of an archive, which is the given file of
+// the backup.
 func adviceForArchive(file string, err error) string {
 	for _, forged := range []error{archive.ErrInvalidName, archive.ErrDuplicate, archive.ErrTrailingData, archive.ErrAmbiguous} {
 		if errors.Is(err, forged) {

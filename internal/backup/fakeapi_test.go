@@ -49,7 +49,7 @@ func obj(namespace, name string, fields ...object) object {
 	return o
 }
 
-// labeled returns fields with labels, given as key and value in turn.
+// labelled returns fields with labels, given as key and value in turn.
 func labelled(pairs ...string) object {
 	set := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {

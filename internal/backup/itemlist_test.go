@@ -39,7 +39,8 @@ func TestHasOnlyItems(t *testing.T) {
 			only: []itemaction.RelatedItem{ref("namespaces", "", "office")}, want: []string{"namespaces /office"},
 		},
 		"what they need comes along": {
-			// Of a backup of everything, too: what was made since is not in it.
+			// This also applies to a backup of everything: objects created since are not in
+			// it.
 			only: []itemaction.RelatedItem{ref("persistentvolumeclaims", "shop", "data")},
 			edit: func(r *ArchiveRequest, _ *fakeAPI) { r.Selection = selection.Spec{IncludeClusterResources: yes()} },
 			want: []string{"persistentvolumeclaims shop/data", "persistentvolumes /pv-1"},
@@ -97,7 +98,8 @@ func TestHasOnlyItems(t *testing.T) {
 	}
 }
 
-// What cannot be read is an error: the operation ended well, and its result is missing.
+// Objects that cannot be read are an error: the operation completed, and its result is
+// missing.
 func TestOnlyWithoutAnAnswer(t *testing.T) {
 	api := testCluster()
 	api.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -116,7 +118,7 @@ func TestOnlyWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Actions see the objects again, and there is an end to operations.
+// The actions are called for the objects again, but cannot start further operations.
 func TestActionsAreAskedAboutOnly(t *testing.T) {
 	l := &ledger{}
 	naming := naming("configmaps", ref("persistentvolumes", "", "pv-2"))
@@ -140,8 +142,8 @@ func TestActionsAreAskedAboutOnly(t *testing.T) {
 	l.want(t, nil, []string{"again-a"})
 }
 
-// TestWhatOperationsLeftBehindIsMerged has two runs make one archive, which a restore
-// takes.
+// TestWhatOperationsLeftBehindIsMerged merges two runs into one archive, which a restore
+// accepts.
 func TestWhatOperationsLeftBehindIsMerged(t *testing.T) {
 	api := testCluster()
 	engine := New(api.cluster(t), Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// A namespace that is included by name and does not exist is an error, so that a typing
-// error does not look like a good backup. A pattern may match nothing.
+// A namespace that is included by name and does not exist is an error, so that a typo does
+// not look like a good backup. A pattern may match nothing.
 func TestWriteArchive_MissingNamespace(t *testing.T) {
 	const theError = `namespace "shp" does not exist, and spec.includedNamespaces names it; fix the name, ` +
 		`or include a pattern if the namespace may be missing`

@@ -21,9 +21,9 @@ func TestWriteArchive_KindNotFound(t *testing.T) {
 	const widgets = 5
 	for name, tc := range map[string]struct {
 		// failsFrom is the first LIST of widgets that answers 404, and failsUntil the first
-		// that does not any more, 0 for never.
+		// that no longer does, 0 for never.
 		failsFrom, failsUntil int32
-		// forgotten says that discovery does not have widgets any more from then on.
+		// forgotten reports that discovery no longer has widgets from then on.
 		forgotten   bool
 		wantItems   int
 		wantError   string
@@ -80,10 +80,11 @@ func TestWriteArchive_KindNotFound(t *testing.T) {
 	}
 }
 
-// A tenant whose object breaks the LIST of a kind costs only its own namespace the backup.
+// A tenant whose object breaks the LIST of a kind fails only the backup of its own
+// namespace.
 func TestWriteArchive_FallBack(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// breaks says which LISTs the object breaks.
+		// breaks selects the LISTs that the object breaks.
 		breaks    func(namespace string) bool
 		answer    func(w http.ResponseWriter)
 		want      []string

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// ledger takes operations from all goroutines of a run.
+// ledger records operations from all goroutines of a run.
 type ledger struct {
 	mu                 sync.Mutex
 	started, cancelled []string
@@ -44,7 +44,7 @@ func (l *ledger) action(name string, cancelled error) outside {
 	}}
 }
 
-// record is a Request.Started.
+// record is an OnOperationStarted.
 func (l *ledger) record(_ context.Context, op Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *ledger) want(t *testing.T, started, cancelled []string) {
 	}
 }
 
-// wholeShop are the objects of the namespace shop.
+// wholeShop selects the objects of the namespace shop.
 func wholeShop() []string {
 	return []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
 }
@@ -73,7 +73,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if item.Name == "a" && !slices.Contains(l.started, "one-a") {
-			t.Error("the operation is not recorded when the next action is asked")
+			t.Error("the operation is not recorded when the next action is called")
 		}
 		return itemaction.Result{}, nil
 	}}, two)
@@ -105,7 +105,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// What cannot be recorded would go on, and nobody would know.
+// An operation that cannot be recorded would continue untracked.
 func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		started func(l *ledger) func(context.Context, Operation) error
@@ -119,7 +119,7 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			},
 			want: `the operation "x-a" was started and could not be recorded: no connection; it was canceled`,
 		},
-		"nobody waits": {
+		"operations are not supported": {
 			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; it was canceled`,
 		},
 		"it cannot be canceled": {
@@ -169,7 +169,7 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 	}
 }
 
-// An action may be asked at the moment that the run ends.
+// An action may be called at the moment when the run ends.
 func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -194,7 +194,7 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 	}
 }
 
-// What follows an operation does not take it away: it was started.
+// A later failure does not remove the operation: it was started.
 func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	l := &ledger{}
 	left := l.action("x", nil)
@@ -216,7 +216,7 @@ func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	}
 }
 
-// TestAnOperationTakesCareOfTheData: there is no warning that nothing does, unless the
+// TestAnOperationTakesCareOfTheData: there is no warning about uncaptured data, unless the
 // operation is not recorded.
 func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	l := &ledger{}

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestOneFailureStopsNoOther has an object for each way to be refused.
+// TestOneFailureStopsNoOther has an object for each way in which the API server rejects it.
 func TestOneFailureStopsNoOther(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, full = "refused", "refused-full"
@@ -82,8 +82,8 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestKindThatIsNotServedIsSelectedByName by its plural, with the group or with
-// its beginning: a name that nobody knows would select nothing, in silence.
+// TestKindThatIsNotServedIsSelectedByName by its plural, with the group or a prefix of it:
+// an unknown name would silently select nothing.
 func TestKindThatIsNotServedIsSelectedByName(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	s := spool(t, []*unstructured.Unstructured{
@@ -136,8 +136,8 @@ func TestDamagedObjects(t *testing.T) {
 	}
 }
 
-// TestNamespaceThatIsBeingDeleted is waited for; and what belongs into one that
-// stays is one error.
+// TestNamespaceThatIsBeingDeleted is waited for; if it stays, the objects in it fail with
+// one error.
 func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 	for _, goes := range []bool{true, false} {
 		t.Run(fmt.Sprintf("goes=%t", goes), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 			}
 			result = <-done
 			unhold(c, held)
-			if result.Counts[restore.Failed] != 3 { // the Namespace and what belongs into it
+			if result.Counts[restore.Failed] != 3 { // the Namespace and the objects in it
 				t.Errorf("counts are %v", result.Counts)
 			}
 			wantMessages(t, result,
@@ -188,7 +188,7 @@ func already(result restore.Result) int {
 	return 1
 }
 
-// lossy loses the answers to every n-th write, after the server did it.
+// lossy loses the replies to every n-th write, after the server has executed it.
 func lossy(n int64) func(*http.Request, http.RoundTripper) (*http.Response, error) {
 	var count atomic.Int64
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -201,7 +201,7 @@ func lossy(n int64) func(*http.Request, http.RoundTripper) (*http.Response, erro
 	}
 }
 
-// errLost is like what a broken connection leads to.
+// errLost is like the error of a broken connection.
 var errLost = fmt.Errorf("the answer is lost: %w", errTimeout{})
 
 type errTimeout struct{}
@@ -266,7 +266,7 @@ func TestServerThatIsGoneEndsTheRun(t *testing.T) {
 		t.Errorf("the run ended with %v", err)
 	}
 	if posts := c.wire.requests("POST", "/"); len(posts) > 200 {
-		t.Errorf("%d POSTs to a server that is gone", len(posts))
+		t.Errorf("%d POSTs to a server that is unreachable", len(posts))
 	}
 	if result.Counts[restore.Created] > 0 {
 		t.Errorf("created: %v", result.Counts)
@@ -317,7 +317,7 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
-// needy is an action for which objects need each other in a ring.
+// needy is an action for which objects need each other in a cycle.
 type needy struct{ size int }
 
 func (needy) Name() string                           { return "test/needy" }
@@ -358,7 +358,7 @@ func TestObjectsThatNeedEachOther(t *testing.T) {
 		if seen.total != size+1 || seen.done != size+1 {
 			t.Errorf("progress ended at %d of %d", seen.done, seen.total)
 		}
-		// What exists needs nothing before it: there is nothing to ask one by one.
+		// Existing objects need nothing before them: no single requests are necessary.
 		again := c.run(restore.Request{Archive: spool(t, objects)})
 		wantCounts(t, again, map[restore.Outcome]int{restore.Unchanged: size - 1, restore.Failed: 1})
 		if posts := c.wire.requests("POST", "configmaps"); len(posts) != 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestWhatIsNeverRestored is in Velero's backups, and in those of people. The
-// reason is told, whether the cluster serves the kind or not, and nothing is made
+// TestWhatIsNeverRestored uses resources in Velero's backups, and in those of users. The
+// reason is reported, whether the cluster serves the kind or not, and nothing is created
 // for such objects, not even a namespace.
 func TestWhatIsNeverRestored(t *testing.T) {
 	c := newTarget(t, restore.Options{})
@@ -55,14 +55,14 @@ func TestWhatIsNeverRestored(t *testing.T) {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 
-	// Nobody is bothered with what is not selected.
+	// There are no warnings about unselected objects.
 	result = c.run(restore.Request{Archive: s, Selection: selection.Spec{ExcludedResources: []string{"nodes", "*.velero.io"}}})
 	if got := result.Counts[restore.Skipped]; got != len(objects)-4 {
 		t.Errorf("%d objects are skipped, want those that are not excluded: %v", got, result.SkipReasons)
 	}
 }
 
-// TestGroupThatDoesNotAnswer has an API server of its own, which is away.
+// TestGroupThatDoesNotAnswer uses an extension API server that is unavailable.
 func TestGroupThatDoesNotAnswer(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const group, ns = "away.example.org", "group-away"

@@ -22,11 +22,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
-// book is where operations are recorded and where plugins are told to end them.
+// book records operations, and cancels them.
 type book struct {
 	mu                  sync.Mutex
 	recorded, cancelled []string
-	// full, if set, is why nothing can be recorded, and refuses why nothing can be canceled.
+	// full, if set, is the error of recording, and refuses that of canceling.
 	full, refuses error
 }
 
@@ -40,7 +40,7 @@ func (b *book) start(id string) *restoreaction.StartedOperation {
 	}}
 }
 
-// started is a restore.Request's.
+// started is an OnOperationStarted.
 func (b *book) started(ctx context.Context, op restore.Operation) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *book) started(ctx context.Context, op restore.Operation) error {
 	return nil
 }
 
-// since returns, sorted, what was recorded and canceled since it was asked last.
+// since returns, sorted, what was recorded and canceled since its last call.
 func (b *book) since() (recorded, cancelled []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +81,8 @@ func (b *book) starts(name string) *plugged {
 	}}
 }
 
-// TestOperationsAreRecorded, those of several actions for one object too, and count
-// whatever becomes of the object then.
+// TestOperationsAreRecorded, also several for one object, regardless of the later outcome
+// of the object.
 func TestOperationsAreRecorded(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "plug-operations", "plug-operations-mapped"
@@ -129,8 +129,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 	}, nil)
 }
 
-// TestOperationsThatAreNotRecorded are canceled, and their objects restored all the
-// same.
+// TestOperationsThatAreNotRecorded are canceled, and their objects are still restored.
 func TestOperationsThatAreNotRecorded(t *testing.T) {
 	const said = `restore action copy: the operation "copy of c" was started and could not be recorded: `
 	for name, tc := range map[string]struct {
@@ -139,10 +138,10 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 		forGood bool
 		want    string
 	}{
-		"it is refused":           {book: &book{full: errors.New("no space")}, want: said + "no space; it was canceled"},
-		"nobody would wait":       {book: &book{}, nobody: true, want: said + "this run does not wait for operations; it was canceled"},
-		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be canceled and may still be running: not now"},
-		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be canceled and may still be running: the action has no way to do that"},
+		"it is refused":                {book: &book{full: errors.New("no space")}, want: said + "no space; it was canceled"},
+		"operations are not supported": {book: &book{}, nobody: true, want: said + "this run does not wait for operations; it was canceled"},
+		"nor is the cancellation":      {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be canceled and may still be running: not now"},
+		"it has no end":                {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be canceled and may still be running: the action has no way to do that"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})
@@ -175,8 +174,8 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 	}
 }
 
-// TestOperationOfAnObjectThatIsRefused is canceled and not recorded: the answer that
-// told of it does not count.
+// TestOperationOfAnObjectThatIsRefused is canceled and not recorded: the rejected answer
+// does not count.
 func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 	for name, refuses := range map[string]error{"acknowledged": nil, "not acknowledged": errors.New("not now")} {
 		t.Run(name, func(t *testing.T) {
@@ -203,9 +202,9 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestOperationsOfAnInterruptedRun are recorded although it has ended, and those of
-// objects that it wrote stay what was started for them: the next attempt starts others
-// only for the rest, one for each.
+// TestOperationsOfAnInterruptedRun are recorded although the run has ended, and objects
+// that it wrote keep their operations: the next attempt starts operations only for the
+// other objects, one for each.
 func TestOperationsOfAnInterruptedRun(t *testing.T) {
 	const size = 6
 	for n := range int64(size) {
@@ -240,8 +239,8 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 	}
 }
 
-// TestInterruptedBetweenTheAnswerAndItsRecord: the operation goes on, so it must be
-// known, or be told of.
+// TestInterruptedBetweenTheAnswerAndItsRecord: the operation continues, so it must be
+// recorded or reported.
 func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
 	for name, b := range map[string]*book{
 		"recorded": {}, "cancelled": {full: errors.New("no space")}, "lost": {full: errors.New("no space"), refuses: errors.New("not now")},
@@ -290,8 +289,8 @@ func TestDryRunStartsNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationAndWaiting: the operation is recorded before anything else happens, and
-// the object waits for what it needs beside it, for no longer than it may.
+// TestOperationAndWaiting: the operation is recorded before anything else happens, and the
+// object waits for its related items for no longer than the timeout.
 func TestOperationAndWaiting(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ready bool
@@ -314,7 +313,7 @@ func TestOperationAndWaiting(t *testing.T) {
 				result.RelatedItems, result.ReadyTimeout = []restoreaction.ItemRef{ref("limitranges", ns, "later")}, 20*time.Millisecond
 				result.AreRelatedItemsReady = func(context.Context, []restoreaction.ItemRef) (bool, error) {
 					if !recorded || c.has(configMap(t, ns, "c", "")) {
-						t.Error("it is asked before the operation was recorded, or too late")
+						t.Error("it is called before the operation was recorded, or too late")
 					}
 					return tc.ready, nil
 				}

@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestImmutableObjects can be replaced, and not updated. Those that are as they
-// should be are not touched.
+// TestImmutableObjects can be replaced, and not updated. Unchanged ones are not written.
 func TestImmutableObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "immutable"
@@ -47,10 +46,10 @@ func TestImmutableObjects(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_SuccessorIsRefused never deletes what it could not replace.
+// TestRecreateObject_SuccessorIsRefused never deletes an object that it could not replace.
 func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// more objects of the kind are there, so that it is listed.
+		// The number of further objects of the kind, so that it is listed.
 		more int
 		want string
 	}{
@@ -63,7 +62,7 @@ func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 			c.namespace(ns)
 			was := obj(t, "v1", "Secret", ns, "certificate", `{"type":"Opaque","data":{"key":"Yg=="}}`)
 			before := c.create(was)[0]
-			// No API server takes it without a certificate.
+			// No API server accepts it without a certificate.
 			objects := []*unstructured.Unstructured{obj(t, "v1", "Secret", ns, "certificate", `{"type":"kubernetes.io/tls","data":{"key":"Yg=="}}`)}
 			for i := range tc.more {
 				more := obj(t, "v1", "Secret", ns, fmt.Sprintf("more-%d", i), `{"type":"Opaque"}`)
@@ -84,12 +83,13 @@ func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_NoQuota has no room for an object beside the one that it replaces.
+// TestRecreateObject_NoQuota: the quota does not allow an object in addition to the one
+// that it replaces.
 func TestRecreateObject_NoQuota(t *testing.T) {
 	const service = `{"spec":{"type":"ClusterIP","ports":[{"port":80}]}}`
 	for name, tc := range map[string]struct {
 		kind, was, then string
-		// hard is the quota, and used what the object takes of it.
+		// hard is the quota, and used the share of the object.
 		hard, used string
 		want       restore.Outcome
 		message    string
@@ -142,7 +142,8 @@ func TestRecreateObject_NoQuota(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_OccupiedByItself replaces objects that have what only one may have.
+// TestRecreateObject_OccupiedByItself replaces objects with values that only one object may
+// have.
 func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "occupied"
@@ -156,7 +157,7 @@ func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	}
 	c.create(service("now"), priority("7"))
 	t.Cleanup(func() { c.delete(priority("7")) })
-	for range 2 { // The second time they are listed, as they would be among many.
+	for range 2 { // the second time they are listed, as they would be among many
 		result := c.run(restore.Request{
 			Policy: restore.ExistingRecreate, PreserveNodePorts: true,
 			Archive: spool(t, []*unstructured.Unstructured{service("then"), priority("8")}),
@@ -173,11 +174,12 @@ func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_PutBack has the API server change its mind after the old object is deleted.
+// TestRecreateObject_PutBack: the API server rejects the replacement after the old object
+// is deleted.
 func TestRecreateObject_PutBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		was, then *unstructured.Unstructured
-		// refused says how many of the requests to create are refused.
+		// refused is how many of the create requests are rejected.
 		refused int64
 		want    string
 		missing bool
@@ -254,8 +256,8 @@ func TestRecreateObject_RunEndsInBetween(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_RefusedAfterCrash finds an object missing that an attempt before may have
-// deleted, and cannot create it.
+// TestRecreateObject_RefusedAfterCrash: an object is missing that an earlier attempt may
+// have deleted, and it cannot be created.
 func TestRecreateObject_RefusedAfterCrash(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "recreate-crash"

@@ -239,7 +239,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestOrder looks at the order of the requests.
+// TestOrder checks the order of the requests.
 func TestOrder(t *testing.T) {
 	objects := func(ns string) []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{

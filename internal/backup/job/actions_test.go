@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// plugin keeps what its action is told of the Backup.
+// plugin records the Backup that its action gets.
 type plugin struct {
 	adapter.BackupItemAction
 	told string
@@ -100,7 +100,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 }
 
 // TestItemActionsAreAskedAgain: as in Velero, they see from the phase that operations have
-// ended. What can only start another one is not asked.
+// ended. Actions that can only start operations are not called.
 func TestItemActionsAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	for want, ended := range map[string]velero.OperationPhase{

@@ -42,7 +42,7 @@ type draft struct {
 	ETag string `json:"etag,omitempty"`
 
 	Items int `json:"items"`
-	// The counts of Results are separate fields, as its JSON does not contain them.
+	// Results: the counts are separate fields, as its JSON does not contain them.
 	Results      results.Results     `json:"results"`
 	Warnings     int                 `json:"warnings"`
 	Errors       int                 `json:"errors"`

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// finalized is what an undisturbed backup with operations looks like.
+// finalized is the expected result of an undisturbed backup with operations.
 func finalized(t *testing.T) (job.Result, map[string]any) {
 	t.Helper()
 	objects := memory.New()
@@ -67,8 +67,8 @@ func TestFinalizeAfterEveryCrash(t *testing.T) {
 	}
 }
 
-// TestFinalizeAfterEveryFailedWrite calls it again after each write that failed halfway,
-// also if half of it became visible.
+// TestFinalizeAfterEveryFailedWrite calls Finalize again after each write that failed
+// halfway, also if a part of it became visible.
 func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	t.Parallel()
 	want, undisturbed := finalized(t)
@@ -87,7 +87,7 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	} {
 		writes := all
 		if kind == "half of it stays" {
-			writes -= 2 // the last are the manifests, which Commit sees to
+			writes -= 2 // the last are the manifests, which Commit writes
 		}
 		for nth := 1; nth <= writes; nth++ {
 			t.Run(fmt.Sprintf("%s write %d", kind, nth), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got.Bytes == 0 {
-					got.Bytes = want.Bytes // it had succeeded already
+					got.Bytes = want.Bytes // it had already succeeded
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("result (-undisturbed +got):\n%s", diff)
@@ -123,8 +123,8 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	}
 }
 
-// TestFinalizeFails: there is no manifest, nothing stays in the scratch directory, and
-// another call makes the backup.
+// TestFinalizeFails: there is no manifest, no file remains in the scratch directory, and
+// another call succeeds.
 func TestFinalizeFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -168,8 +168,8 @@ func TestFinalizeFails(t *testing.T) {
 	}
 }
 
-// TestFinalizeOfAnotherArchive: what is in the store is not what was stored, be it good
-// or not.
+// TestFinalizeOfAnotherArchive: the archive in the store is not the stored one, valid or
+// not.
 func TestFinalizeOfAnotherArchive(t *testing.T) {
 	t.Parallel()
 	var good bytes.Buffer

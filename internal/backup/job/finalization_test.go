@@ -135,15 +135,15 @@ func copied(name string, phase velero.OperationPhase, post ...string) velero.Ope
 	return op
 }
 
-// completed are operations that ended well. The first one has the config map b archived
-// again, and two new ones.
+// completed are operations that succeeded. The first one requests the config map b again,
+// and two new ones.
 func completed() []velero.Operation {
 	return []velero.Operation{
 		copied("a", velero.OperationCompleted, "z", "b", "c"), copied("b", velero.OperationCompleted, "b"),
 	}
 }
 
-// waiting archives and returns the job, when the operations go on.
+// waiting archives and returns the job while the operations are in progress.
 func waiting(t *testing.T, objects objectstore.Store, o *operator) *job.Runner {
 	t.Helper()
 	j := worker(t, t.TempDir(), o)
@@ -171,7 +171,7 @@ func TestArchiveWithOperations(t *testing.T) {
 	if _, err := j.FindCommitted(t.Context(), open(objects), withOperations()); err == nil {
 		t.Error("it is a backup before its operations have ended")
 	}
-	if err := j.Abandon(t.Context(), open(objects), withOperations(), "nobody wants it"); err != nil {
+	if err := j.Abandon(t.Context(), open(objects), withOperations(), "the run was canceled"); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")

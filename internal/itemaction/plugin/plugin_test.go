@@ -43,7 +43,7 @@ type fake struct {
 	log   []process.Call
 	sent  [][]byte
 	time  []time.Duration
-	// canceled are the operations for which Cancel was called.
+	// cancelled are the operations for which Cancel was called.
 	cancelled []adapter.OperationRef
 }
 

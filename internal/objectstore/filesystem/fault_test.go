@@ -106,7 +106,7 @@ func TestHostileFolder(t *testing.T) {
 	s := open(t, root, "")
 	put(t, s, "dir/key", "content")
 	for link, target := range map[string]string{
-		"dir/file-link": filepath.Join(outside, "secret"), "dir/folder-link": outside, "link": outside, "dir/loop": ".",
+		"dir/file-link": filepath.Join(outside, "secret"), "dir/dir-link": outside, "link": outside, "dir/loop": ".",
 	} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
@@ -120,13 +120,13 @@ func TestHostileFolder(t *testing.T) {
 
 	wantKeys(t, s, objectstore.ListOptions{}, "dir/key")
 	wantKeys(t, s, objectstore.ListOptions{Delimiter: "/"}, "dir/")
-	for _, key := range []string{"dir/file-link", "dir/folder-link/secret", "link/secret", "dir/fifo"} {
+	for _, key := range []string{"dir/file-link", "dir/dir-link/secret", "link/secret", "dir/fifo"} {
 		if r, err := s.Get(t.Context(), key); err == nil {
 			_ = r.Close()
 			t.Errorf("%q can be read", key)
 		}
 	}
-	for _, key := range []string{"link/new", "dir/folder-link/new", "dir/folder-link/sub/new"} {
+	for _, key := range []string{"link/new", "dir/dir-link/new", "dir/dir-link/sub/new"} {
 		if _, err := s.Put(t.Context(), key, strings.NewReader("x"), objectstore.PutOptions{}); err == nil {
 			t.Errorf("%q can be written", key)
 		}

@@ -98,7 +98,7 @@ func testPutBesideDelete(t *testing.T, s objectstore.Store) {
 	const workers = 4
 	errs := inParallel(workers, func(i int) error {
 		for round := range 25 {
-			key := fmt.Sprintf("shared/folder/%d", i)
+			key := fmt.Sprintf("shared/dir/%d", i)
 			if _, err := s.Put(t.Context(), key, strings.NewReader("x"), objectstore.PutOptions{}); err != nil {
 				return fmt.Errorf("round %d: %w", round, err)
 			}

@@ -21,8 +21,8 @@ func vs(s string) Versions {
 	return Versions{Preferred: preferred, All: strings.Fields(all)}
 }
 
-// The first 19 are what Velero 1.18 does, by its own tests and by running it,
-// except where they say otherwise.
+// The first 19 are the behavior of Velero 1.18, from its own tests and from running it,
+// except where noted.
 func TestChoose(t *testing.T) {
 	for name, tc := range map[string]struct {
 		source, target, user string
@@ -143,8 +143,8 @@ func FuzzChoose(f *testing.F) {
 	})
 }
 
-// TestChooseAmongCommonVersions checks with every run what FuzzChoose checks,
-// over versions that have much in common.
+// TestChooseAmongCommonVersions checks with every run what FuzzChoose checks, with versions
+// that have much in common.
 func TestChooseAmongCommonVersions(t *testing.T) {
 	pool := strings.Fields("v1 v2 v1beta1 v2beta1 v1alpha1 foo")
 	r := rand.New(rand.NewPCG(1, 2))

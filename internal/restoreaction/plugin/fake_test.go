@@ -37,7 +37,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	calls []adapter.ItemCall
-	// canceled are the IDs of the operations for which Cancel was called.
+	// cancelled are the IDs of the operations for which Cancel was called.
 	cancelled []string
 }
 

@@ -52,7 +52,7 @@ func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
 		err     string // part of the one error
 		warning string // part of a warning beside that of the claim
 	}{
-		"kind fails for ever": {
+		"kind fails forever": {
 			onPath("/configmaps", code(500, metav1.StatusReasonInternalError)),
 			without(all, "configmaps"), "configmaps", "",
 		},

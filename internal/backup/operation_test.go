@@ -79,7 +79,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 	}}, two)
 	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > operationCallbackTimeout {
-			t.Error("it may be recorded for ever")
+			t.Error("it may be recorded forever")
 		}
 		return l.record(ctx, op)
 	}

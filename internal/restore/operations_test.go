@@ -48,7 +48,7 @@ func (b *book) started(ctx context.Context, op restore.Operation) error {
 		return err
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
-		return errors.New("it could take for ever")
+		return errors.New("it could take forever")
 	}
 	b.recorded = append(b.recorded, op.ID)
 	return nil

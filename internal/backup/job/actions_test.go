@@ -59,7 +59,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	req := request(func(r *job.Request) {
 		r.Spec = json.RawMessage(`{"includedNamespaces":["shop"],"ttl":"720h0m0s","parameters":{"another":{"password":"hunter2"}}}`)
 		r.ItemActions = []itemplugin.Spec{{
-			Name: "example.io/annotate", Plugin: "demo", Parameters: map[string]string{"colour": "red"},
+			Name: "example.io/annotate", Plugin: "demo", Parameters: map[string]string{"color": "red"},
 			Resolve: func() (caller.Connection, adapter.BackupItemAction, error) { return p, p, nil },
 		}}
 	})
@@ -93,7 +93,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 		t.Errorf("the Backup that the action sees (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(adapter.ItemCall{
-		Action: "example.io/annotate", CallID: "call", Key: "u-1", Parameters: map[string]string{"colour": "red"},
+		Action: "example.io/annotate", CallID: "call", Key: "u-1", Parameters: map[string]string{"color": "red"},
 	}, p.call); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}

@@ -218,14 +218,14 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 func TestACallHasEverything(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
-	a := started(f, func(s *Spec) { s.Parameters = map[string]string{"colour": "red"}; s.Timeout = 90 * time.Second })
+	a := started(f, func(s *Spec) { s.Parameters = map[string]string{"color": "red"}; s.Timeout = 90 * time.Second })
 	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Execute(t.Context(), podItem()); err != nil {
 		t.Fatal(err)
 	}
-	call := adapter.ItemCall{Action: "example.io/annotate", CallID: "call-7", Key: "u-1", Parameters: map[string]string{"colour": "red"}}
+	call := adapter.ItemCall{Action: "example.io/annotate", CallID: "call-7", Key: "u-1", Parameters: map[string]string{"color": "red"}}
 	if diff := cmp.Diff([]adapter.ItemCall{call, call}, f.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

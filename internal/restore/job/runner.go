@@ -184,7 +184,7 @@ func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Requ
 	log.Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
 	what, err := j.readPendingReport(req.UID)
 	if err != nil { // the reason is still stored
-		log.Error(err, "Losing what became of each object")
+		log.Error(err, "The outcome of each object is unknown")
 	}
 	if what.resourceListWriter == nil {
 		if what, err = j.readStoredReport(logr.NewContext(ctx, log), store, req); err != nil {

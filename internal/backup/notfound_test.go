@@ -31,8 +31,8 @@ func TestWriteArchive_KindNotFound(t *testing.T) {
 	}{
 		"at first, for a while":                     {failsFrom: 1, failsUntil: 4, wantItems: widgets},
 		"between two pages, for a while":            {failsFrom: 2, failsUntil: 4, wantItems: widgets},
-		"at first, forever":                        {failsFrom: 1, wantError: "widgets"},
-		"between two pages, forever":               {failsFrom: 2, wantItems: 2, wantError: "widgets"},
+		"at first, forever":                         {failsFrom: 1, wantError: "widgets"},
+		"between two pages, forever":                {failsFrom: 2, wantItems: 2, wantError: "widgets"},
 		"at first, and the kind is removed":         {failsFrom: 1, forgotten: true, wantWarning: "no longer serves widgets.example.org"},
 		"between two pages and the kind is removed": {failsFrom: 2, forgotten: true, wantItems: 2, wantError: "widgets"},
 	} {

@@ -161,7 +161,7 @@ func TestAbandonInFullStore(t *testing.T) {
 		fault storetest.Fault
 		want  []string
 	}{
-		"forever":                 {storetest.Fault{Method: storetest.MethodPut, Before: full}, nil},
+		"forever":                  {storetest.Fault{Method: storetest.MethodPut, Before: full}, nil},
 		"until something is freed": {storetest.Fault{Method: storetest.MethodPut, Before: full, Nth: 1}, []string{"nightly-logs.gz", "nightly-results.gz"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,8 +57,8 @@ func TestFolder(t *testing.T) {
 	// A change is checked immediately, not within the hour.
 	write(t, root, "occupied")
 	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
-	await(env, bsl, unavailable(`opening folder "occupied/below"`))
-	env.WaitForEvent(bsl, "Warning Unavailable: opening folder")
+	await(env, bsl, unavailable(`opening directory "occupied/below"`))
+	env.WaitForEvent(bsl, "Warning Unavailable: opening directory")
 }
 
 // TestFolderThatCannotBeUsed checks each directory beside a good one, which must not be
@@ -74,10 +74,10 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 	}
 	operator(t, env, root)
 	for path, want := range map[string]verdict{
-		"file":       unavailable(`opening folder "file"`),
+		"file":       unavailable(`opening directory "file"`),
 		"unwritable": unavailable("checking the storage location: writing to it"),
 		"foreign":    unavailable("photos"),
-		"away":       unavailable(`opening folder "away"`),
+		"away":       unavailable(`opening directory "away"`),
 		"good":       available,
 	} {
 		bsl := folder(env, path)

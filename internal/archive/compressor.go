@@ -15,27 +15,27 @@ import (
 
 const (
 	outputBufferSize = 128 << 10
-	// minSampledSize is the size from which on a file is looked at before it is
-	// compressed. A smaller one shares its block with others.
+	// minSampledSize is the size from which a file is sampled before it is compressed. A
+	// smaller one shares its block with others.
 	minSampledSize = 48 << 10
 	sampleSize     = 4 << 10
 )
 
-// compressor writes one gzip stream. It is fast because it does not look for
-// repetitions where there are none: large Secrets, Helm releases above all, are
-// base64 of compressed data, on which the fast level gives up and stores them
-// as they are, and the slow levels work long for little. What is left to gain
-// there are 2 of 8 bits per character, which a Huffman code alone gets at full
-// speed. A deflate stream may change its method between any two blocks.
+// compressor writes one gzip stream. It is fast because it does not search for repetitions
+// where there are none. Large Secrets, above all Helm releases, are base64 of compressed
+// data. On these, the fast level gives up and stores them uncompressed, and the slow levels
+// take long and save little. Base64 uses 6 of 8 bits per character, and a Huffman code
+// alone saves the other 2 at full speed. A deflate stream may change its method between any
+// two blocks.
 type compressor struct {
 	out *bufio.Writer
-	// stored counts what out has passed on.
+	// stored counts the bytes written by out.
 	stored *countingWriter
 	limits Limits
-	// written is how many bytes were compressed.
+	// written is the number of bytes before compression.
 	written int64
-	// matching looks for repetitions, huffman does not, and active is the one
-	// of them in use. The first file needs matching.
+	// matching searches for repetitions, huffman does not, and active is the one in use.
+	// The first file needs matching.
 	matching, huffman, active *flate.Writer
 	probe                     *flate.Writer
 	probed                    discardCounter
@@ -43,7 +43,7 @@ type compressor struct {
 	size                      uint32
 }
 
-// newCompressor starts a gzip stream on out, for a reader with those limits.
+// newCompressor starts a gzip stream on out, for a reader with the given limits.
 func newCompressor(out io.Writer, level int, limits Limits) (*compressor, error) {
 	stored := &countingWriter{w: out}
 	c := &compressor{out: bufio.NewWriterSize(stored, outputBufferSize), stored: stored, limits: limits}
@@ -61,7 +61,7 @@ func newCompressor(out io.Writer, level int, limits Limits) (*compressor, error)
 // Write compresses p with the method in use.
 func (c *compressor) Write(p []byte) (int, error) {
 	c.checksum = crc32.Update(c.checksum, crc32.IEEETable, p)
-	c.size += uint32(len(p)) //nolint:gosec // modulo 2^32, as the format wants it
+	c.size += uint32(len(p)) //nolint:gosec // modulo 2^32, as the format requires
 	c.written += int64(len(p))
 	return c.active.Write(p)
 }
@@ -84,7 +84,7 @@ func (c *compressor) selectMethod(content []byte) error {
 	if want == c.active {
 		return nil
 	}
-	// A flush ends at a byte boundary with a block that is not the last one.
+	// A flush ends with a block that is not the last one, at a byte boundary.
 	if err := c.active.Flush(); err != nil {
 		return err
 	}
@@ -93,15 +93,15 @@ func (c *compressor) selectMethod(content []byte) error {
 	return nil
 }
 
-// isNearRatioLimit reports whether the stream is on its way to exceed what one of its bytes may
-// become for a reader. Without matching a byte becomes eight at most. Half of the limits
-// leave room for what is still in buffers, here and in the reader's.
+// isNearRatioLimit reports whether the stream approaches the compression ratio that a
+// reader accepts. Without matching, the ratio is at most eight. Half of the limits leave
+// room for the data in buffers, here and in the reader.
 func (c *compressor) isNearRatioLimit() bool {
 	return c.written > c.limits.RatioFrom/2+c.limits.Ratio/2*c.stored.written
 }
 
-// isIncompressible reports whether matching would find next to nothing in content, by
-// trying it on a sample from the middle.
+// isIncompressible reports whether matching would save almost nothing for content. It tests
+// a sample from the middle.
 func (c *compressor) isIncompressible(content []byte) (bool, error) {
 	if len(content) < minSampledSize {
 		return false, nil
@@ -121,7 +121,7 @@ func (c *compressor) isIncompressible(content []byte) (bool, error) {
 	if err := c.probe.Close(); err != nil {
 		return false, err
 	}
-	// Text comes down to a third at most, base64 to three quarters at least.
+	// Text compresses to at most a third, base64 to at least three quarters.
 	return c.probed > sampleSize*2/3, nil
 }
 
@@ -138,7 +138,7 @@ func (c *compressor) Close() error {
 	return c.out.Flush()
 }
 
-// discardCounter is a Writer that counts.
+// discardCounter is a Writer that only counts.
 type discardCounter int
 
 func (c *discardCounter) Write(p []byte) (int, error) {
@@ -146,7 +146,7 @@ func (c *discardCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// countingWriter counts what is written.
+// countingWriter counts the written bytes.
 type countingWriter struct {
 	w       io.Writer
 	written int64

@@ -26,10 +26,10 @@ const (
 	ustarPrefixOffset   = 345
 )
 
-// headerFormatter formats tar headers. Two headers are written per object, and the
-// general code of archive/tar is a measurable part of a backup; so headers
-// that differ only in name and size are stamped from a template that
-// archive/tar made, and all others are left to archive/tar itself.
+// headerFormatter formats tar headers. Two headers are written per object, and the general
+// code of archive/tar is a measurable part of a backup. So headers that differ only in name
+// and size are created from a template written by archive/tar, and archive/tar itself
+// formats all others.
 type headerFormatter struct {
 	modTime  time.Time
 	template [blockSize]byte
@@ -38,12 +38,12 @@ type headerFormatter struct {
 	sum int
 }
 
-// newHeaderFormatter makes the template.
+// newHeaderFormatter creates the template.
 func newHeaderFormatter(modTime time.Time) (*headerFormatter, error) {
 	h := &headerFormatter{modTime: modTime.Truncate(time.Second)}
 	block, err := h.formatGenericHeader("x", 0)
 	if err != nil {
-		return nil, fmt.Errorf("making a tar header: %w", err)
+		return nil, fmt.Errorf("creating a tar header: %w", err)
 	}
 	copy(h.template[:], block)
 	h.template[0] = 0
@@ -76,7 +76,7 @@ func (h *headerFormatter) appendHeader(b, path []byte, size int) ([]byte, error)
 	return b, nil
 }
 
-// formatGenericHeader formats any header, extended (PAX) if it must be.
+// formatGenericHeader formats any header, extended (PAX) if necessary.
 func (h *headerFormatter) formatGenericHeader(path string, size int) ([]byte, error) {
 	var out bytes.Buffer
 	err := tar.NewWriter(&out).WriteHeader(&tar.Header{

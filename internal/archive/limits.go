@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// The limits of an archive, for those who write and those who read it: what was written
-// can be read with the same Limits.
+// The limits of an archive, for writers and readers: an archive that was written can be
+// read with the same Limits.
 const (
 	DefaultEntries = 20_000_000
-	// DefaultEntryBytes is far above what the API server stores: it takes requests of
-	// 3 MiB, and etcd objects of 1.5 MiB. An aggregated API may have larger ones.
+	// DefaultEntryBytes is far above what the API server stores: it accepts requests of 3
+	// MiB, and etcd objects of 1.5 MiB. An aggregated API may have larger ones.
 	DefaultEntryBytes = 16 << 20
-	// DefaultTotalBytes is below what the scratch volume of config/manager can hold. etcd
-	// holds 8 GiB at most by its own advice, and an archive has each object twice.
+	// DefaultTotalBytes is below the capacity of the scratch volume of config/manager. etcd
+	// recommends at most 8 GiB, and an archive has each object twice.
 	DefaultTotalBytes = 16 << 30
 	DefaultPathBytes  = 1024
-	// DefaultIndexBytes is less than a fifth of the memory that the operator's container
-	// may have. Go's garbage collector may take as much again. An object of usual names
+	// DefaultIndexBytes is less than a fifth of the memory limit of the operator's
+	// container. Go's garbage collector may use as much again. An object with a usual name
 	// takes 80 bytes.
 	DefaultIndexBytes = 192 << 20
-	// DefaultRatio is how many bytes one compressed byte may become, beyond the first
+	// DefaultRatio is the maximum ratio of expanded to compressed bytes beyond the first
 	// DefaultRatioFrom bytes. Archives of clusters have ratios of 10 to 50.
 	DefaultRatio     = 200
 	DefaultRatioFrom = 1 << 30
@@ -35,7 +35,8 @@ const (
 var (
 	// ErrLimitExceeded is returned for an archive that exceeds one of its Limits as a whole.
 	ErrLimitExceeded = errors.New("archive exceeds limit")
-	// ErrTooLarge is returned by Writer.Add for an object that no archive may hold.
+	// ErrTooLarge is returned by Writer.AddObject for an object that no archive may
+	// contain.
 	ErrTooLarge = errors.New("object is too large for an archive")
 )
 
@@ -50,9 +51,9 @@ type Limits struct {
 	TotalBytes int64
 	// PathBytes is the length of one path.
 	PathBytes int
-	// IndexBytes is the memory that remembers where each object of a Spool is.
+	// IndexBytes is the memory for the index of a Spool.
 	IndexBytes int64
-	// Ratio is how many bytes one compressed byte may become on average, beyond the first
+	// Ratio is the maximum average ratio of expanded to compressed bytes, beyond the first
 	// RatioFrom bytes.
 	Ratio, RatioFrom int64
 }
@@ -66,15 +67,15 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// checkRatio refuses an archive of which so many compressed bytes became so many.
+// checkRatio rejects an archive with too large a compression ratio.
 func (l Limits) checkRatio(compressed, expanded int64) error {
 	if beyond := expanded - l.RatioFrom; beyond > 0 && beyond/l.Ratio > compressed {
-		return fmt.Errorf("%w: %d bytes became %d, more than %d for each", ErrLimitExceeded, compressed, expanded, l.Ratio)
+		return fmt.Errorf("%w: %d compressed bytes expand to %d, more than %d for each", ErrLimitExceeded, compressed, expanded, l.Ratio)
 	}
 	return nil
 }
 
-// countingReader counts what is read, and fails after too many bytes.
+// countingReader counts the bytes that it reads, and fails after too many.
 type countingReader struct {
 	r     io.Reader
 	read  int64
@@ -90,10 +91,10 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// indexMemory is the memory that an index takes, in bytes, by upper bounds: what a slice
-// that grows by a quarter takes for each element while it is copied, and what comes with
-// the first object of a folder or namespace. A Writer counts the same, so that whatever
-// it completes can be spooled.
+// indexMemory is the memory of an index in bytes, as an upper bound. It includes the copy
+// while a slice grows by a quarter, and the overhead of the first object of a directory or
+// namespace. A Writer counts the same, so that every archive that it completes can be
+// spooled.
 type indexMemory struct{ used, limit int64 }
 
 const (
@@ -110,22 +111,22 @@ func (f *indexMemory) addNamespace(name string) { f.used += namespaceCost + int6
 
 func (f *indexMemory) addFolder(nameBytes int) { f.used += folderCost + int64(nameBytes) }
 
-// checkLimit returns ErrLimitExceeded if the objects so far take too much.
+// checkLimit returns ErrLimitExceeded if the objects so far need too much memory.
 func (f *indexMemory) checkLimit(objects int64) error {
 	if f.used > f.limit {
-		return fmt.Errorf("%w: too many objects to remember after %d", ErrLimitExceeded, objects)
+		return fmt.Errorf("%w: too many objects for the index after %d", ErrLimitExceeded, objects)
 	}
 	return nil
 }
 
-// limitChecker compares what is written with the Limits of who will read it.
+// limitChecker checks written data against the Limits of its readers.
 type limitChecker struct {
 	limits     Limits
 	entries    int64
 	memory     indexMemory
 	folders    map[Identity]struct{}
 	namespaces map[string]struct{}
-	// last is the object that was added last, if its second copy may follow.
+	// last is the last added object, if its second copy may follow.
 	last Identity
 }
 
@@ -136,18 +137,18 @@ func newLimitChecker(limits Limits) *limitChecker {
 	}
 }
 
-// checkObjectSize returns ErrTooLarge for an object that no archive may hold.
+// checkObjectSize returns ErrTooLarge for an object that no archive may contain.
 func (t *limitChecker) checkObjectSize(pathBytes, contentBytes int) error {
 	switch {
 	case int64(contentBytes) > t.limits.EntryBytes:
-		return fmt.Errorf("%w: it has %d bytes, and may have %d", ErrTooLarge, contentBytes, t.limits.EntryBytes)
+		return fmt.Errorf("%w: it has %d bytes; the limit is %d", ErrTooLarge, contentBytes, t.limits.EntryBytes)
 	case pathBytes > t.limits.PathBytes:
-		return fmt.Errorf("%w: its path has %d bytes, and may have %d; give it a shorter name", ErrTooLarge, pathBytes, t.limits.PathBytes)
+		return fmt.Errorf("%w: its path has %d bytes; the limit is %d; use a shorter name", ErrTooLarge, pathBytes, t.limits.PathBytes)
 	}
 	return nil
 }
 
-// countFile counts a file that makes the archive so many bytes long.
+// countFile counts a file with which the archive has totalBytes bytes.
 func (t *limitChecker) countFile(totalBytes int64) error {
 	t.entries++
 	switch {
@@ -180,8 +181,8 @@ func (t *limitChecker) countObject(id Identity) error {
 	return t.memory.checkLimit(t.entries)
 }
 
-// isCopyOf reports whether two files hold an object in its preferred version, one of them
-// without the version in its path.
+// isCopyOf reports whether two files contain the same object in its preferred version, one
+// of them without the version in its path.
 func (id Identity) isCopyOf(other Identity) bool {
 	return id.Name == other.Name && id.Namespace == other.Namespace && id.Resource == other.Resource && id.Group == other.Group &&
 		(id.Version == "" && other.Preferred || other.Version == "" && id.Preferred)

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
-// TestWriter_TooLargeObject asserts that an object which no reader takes is an error of
+// TestWriter_TooLargeObject asserts that an object which no reader accepts is an error of
 // that object alone.
 func TestWriter_TooLargeObject(t *testing.T) {
 	role := Identity{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles", Preferred: true, Namespace: "ns"}
@@ -61,7 +61,7 @@ func TestWriter_TooLargeObject(t *testing.T) {
 }
 
 // write returns an archive of objects of many kinds, namespaces and names; nil if the
-// Writer refused it.
+// Writer rejected it.
 func write(t *testing.T, limits Limits) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -88,13 +88,13 @@ func write(t *testing.T, limits Limits) []byte {
 	return nil
 }
 
-// TestWriter_Limits asserts that what a Writer completes can be spooled with the same
-// limits, whatever they are, and that the limits are not refused without need.
+// TestWriter_Limits asserts that every archive completed by a Writer can be spooled with
+// the same limits, and that the limits are not stricter than necessary.
 func TestWriter_Limits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limits func(n int64) Limits
 		step   int64
-		// enough is where at the latest a Writer accepts what a Spool does.
+		// slack is the difference within which a Writer must accept what a Spool does.
 		slack int64
 	}{
 		"entries": {limits: func(n int64) Limits { return Limits{Entries: n} }, step: 1},
@@ -111,10 +111,10 @@ func TestWriter_Limits(t *testing.T) {
 				}
 				made := write(t, limits)
 				if made != nil && err != nil {
-					t.Fatalf("limit %d: what was written is refused: %v", n, err)
+					t.Fatalf("limit %d: a written archive is rejected: %v", n, err)
 				}
 				if stricter := write(t, tc.limits(n+tc.slack)) == nil; stricter && err == nil {
-					t.Fatalf("limit %d: a Spool takes what a Writer refuses with %d", n, n+tc.slack)
+					t.Fatalf("limit %d: a Spool accepts what a Writer rejects with %d", n, n+tc.slack)
 				}
 				accepted = made != nil
 			}
@@ -122,7 +122,8 @@ func TestWriter_Limits(t *testing.T) {
 	}
 }
 
-// TestMerge_Limits asserts that what Merge completes can be spooled with the same limits.
+// TestMerge_Limits asserts that every archive completed by Merge can be spooled with the
+// same limits.
 func TestMerge_Limits(t *testing.T) {
 	base := written(t, podItem("shop", "a", "old"), podItem("shop", "b", "old"))
 	overlay := spooled(t, written(t, podItem("shop", "b", "new"), podItem("office", "c", "new")), SpoolOptions{})
@@ -147,7 +148,8 @@ func TestMerge_Limits(t *testing.T) {
 	}
 }
 
-// expanding returns an archive of n objects of a size each that compress as well as can be.
+// expanding returns an archive of n objects of a size each with the best possible
+// compression.
 func expanding(t *testing.T, limits Limits, n, size int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -167,8 +169,8 @@ func expanding(t *testing.T, limits Limits, n, size int) []byte {
 	return out.Bytes()
 }
 
-// TestRatio asserts that a bomb is refused when it begins to expand, and that no cluster
-// can make a Writer write one.
+// TestRatio asserts that a decompression bomb is rejected when it begins to expand, and
+// that no cluster can make a Writer write one.
 func TestRatio(t *testing.T) {
 	limits := Limits{RatioFrom: 32 << 20, Ratio: 100}
 	lax := Limits{RatioFrom: 1 << 40}
@@ -199,7 +201,7 @@ func TestRatio(t *testing.T) {
 	})
 }
 
-// endless has gzip streams of nothing, one after the other.
+// endless is a sequence of empty gzip streams.
 type endless struct {
 	empty []byte
 	read  int64
@@ -214,7 +216,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWalk_Endless has an archive behind whose end there is no byte, for ever.
+// TestWalk_Endless reads an archive that is followed by endless empty data.
 func TestWalk_Endless(t *testing.T) {
 	source := &endless{empty: gzipped(t, nil)}
 	err := Walk(io.MultiReader(bytes.NewReader(written(t)), source), Limits{TotalBytes: 1 << 20}, func(Entry) error { return nil })
@@ -223,7 +225,7 @@ func TestWalk_Endless(t *testing.T) {
 	}
 }
 
-// TestWalk_Headers has headers that say something else than what follows.
+// TestWalk_Headers uses headers that do not match what follows.
 func TestWalk_Headers(t *testing.T) {
 	plain := func(headers ...tar.Header) []byte {
 		reader, err := gzip.NewReader(bytes.NewReader(tarball(t, headers...)))
@@ -261,8 +263,8 @@ func TestWalk_Headers(t *testing.T) {
 	}
 }
 
-// TestFootprint asserts that an index never takes more memory than is counted, also while
-// a slice of it grows.
+// TestFootprint asserts that an index never takes more memory than is counted, also while a
+// slice of it grows.
 func TestFootprint(t *testing.T) {
 	var refs []objectRef
 	for n := 1; n < 300_000; n++ {
@@ -312,7 +314,7 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestNewSpool_ScratchFull asserts that an archive which does not fit is refused with the
+// TestNewSpool_ScratchFull asserts that an archive which does not fit is rejected with the
 // error of the scratch directory, and leaves nothing there.
 func TestNewSpool_ScratchFull(t *testing.T) {
 	dir := &scratch.Dir{Path: t.TempDir(), Limit: 1 << 20}

@@ -18,32 +18,32 @@ type MergeOptions struct {
 	Level int
 	// ModTime is the modification time of every file, whole seconds.
 	ModTime time.Time
-	// Limits of the base, and of what is written.
+	// Limits of the base, and of the merged archive.
 	Limits Limits
-	// SHA256 of the compressed base in hexadecimal, empty if it is not known.
+	// SHA256 of the compressed base in hexadecimal, empty if unknown.
 	SHA256 string
-	// Size of the compressed base in bytes, 0 if it is not known.
+	// Size of the compressed base in bytes, 0 if unknown.
 	Size int64
 }
 
-// MergeResult says what Merge did. Each version of an object counts.
+// MergeResult counts the changes by Merge. Each version of an object counts.
 type MergeResult struct {
-	// Replaced is how many objects of the base were replaced.
+	// Replaced is the number of replaced objects of the base.
 	Replaced int
-	// Added is how many objects came behind those of the base.
+	// Added is the number of objects added after those of the base.
 	Added int
 }
 
-// Merge writes the archive base to out, with the objects of overlay in the place of
-// those that they replace, and the others of overlay behind the last. The order of the
-// base stays. Memory does not grow with the base, which is read once, as it is written.
+// Merge writes the archive base to out. Objects of overlay replace those of base, and the
+// other objects of overlay follow after the last. The order of the base stays. Memory does
+// not grow with the base, which is read once, while it is written.
 //
-// The base is treated as hostile, as by NewSpool, and it must be the one with the digest
-// and size of opts. Only what would take memory for each of its files is not looked for:
-// that a file is there twice which overlay does not have. The error is ErrAmbiguous if
-// the two archives do not have the same preferred version of a resource, as after an
-// upgrade of the API server between them: no restore could tell then which one to
-// believe. After any error what was written is useless. It ends early when ctx does.
+// The base is treated as hostile, as by NewSpool, and it must have the digest and size of
+// opts. One check is omitted, because it would need memory for each file of the base:
+// duplicate files that overlay does not have. The error is ErrAmbiguous if the two archives
+// have different preferred versions of a resource, for example after an upgrade of the API
+// server between them: no restore could decide which one is valid. After an error the
+// output is useless. Merge stops when ctx ends.
 func Merge(ctx context.Context, out io.Writer, base io.Reader, overlay *Spool, opts MergeOptions) (MergeResult, error) {
 	if overlay.FormatVersion() != FormatVersion {
 		return MergeResult{}, fmt.Errorf("merging archives: %w", newVersionError("overlay", overlay.FormatVersion()))
@@ -57,7 +57,7 @@ func Merge(ctx context.Context, out io.Writer, base io.Reader, overlay *Spool, o
 	if err := walkEntries(source, opts.Limits, func(Entry) bool { return true }, m.mergeBaseEntry); err != nil {
 		return MergeResult{}, err
 	}
-	// The verdict comes with the last byte, whether or not walk needed it.
+	// The verification ends with the last byte, whether or not walk needed it.
 	if _, err := io.Copy(io.Discard, source); err != nil {
 		return MergeResult{}, fmt.Errorf("reading archive: %w", err)
 	}
@@ -70,7 +70,7 @@ func Merge(ctx context.Context, out io.Writer, base io.Reader, overlay *Spool, o
 	return m.result, w.Close()
 }
 
-// newVersionError is about an archive of which nobody knows how to write a part.
+// newVersionError is the error for an archive with an unsupported format version.
 func newVersionError(which, version string) error {
 	return fmt.Errorf("the %s has the format version %q, and only %s can be merged", which, version, FormatVersion)
 }
@@ -79,18 +79,18 @@ func newVersionError(which, version string) error {
 type merger struct {
 	out       *Writer
 	overlay   *Spool
-	preferred map[string]string // of the overlay, by resource
+	preferred map[string]string // preferred versions of the overlay, by resource
 	folders   map[folderKey]*overlayFolder
 	result    MergeResult
-	// hasFormatVersion says that the base had its format version.
+	// hasFormatVersion reports that the base had its format version.
 	hasFormatVersion bool
 	content          []byte
 }
 
-// overlayFolder is a folder of the overlay.
+// overlayFolder is a directory of the overlay.
 type overlayFolder struct {
 	objects Objects
-	// written are those that are in the place of another already.
+	// written marks the objects that already replaced another.
 	written []bool
 }
 
@@ -106,7 +106,7 @@ func newMerger(out *Writer, overlay *Spool) *merger {
 	return m
 }
 
-// mergeBaseEntry writes one file of the base, or what replaces it.
+// mergeBaseEntry writes one file of the base, or its replacement.
 func (m *merger) mergeBaseEntry(entry Entry) error {
 	if !entry.IsObject() {
 		return m.mergeMetadata(entry)
@@ -132,7 +132,7 @@ func (m *merger) mergeBaseEntry(entry Entry) error {
 	return m.writeObject(entry.Object, content)
 }
 
-// findInOverlay returns where an object of the base is in the overlay.
+// findInOverlay returns the position of an object of the base in the overlay.
 func (m *merger) findInOverlay(place folderKey, id Identity) (in *overlayFolder, at int, found bool) {
 	in, found = m.folders[place]
 	if found {
@@ -141,7 +141,7 @@ func (m *merger) findInOverlay(place folderKey, id Identity) (in *overlayFolder,
 	return in, at, found
 }
 
-// mergeMetadata writes a file that is no object. The Writer has written the version.
+// mergeMetadata writes a file that is not an object. The Writer has written the version.
 func (m *merger) mergeMetadata(entry Entry) error {
 	if entry.Path != versionPath {
 		return m.out.writeTarFile([]byte(entry.Path), entry.Content)
@@ -156,8 +156,8 @@ func (m *merger) mergeMetadata(entry Entry) error {
 	return nil
 }
 
-// checkPreferredVersion compares the version that a resource prefers in the base with that of the
-// overlay. Either may have none.
+// checkPreferredVersion compares the preferred version of a resource in the base with that
+// of the overlay. Either may have none.
 func (m *merger) checkPreferredVersion(resource string, id Identity) error {
 	if id.Version == "" {
 		return nil
@@ -165,13 +165,13 @@ func (m *merger) checkPreferredVersion(resource string, id Identity) error {
 	preferred := m.preferred[resource]
 	_, shared := m.folders[folderKey{resource, id.Version}]
 	if shared && id.Preferred != (id.Version == preferred) || id.Preferred && preferred != "" && preferred != id.Version {
-		return fmt.Errorf("%w: the overlay has %s in another preferred version (%q) than the base", ErrAmbiguous, resource, preferred)
+		return fmt.Errorf("%w: the preferred version of %s in the overlay (%q) differs from the base", ErrAmbiguous, resource, preferred)
 	}
 	return nil
 }
 
-// addRemainingObjects writes what is in the overlay alone, the copies of an object next to each
-// other.
+// addRemainingObjects writes the objects that are only in the overlay, the copies of an
+// object next to each other.
 func (m *merger) addRemainingObjects(ctx context.Context) error {
 	for _, resource := range m.overlay.Resources() {
 		plain := m.folders[folderKey{resource.Name, ""}]
@@ -201,7 +201,7 @@ func (m *merger) addRemainingObjects(ctx context.Context) error {
 	return nil
 }
 
-// addOverlayObject writes an object of the overlay, unless it was written.
+// addOverlayObject writes an object of the overlay, unless it is already written.
 func (m *merger) addOverlayObject(resource, version string, preferred bool, in *overlayFolder, at int) error {
 	if in.written[at] {
 		return nil
@@ -219,7 +219,7 @@ func (m *merger) addOverlayObject(resource, version string, preferred bool, in *
 	return m.writeObject(id, content)
 }
 
-// readOverlayObject returns an object of the overlay, which is written once.
+// readOverlayObject returns an object of the overlay and marks it as written.
 func (m *merger) readOverlayObject(in *overlayFolder, at int) ([]byte, error) {
 	in.written[at] = true
 	var err error

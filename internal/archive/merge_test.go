@@ -19,12 +19,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// podItem is a Pod with a text in it.
+// podItem is a Pod with a text.
 func podItem(namespace, name, text string) Item {
 	return Item{Identity: pod(namespace, name), JSON: []byte(`{"pod":"` + text + `"}`)}
 }
 
-// widgetItem is a custom resource in some version.
+// widgetItem is a custom resource in the given version.
 func widgetItem(version string, preferred bool, name, text string) Item {
 	return Item{
 		Identity: Identity{Group: "example.org", Resource: "widgets", Version: version, Preferred: preferred, Name: name},
@@ -32,7 +32,7 @@ func widgetItem(version string, preferred bool, name, text string) Item {
 	}
 }
 
-// merged merges two archives that must be accepted.
+// merged merges two archives and fails the test on an error.
 func merged(t testing.TB, base, overlay []byte) ([]byte, MergeResult) {
 	t.Helper()
 	var out bytes.Buffer
@@ -57,7 +57,7 @@ func TestMerge(t *testing.T) {
 			base: []Item{a, b, c}, overlay: []Item{podItem("shop", "b", "new and longer")},
 			want: []Item{a, podItem("shop", "b", "new and longer"), c}, merged: MergeResult{Replaced: 1},
 		},
-		"added, behind the last": {
+		"added, after the last": {
 			base: []Item{c}, overlay: []Item{widgetItem("v1", true, "w", "new"), a, podItem("office", "a", "new")},
 			want:   []Item{c, podItem("office", "a", "new"), a, widgetItem("v1", true, "w", "new")},
 			merged: MergeResult{Added: 3},
@@ -76,7 +76,7 @@ func TestMerge(t *testing.T) {
 			},
 			merged: MergeResult{Replaced: 2, Added: 2},
 		},
-		"the preferred version could not be read again": {
+		"the preferred version could not be read": {
 			base:    []Item{widgetItem("v1", true, "w", "old"), widgetItem("v1beta1", false, "w", "old")},
 			overlay: []Item{widgetItem("v1beta1", false, "w", "new")},
 			want:    []Item{widgetItem("v1", true, "w", "old"), widgetItem("v1beta1", false, "w", "new")},
@@ -86,7 +86,7 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			archive, got := merged(t, written(t, tc.base...), written(t, tc.overlay...))
-			// It is what a Writer writes of those items: Velero's layout, once each.
+			// A Writer writes the same for those items: Velero's layout, once each.
 			if diff := cmp.Diff(untar(t, written(t, tc.want...)), untar(t, archive)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
@@ -98,7 +98,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeIsAsIfArchivedSo compares with maps, for archives of chance.
+// TestMergeIsAsIfArchivedSo compares with maps, for random archives.
 func TestMergeIsAsIfArchivedSo(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -137,7 +137,7 @@ func TestMergeIsAsIfArchivedSo(t *testing.T) {
 		}
 		again, twice := merged(t, archive, written(t, added...))
 		if !bytes.Equal(archive, again) || twice.Added != 0 {
-			t.Fatal("merging the same again makes a difference")
+			t.Fatal("merging the same overlay twice differs")
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestMergeNeedsLittleMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		// The end of the base is when all that is remembered of it is.
+		// At the end of the base, Merge holds its maximum of memory.
 		end := &lastRead{r: bytes.NewReader(base), at: func() {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
@@ -228,7 +228,7 @@ func TestMergeNeedsLittleMemory(t *testing.T) {
 	t.Logf("%d bytes of 100 objects, %d of 20000", small, large)
 }
 
-// lastRead calls at before the end is told.
+// lastRead calls at before it returns io.EOF.
 type lastRead struct {
 	r  io.Reader
 	at func()

@@ -22,11 +22,10 @@ const (
 	jsonSuffix      = ".json"
 )
 
-// ErrInvalidName is returned for an identity that cannot be a part of a path
-// in the archive.
+// ErrInvalidName is returned for an identity that cannot be part of a path in the archive.
 var ErrInvalidName = errors.New("invalid name")
 
-// Identity says which object a file of the archive holds. It is comparable.
+// Identity identifies the object in a file of the archive. It is comparable.
 type Identity struct {
 	// Group of the API, empty for the core group.
 	Group string
@@ -35,7 +34,7 @@ type Identity struct {
 	Version string
 	// Resource is the plural name, for example "deployments".
 	Resource string
-	// Preferred says that Version is the one the API server prefers.
+	// Preferred reports that Version is the one that the API server prefers.
 	Preferred bool
 	// Namespace of the object, empty for a cluster-scoped one.
 	Namespace string
@@ -43,7 +42,7 @@ type Identity struct {
 	Name string
 }
 
-// GroupResource returns the name of the folder of the object's kind, for
+// GroupResource returns the name of the directory of the object's kind, for
 // example "pods" or "deployments.apps".
 func (id Identity) GroupResource() string {
 	if id.Group == "" {
@@ -52,16 +51,15 @@ func (id Identity) GroupResource() string {
 	return id.Resource + "." + id.Group
 }
 
-// Path returns where the object is stored: below its version, or without it
-// when Version is empty.
+// Path returns the path of the object: below its version, or without it when Version is
+// empty.
 func (id Identity) Path() string {
 	return string(id.appendPath(nil, id.Version != ""))
 }
 
-// Validate says whether every part of id can be one element of a path.
-// Kubernetes forbids "/" and "%" in names as well as "." and ".."; some kinds
-// (RBAC) allow everything else, so everything else is allowed here too, except
-// what a tar header cannot hold.
+// Validate checks that every part of id can be one element of a path. Kubernetes forbids
+// "/" and "%" in names as well as "." and "..". Some kinds (RBAC) allow everything else, so
+// this does too, except what a tar header cannot contain.
 func (id Identity) Validate() error {
 	for _, part := range []struct {
 		what, value string
@@ -118,8 +116,8 @@ func (id Identity) appendPath(b []byte, versioned bool) []byte {
 	return append(b, jsonSuffix...)
 }
 
-// parseObjectPath is the reverse of appendPath. It accepts nothing that appendPath
-// would not have written.
+// parseObjectPath is the inverse of appendPath. It accepts only paths that appendPath
+// writes.
 func parseObjectPath(path string) (Identity, error) {
 	invalid := fmt.Errorf("%w: path %q", ErrInvalidName, path)
 	rest, ok := strings.CutPrefix(path, resourcesDir)
@@ -143,9 +141,9 @@ func parseObjectPath(path string) (Identity, error) {
 		return Identity{}, invalid
 	}
 	parts = parts[1:]
-	// A version folder may be told from a scope folder by the number of
-	// elements alone: <scope>/<name> has 2 or 3, with a version 3 or 4, and
-	// with 3 the first one decides.
+	// The number of elements distinguishes a version directory from a scope directory:
+	// <scope>/<name> has 2 or 3 elements, with a version 3 or 4. With 3, the first element
+	// decides.
 	if len(parts) == 4 || (len(parts) == 3 && parts[0]+"/" != namespacesDir) {
 		id.Version, id.Preferred = strings.CutSuffix(parts[0], preferredSuffix)
 		if id.Version == "" {

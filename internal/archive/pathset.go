@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// pathSet is a set of paths. It keeps 128 bits of hash per path instead of the
-// path: 20 to 40 bytes whatever its length, and a chance of confusing two of a
-// billion paths below 10^-20. It is safe for concurrent use.
+// pathSet is a set of paths. It stores a hash of 128 bits per path instead of the path: 20
+// to 40 bytes for any length, and a probability below 10^-20 of confusing two of a billion
+// paths. It is safe for concurrent use.
 type pathSet struct {
 	seeds [2]maphash.Seed
 

@@ -14,42 +14,40 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// ErrTrailingData is returned by Walk for an archive that goes on after its end: a second
-// one, for example, of which nothing would be seen.
-var ErrTrailingData = errors.New("archive goes on after its end")
+// ErrTrailingData is returned by Walk for an archive that continues after its end, for
+// example with a second archive that would be ignored.
+var ErrTrailingData = errors.New("archive continues after its end")
 
 // Entry is one file of an archive.
 type Entry struct {
-	// Path as stored, but without "./" in front.
+	// Path as stored, without a leading "./".
 	Path string
-	// Object is what the path says, and the zero Identity for files below
-	// metadata/.
+	// Object is parsed from the path. It is the zero Identity for files below metadata/.
 	Object Identity
 	// Content of the file, valid until the callback returns.
 	Content []byte
 }
 
-// IsObject reports whether the entry holds an object.
+// IsObject reports whether the entry is an object.
 func (e Entry) IsObject() bool { return e.Object != (Identity{}) }
 
-// Walk reads an archive from r and calls visit for each of its files, in
-// order. It stops at the first error of visit and returns it. The archive is
-// treated as hostile: anything but regular files with paths of the format,
-// each at most once, within the limits, with nothing behind them, is an error
-// (ErrInvalidName, ErrDuplicate, ErrLimitExceeded, ErrTrailingData or one of the
-// decoders). Folder entries and "./" in front of paths, which other writers
-// add, are passed over.
+// Walk reads an archive from r and calls visit for each of its files, in order. It stops at
+// the first error of visit and returns it. The archive is treated as hostile: it may
+// contain only regular files with paths of the format, each at most once, within the
+// limits, and nothing after them. Anything else is an error (ErrInvalidName, ErrDuplicate,
+// ErrLimitExceeded, ErrTrailingData or one of the decoders). Walk skips directory entries,
+// and ignores a leading "./" of paths, which other writers add.
 func Walk(r io.Reader, limits Limits, visit func(Entry) error) error {
 	seen := newPathSet()
 	return walkEntries(r, limits, func(entry Entry) bool { return seen.addPath([]byte(entry.Path)) }, visit)
 }
 
-// walkEntries is Walk with another way to find what is there twice. The entries that
-// isNewEntry is asked about have no content yet.
+// walkEntries is Walk with another way to detect duplicates. The entries passed to isNew
+// have no content yet.
 func walkEntries(r io.Reader, limits Limits, isNew func(Entry) bool, visit func(Entry) error) error {
 	limits = limits.withDefaults()
-	// No compression adds more than a few bytes for 64 KiB. Without a limit a stream of
-	// empty blocks would be read for ever.
+	// No compression adds more than a few bytes per 64 KiB. Without a limit, a stream of
+	// empty blocks would be read forever.
 	compressed := &countingReader{r: r, limit: limits.TotalBytes + limits.TotalBytes/1024 + outputBufferSize}
 	decompressed, err := gzip.NewReader(bufio.NewReaderSize(compressed, outputBufferSize))
 	if err != nil {
@@ -70,8 +68,8 @@ func walkEntries(r io.Reader, limits Limits, isNew func(Entry) bool, visit func(
 			return err
 		}
 	}
-	// The checksum of the gzip stream is compared only at its end. Before it,
-	// writers of tar may fill up their last record with zeros.
+	// The checksum of the gzip stream is compared only at its end. Before that, writers of
+	// tar may pad their last record with zeros.
 	if _, err := io.Copy(zeroWriter{}, capped); err != nil {
 		return fmt.Errorf("reading archive: %w", err)
 	}
@@ -85,7 +83,7 @@ type walker struct {
 	isNewEntry func(Entry) bool
 	entries    int64
 	content    []byte
-	// compressed counts what was read, and contents is the size of all files. Holes in
+	// compressed counts the bytes read, and contents is the size of all files. Holes in
 	// sparse files take no bytes in the archive.
 	compressed   *countingReader
 	contentTotal int64
@@ -113,7 +111,7 @@ func (w *walker) nextFileEntry() (Entry, error) {
 	}
 }
 
-// checkTarHeader refuses what no archive of ours or Velero's contains.
+// checkTarHeader rejects headers that no archive of Grapnel or Velero contains.
 func (w *walker) checkTarHeader(header *tar.Header) error {
 	switch {
 	case w.entries > w.limits.Entries:
@@ -121,7 +119,7 @@ func (w *walker) checkTarHeader(header *tar.Header) error {
 	case len(header.Name) > w.limits.PathBytes:
 		return fmt.Errorf("%w: path of %d bytes", ErrLimitExceeded, len(header.Name))
 	case header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeDir:
-		return fmt.Errorf("%w: %q is neither a file nor a folder", ErrInvalidName, header.Name)
+		return fmt.Errorf("%w: %q is neither a file nor a directory", ErrInvalidName, header.Name)
 	case header.Size > w.limits.EntryBytes:
 		return fmt.Errorf("%w: %q has %d bytes", ErrLimitExceeded, header.Name, header.Size)
 	}
@@ -162,7 +160,7 @@ func isMetadataPath(path string) bool {
 	return ok && isValidPathElement(name)
 }
 
-// toUnexpectedEOF keeps a truncated file from looking like the end of the archive.
+// toUnexpectedEOF prevents a truncated file from looking like the end of the archive.
 func toUnexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -170,8 +168,8 @@ func toUnexpectedEOF(err error) error {
 	return err
 }
 
-// cappedReader fails once more than a number of bytes were read, or more than its
-// compressed bytes may become.
+// cappedReader fails after a maximum number of bytes, or when the compression ratio is too
+// large.
 type cappedReader struct {
 	r          io.Reader
 	limits     Limits
@@ -182,7 +180,7 @@ type cappedReader struct {
 func (c *cappedReader) Read(p []byte) (int, error) {
 	left := c.limits.TotalBytes - c.read
 	if left <= 0 {
-		// One byte more decides whether the stream ends here or goes on.
+		// One more byte shows whether the stream ends here or continues.
 		var one [1]byte
 		if n, err := c.r.Read(one[:]); n == 0 {
 			return 0, err
@@ -200,7 +198,7 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// zeroWriter takes nothing but zeros.
+// zeroWriter accepts only zeros.
 type zeroWriter struct{}
 
 // Write implements io.Writer.

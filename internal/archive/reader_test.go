@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tarball makes an archive as anybody might.
+// tarball creates an archive with arbitrary headers.
 func tarball(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -58,28 +58,28 @@ func TestWalkRefusesHostileArchives(t *testing.T) {
 		limits  Limits
 		want    error
 	}{
-		"path traversal":         {archive: tarball(t, regular("resources/pods/namespaces/../a.json", 1)), want: ErrInvalidName},
-		"absolute path":          {archive: tarball(t, regular("/resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
-		"unknown folder":         {archive: tarball(t, regular("etc/passwd", 1)), want: ErrInvalidName},
-		"not JSON":               {archive: tarball(t, regular("resources/pods/cluster/a.sh", 1)), want: ErrInvalidName},
-		"too deep":               {archive: tarball(t, regular("resources/pods/v1/namespaces/a/b/c.json", 1)), want: ErrInvalidName},
-		"metadata traversal":     {archive: tarball(t, regular("metadata/..", 1)), want: ErrInvalidName},
-		"symbolic link":          {archive: tarball(t, tar.Header{Typeflag: tar.TypeSymlink, Name: good.Name, Linkname: "/etc/passwd"}), want: ErrInvalidName},
-		"hard link":              {archive: tarball(t, tar.Header{Typeflag: tar.TypeLink, Name: good.Name, Linkname: "x"}), want: ErrInvalidName},
-		"device":                 {archive: tarball(t, tar.Header{Typeflag: tar.TypeChar, Name: good.Name}), want: ErrInvalidName},
-		"same file twice":        {archive: tarball(t, good, good), want: ErrDuplicate},
-		"large file":             {archive: tarball(t, good), limits: Limits{EntryBytes: 9}, want: ErrLimitExceeded},
-		"many files":             {archive: tarball(t, good, regular("metadata/version", 1)), limits: Limits{Entries: 1}, want: ErrLimitExceeded},
-		"many bytes":             {archive: tarball(t, good), limits: Limits{TotalBytes: 600}, want: ErrLimitExceeded},
-		"long path":              {archive: tarball(t, regular("resources/pods/cluster/"+strings.Repeat("a", 300)+".json", 1)), limits: Limits{PathBytes: 200}, want: ErrLimitExceeded},
-		"cut off":                {archive: tarball(t, good)[:60], want: io.ErrUnexpectedEOF},
-		"no archive":             {archive: []byte("hello, this is no gzip stream"), want: gzip.ErrHeader},
-		"wrong checksum":         {archive: flipLast(tarball(t, good)), want: gzip.ErrChecksum},
-		"same file with ./":      {archive: tarball(t, good, regular("./"+good.Name, 1)), want: ErrDuplicate},
-		"traversal behind ./":    {archive: tarball(t, regular("./../resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
-		"files behind the files": {archive: append(tarball(t, good), tarball(t, good)...), want: ErrTrailingData},
-		"zeros behind the files": {archive: append(tarball(t, good), gzipped(t, make([]byte, 4000))...), limits: Limits{TotalBytes: 4000}, want: ErrLimitExceeded},
-		"bytes behind the end":   {archive: append(tarball(t, good), "some bytes that are no gzip stream"...), want: gzip.ErrHeader},
+		"path traversal":      {archive: tarball(t, regular("resources/pods/namespaces/../a.json", 1)), want: ErrInvalidName},
+		"absolute path":       {archive: tarball(t, regular("/resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
+		"unknown directory":   {archive: tarball(t, regular("etc/passwd", 1)), want: ErrInvalidName},
+		"not JSON":            {archive: tarball(t, regular("resources/pods/cluster/a.sh", 1)), want: ErrInvalidName},
+		"too deep":            {archive: tarball(t, regular("resources/pods/v1/namespaces/a/b/c.json", 1)), want: ErrInvalidName},
+		"metadata traversal":  {archive: tarball(t, regular("metadata/..", 1)), want: ErrInvalidName},
+		"symbolic link":       {archive: tarball(t, tar.Header{Typeflag: tar.TypeSymlink, Name: good.Name, Linkname: "/etc/passwd"}), want: ErrInvalidName},
+		"hard link":           {archive: tarball(t, tar.Header{Typeflag: tar.TypeLink, Name: good.Name, Linkname: "x"}), want: ErrInvalidName},
+		"device":              {archive: tarball(t, tar.Header{Typeflag: tar.TypeChar, Name: good.Name}), want: ErrInvalidName},
+		"same file twice":     {archive: tarball(t, good, good), want: ErrDuplicate},
+		"large file":          {archive: tarball(t, good), limits: Limits{EntryBytes: 9}, want: ErrLimitExceeded},
+		"many files":          {archive: tarball(t, good, regular("metadata/version", 1)), limits: Limits{Entries: 1}, want: ErrLimitExceeded},
+		"many bytes":          {archive: tarball(t, good), limits: Limits{TotalBytes: 600}, want: ErrLimitExceeded},
+		"long path":           {archive: tarball(t, regular("resources/pods/cluster/"+strings.Repeat("a", 300)+".json", 1)), limits: Limits{PathBytes: 200}, want: ErrLimitExceeded},
+		"cut off":             {archive: tarball(t, good)[:60], want: io.ErrUnexpectedEOF},
+		"no archive":          {archive: []byte("hello, this is no gzip stream"), want: gzip.ErrHeader},
+		"wrong checksum":      {archive: flipLast(tarball(t, good)), want: gzip.ErrChecksum},
+		"same file with ./":   {archive: tarball(t, good, regular("./"+good.Name, 1)), want: ErrDuplicate},
+		"traversal behind ./": {archive: tarball(t, regular("./../resources/pods/cluster/a.json", 1)), want: ErrInvalidName},
+		"files after the end": {archive: append(tarball(t, good), tarball(t, good)...), want: ErrTrailingData},
+		"zeros after the end": {archive: append(tarball(t, good), gzipped(t, make([]byte, 4000))...), limits: Limits{TotalBytes: 4000}, want: ErrLimitExceeded},
+		"bytes after the end": {archive: append(tarball(t, good), "some bytes that are no gzip stream"...), want: gzip.ErrHeader},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Walk(bytes.NewReader(tc.archive), tc.limits, func(Entry) error { return nil })
@@ -90,7 +90,7 @@ func TestWalkRefusesHostileArchives(t *testing.T) {
 	}
 }
 
-// flipLast damages the checksum at the end of a gzip stream.
+// flipLast corrupts the checksum at the end of a gzip stream.
 func flipLast(archive []byte) []byte {
 	archive[len(archive)-6] ^= 1
 	return archive

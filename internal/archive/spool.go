@@ -20,23 +20,22 @@ const maxFormatVersion = 64
 
 // SpoolOptions are the options of NewSpool.
 type SpoolOptions struct {
-	// Dir is where the scratch file is created if Scratch is nil, the system's directory
-	// for temporary files by default. Nothing is left there, whatever happens.
+	// Dir is where the scratch file is created if Scratch is nil. The default is the
+	// system's directory for temporary files. No file remains there in any case.
 	Dir string
 	// Scratch is the directory of the scratch file, if its space is shared with others.
 	Scratch *scratch.Dir
 	// Limits of the archive. TotalBytes limits the scratch file too.
 	Limits Limits
-	// SHA256 of the compressed archive in hexadecimal, empty if it is not known.
+	// SHA256 of the compressed archive in hexadecimal, empty if unknown.
 	SHA256 string
-	// Size of the compressed archive in bytes, 0 if it is not known.
+	// Size of the compressed archive in bytes, 0 if unknown.
 	Size int64
 }
 
-// Spool is an archive that was read to its end, found good, and can be read in
-// any order. Its content is in one scratch file that has no name, so that
-// nobody can change it and that it is gone with the process. Everything but
-// Close may be called from any goroutine at any time.
+// Spool is a verified archive that can be read in any order. Its content is in one unnamed
+// scratch file, so no other process can change it, and it is deleted with the process. All
+// methods except Close may be called concurrently.
 type Spool struct {
 	file          *scratch.File
 	formatVersion string
@@ -44,15 +43,15 @@ type Spool struct {
 	index         *spoolIndex
 }
 
-// Resource is a kind of objects in an archive.
+// Resource is a resource type in an archive.
 type Resource struct {
 	// Name is "deployments.apps" or, in the core group, "pods".
 	Name string
-	// Versions in which there are objects, in the order of strings. It is empty
-	// if no path has a version, as in format versions below 1.1.0.
+	// Versions of the objects, in lexical order. It is empty if no path has a version, as
+	// in format versions below 1.1.0.
 	Versions []string
-	// Preferred is the one of Versions that the API server preferred. It is
-	// empty if the archive says none.
+	// Preferred is the one of Versions that the API server preferred. It is empty if the
+	// archive has none.
 	Preferred string
 }
 
@@ -66,21 +65,21 @@ type SpooledObject struct {
 	offset, size int64
 }
 
-// NewSpool reads the archive r to its end and returns it for reading in any
-// order. Before it returns, everything was verified: the digest and size of
-// opts (ErrDigestMismatch), the checksum of the compression, the Limits (ErrLimitExceeded),
-// that there is nothing but files with a path of the format (ErrInvalidName),
-// each once (ErrDuplicate), with nothing behind them (ErrTrailingData), and
-// that it is clear which version is the preferred one (ErrAmbiguous). It does
-// not look into the objects. The error is scratch.ErrUnusable if it is one of the
-// scratch file. The caller must Close the Spool; after an error there is none, and
-// nothing is left behind. It ends early when ctx does.
+// NewSpool reads the archive r to its end and returns it for reading in any order. Before
+// it returns, it verifies the digest and size of opts (ErrDigestMismatch), the checksum of
+// the compression, and the Limits (ErrLimitExceeded). It also verifies that there are only
+// files with a path of the format (ErrInvalidName), each once (ErrDuplicate), with nothing
+// after them (ErrTrailingData), and that the preferred version is unambiguous
+// (ErrAmbiguous). It does not parse the objects. An error of the scratch file is
+// scratch.ErrUnusable. The caller must Close the Spool. After an error there is no Spool,
+// and nothing is left behind. NewSpool stops when ctx ends.
 func NewSpool(ctx context.Context, r io.Reader, opts SpoolOptions) (_ *Spool, err error) {
 	dir := opts.Scratch
 	if dir == nil {
 		dir = &scratch.Dir{Path: opts.Dir}
 	}
-	// What is kept is hardly smaller than the archive, although it is kept once of two copies.
+	// The spooled content is hardly smaller than the archive, although only one of two
+	// copies is stored.
 	file, err := dir.CreateFile(opts.Size)
 	if err != nil {
 		return nil, fmt.Errorf("spooling archive: %w", err)
@@ -107,10 +106,11 @@ type spooler struct {
 	index         *spoolIndex
 	metadataPaths *pathSet
 	formatVersion string
-	// bytesLeft is how many bytes the archive may still have. Walk does not count
-	// holes in sparse files, which take no bytes in the archive.
+	// bytesLeft is how many bytes the archive may still have. Walk does not count holes in
+	// sparse files, which take no bytes in the archive.
 	bytesLeft int64
-	// endOffset of what was written, and the content written last, right before it.
+	// endOffset is the end of the written data, and last the content written right before
+	// it.
 	endOffset int64
 	last      []byte
 }
@@ -123,18 +123,18 @@ func newSpooler(out io.Writer, opts SpoolOptions) *spooler {
 	}
 }
 
-// isNewEntry leaves it to the index to find an object that is there twice, which
-// needs no memory for that.
+// isNewEntry leaves the detection of duplicates to the index, which needs no additional
+// memory for it.
 func (s *spooler) isNewEntry(entry Entry) bool {
 	return entry.IsObject() || s.metadataPaths.addPath([]byte(entry.Path))
 }
 
-// spoolAll takes the whole archive.
+// spoolAll spools the whole archive.
 func (s *spooler) spoolAll(source io.Reader, limits Limits) error {
 	if err := walkEntries(source, limits, s.isNewEntry, s.spoolEntry); err != nil {
 		return err
 	}
-	// The verdict comes with the last byte, whether or not Walk needed it.
+	// The verification ends with the last byte, whether or not Walk needed it.
 	if _, err := io.Copy(io.Discard, source); err != nil {
 		return fmt.Errorf("reading archive: %w", err)
 	}
@@ -144,7 +144,7 @@ func (s *spooler) spoolAll(source io.Reader, limits Limits) error {
 	return nil
 }
 
-// spoolEntry takes one file of the archive.
+// spoolEntry spools one file of the archive.
 func (s *spooler) spoolEntry(entry Entry) error {
 	if !entry.IsObject() {
 		return s.spoolMetadata(entry)
@@ -152,8 +152,8 @@ func (s *spooler) spoolEntry(entry Entry) error {
 	if s.bytesLeft -= int64(len(entry.Content)); s.bytesLeft < 0 {
 		return fmt.Errorf("reading archive: %w: too many bytes", ErrLimitExceeded)
 	}
-	// The two copies of an object are neighbours in the archives of every
-	// writer of the format. They share their bytes.
+	// The two copies of an object are adjacent in the archives of every writer of the
+	// format. They share their bytes.
 	if !bytes.Equal(entry.Content, s.last) {
 		if _, err := s.out.Write(entry.Content); err != nil {
 			return fmt.Errorf("spooling archive: %w", err)
@@ -168,7 +168,7 @@ func (s *spooler) spoolEntry(entry Entry) error {
 	return nil
 }
 
-// spoolMetadata takes a file that is no object.
+// spoolMetadata handles a file that is not an object.
 func (s *spooler) spoolMetadata(entry Entry) error {
 	if entry.Path != versionPath {
 		return nil
@@ -180,21 +180,21 @@ func (s *spooler) spoolMetadata(entry Entry) error {
 	return nil
 }
 
-// FormatVersion returns what the archive says of its format, "1.1.0" for
-// example, and nothing if it says nothing.
+// FormatVersion returns the format version of the archive, for example "1.1.0", or "" if it
+// has none.
 func (s *Spool) FormatVersion() string { return s.formatVersion }
 
-// Resources returns what kinds of objects there are, sorted by name. The
-// result is shared and must not be changed.
+// Resources returns the resource types in the archive, sorted by name. The result is shared
+// and must not be changed.
 func (s *Spool) Resources() []Resource { return s.resources }
 
-// Objects returns those of a resource ("deployments.apps") in a version, or
-// those that are stored without one.
+// Objects returns the objects of a resource ("deployments.apps") in a version, or those
+// that are stored without a version.
 func (s *Spool) Objects(resource, version string) Objects {
 	return s.index.objectsInVersion(resource, version)
 }
 
-// Len returns the number of objects, each counted as often as it is stored.
+// Len returns the number of objects, where each stored copy counts.
 func (s *Spool) Len() int { return s.index.files }
 
 // Read returns the content of an object of this Spool, in buf if it has the

@@ -39,17 +39,17 @@ func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
 		"cut off, expected size":      {good[:size/2], SpoolOptions{Size: size, SHA256: digest(good)}, ErrDigestMismatch},
 		"cut off":                     {good[:size/2], SpoolOptions{}, io.ErrUnexpectedEOF},
 		"empty":                       {nil, SpoolOptions{}, io.EOF},
-		"garbage behind it":           {append(slices.Clone(good), "more than ten bytes"...), SpoolOptions{}, gzip.ErrHeader},
-		"an archive behind it":        {append(slices.Clone(good), good...), SpoolOptions{}, ErrTrailingData},
+		"garbage after it":            {append(slices.Clone(good), "more than ten bytes"...), SpoolOptions{}, gzip.ErrHeader},
+		"an archive after it":         {append(slices.Clone(good), good...), SpoolOptions{}, ErrTrailingData},
 		"path traversal":              {tarball(t, a, regular("resources/pods/namespaces/../../a.json", 1)), SpoolOptions{}, ErrInvalidName},
 		"link":                        {tarball(t, a, tar.Header{Typeflag: tar.TypeSymlink, Name: "x", Linkname: "/"}), SpoolOptions{}, ErrInvalidName},
 		"same file twice":             {tarball(t, a, a), SpoolOptions{}, ErrDuplicate},
 		"large file":                  {good, SpoolOptions{Limits: Limits{EntryBytes: 9}}, ErrLimitExceeded},
-		"many folders":                {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimitExceeded},
+		"many directories":            {tarball(t, directories(3)...), SpoolOptions{Limits: Limits{Entries: 2}}, ErrLimitExceeded},
 		"bomb":                        {bomb(t), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimitExceeded},
 		"bomb of holes":               {gzipped(t, sparse(t, 1<<20, 2)), SpoolOptions{Limits: Limits{TotalBytes: 1 << 20}}, ErrLimitExceeded},
 		"more than the memory":        {tarball(t, a, regular("resources/pods/namespaces/ns/b.json", 1)), SpoolOptions{Limits: Limits{IndexBytes: 860}}, ErrLimitExceeded},
-		"an essay as format version":  {tarball(t, regular("metadata/version", 65)), SpoolOptions{}, ErrLimitExceeded},
+		"a long format version":       {tarball(t, regular("metadata/version", 65)), SpoolOptions{}, ErrLimitExceeded},
 		"preferred and not preferred": {tarball(t, regular("resources/pods/v1-preferredversion/cluster/a.json", 1), regular("resources/pods/v1/cluster/b.json", 1)), SpoolOptions{}, ErrAmbiguous},
 		"two preferred versions":      {tarball(t, regular("resources/pods/v1-preferredversion/cluster/a.json", 1), regular("resources/pods/v2-preferredversion/cluster/b.json", 1)), SpoolOptions{}, ErrAmbiguous},
 	} {
@@ -65,8 +65,7 @@ func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
 	}
 }
 
-// checkNoneOpen asserts that no file of dir is open, where that can be found
-// out.
+// checkNoneOpen asserts that no file of dir is open, where the system reports that.
 func checkNoneOpen(t *testing.T, dir string) {
 	t.Helper()
 	open, _ := filepath.Glob("/proc/self/fd/*")
@@ -99,8 +98,7 @@ func bomb(t *testing.T) []byte {
 	return archive
 }
 
-// sparse is a tar stream of files that consist of holes of a size each, and so
-// take next to nothing in it.
+// sparse is a tar stream of files that consist of holes, and so take almost no bytes in it.
 func sparse(t *testing.T, size, files int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -136,7 +134,7 @@ func sparse(t *testing.T, size, files int) []byte {
 	return out.Bytes()
 }
 
-// retype makes another type of file of a header.
+// retype changes the type of file in a header.
 func retype(header []byte, kind byte) {
 	header[156] = kind
 	copy(header[ustarChecksumOffset:], "        ")

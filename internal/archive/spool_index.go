@@ -12,47 +12,47 @@ import (
 	"strings"
 )
 
-// nameBlockSize is how many bytes names are kept in together. A string that grows would be
+// nameBlockSize is the size of the blocks that contain names. A growing string would be
 // copied again and again.
 const (
 	nameBlockBits = 20
 	nameBlockSize = 1 << nameBlockBits
 )
 
-// ErrAmbiguous is returned by NewSpool for an archive in which two versions of
-// a resource are the preferred one, or one is and is not.
+// ErrAmbiguous is returned by NewSpool for an archive in which two versions of a resource
+// are preferred, or one is both preferred and not.
 var ErrAmbiguous = errors.New("archive is ambiguous")
 
 // folderKey is a resource in one version, or without one.
 type folderKey struct{ resource, version string }
 
-// objectRef is a Spooled in a few bytes: there may be millions of them.
+// objectRef is a compact SpooledObject: there may be millions of them.
 type objectRef struct {
 	offset     int64
 	size       uint32
-	name       uint32 // where it begins in names
-	namespace  uint32 // in index.namespaces
+	name       uint32 // offset in names
+	namespace  uint32 // index in index.namespaces
 	nameLength uint16
 }
 
-// spooledFolder is what a folder holds.
+// spooledFolder has the objects of a directory.
 type spooledFolder struct {
 	refs      []objectRef
 	preferred bool
 }
 
-// spoolIndex says where in a Spool an object is. While it is filled, it belongs to
-// one goroutine; after finish it does not change.
+// spoolIndex has the positions of the objects in a Spool. While it is filled, only one
+// goroutine may use it. After buildResources it does not change.
 type spoolIndex struct {
 	folders   map[folderKey]*spooledFolder
 	preferred map[string]string // by resource
-	// twins are, by resource, the objects that are in two folders, the one
-	// without a version and the preferred one. They are kept once.
+	// twins are, by resource, the objects in two directories, the one without a version and
+	// the preferred one. They are stored once.
 	twins  map[string][]objectRef
 	files  int
 	memory indexMemory
-	// names are those of all objects, one after the other, and namespaces all
-	// that they are in; numbers has their places in it.
+	// names are those of all objects, one after the other, and namespaces all of their
+	// namespaces; numbers has the index of each namespace.
 	names            nameTable
 	namespaces       []string
 	namespaceNumbers map[string]uint32
@@ -61,7 +61,7 @@ type spoolIndex struct {
 	last             addedObject
 }
 
-// addedObject is what was added last.
+// addedObject is the last added object.
 type addedObject struct {
 	resource    string
 	in          *spooledFolder
@@ -69,17 +69,17 @@ type addedObject struct {
 	ref         objectRef
 }
 
-// nameTable are strings of less than nameBlockSize bytes, one after the other in blocks, so that
-// 32 bits say where one begins.
+// nameTable stores strings of less than nameBlockSize bytes, one after the other in blocks,
+// so that 32 bits are enough for an offset.
 type nameTable struct {
 	blocks []string
 	last   strings.Builder
 }
 
-// isFull reports whether no 32 bits say where another name would begin.
+// isFull reports whether 32 bits are not enough for the offset of another name.
 func (n *nameTable) isFull() bool { return len(n.blocks) >= math.MaxUint32>>nameBlockBits }
 
-// appendName returns where the name begins.
+// appendName returns the offset of the name.
 func (n *nameTable) appendName(name string) uint32 {
 	if n.last.Len()+len(name) > nameBlockSize {
 		n.blocks = append(n.blocks, n.last.String())
@@ -90,10 +90,10 @@ func (n *nameTable) appendName(name string) uint32 {
 	}
 	begin := len(n.blocks)<<nameBlockBits + n.last.Len()
 	n.last.WriteString(name)
-	return uint32(begin) //nolint:gosec // isFull is asked before
+	return uint32(begin) //nolint:gosec // checked by isFull before
 }
 
-// finishBlock ends the last block. Names can be read then.
+// finishBlock ends the last block. After that, names can be read.
 func (n *nameTable) finishBlock() {
 	n.blocks = append(n.blocks, strings.Clone(n.last.String()))
 	n.last = strings.Builder{}
@@ -114,7 +114,7 @@ func newSpoolIndex(limit int64) *spoolIndex {
 	}
 }
 
-// addObjectRef remembers where an object is.
+// addObjectRef records the position of an object.
 func (x *spoolIndex) addObjectRef(id Identity, offset, size int64) error {
 	in, err := x.getOrCreateFolder(id)
 	if err != nil {
@@ -146,7 +146,8 @@ func (x *spoolIndex) addObjectRef(id Identity, offset, size int64) error {
 	return x.memory.checkLimit(int64(x.files))
 }
 
-// appendObjectRef is append with a growth that footprint counts on: append doubles small slices.
+// appendObjectRef is append with the growth that indexMemory assumes: append doubles small
+// slices.
 func appendObjectRef(refs []objectRef, r objectRef) []objectRef {
 	if len(refs) == cap(refs) {
 		refs = append(make([]objectRef, 0, len(refs)+len(refs)/4+4), refs...)
@@ -160,13 +161,13 @@ func (a addedObject) isTwinOf(b addedObject) bool {
 		(a.unversioned && b.in.preferred || b.unversioned && a.in.preferred)
 }
 
-// getOrCreateFolder returns the folder that id belongs in. What it keeps of id is cloned:
-// it is a part of a whole path otherwise.
+// getOrCreateFolder returns the directory of id. It clones what it keeps of id, which would
+// otherwise keep a whole path in memory.
 func (x *spoolIndex) getOrCreateFolder(id Identity) (*spooledFolder, error) {
 	key := folderKey{id.GroupResource(), id.Version}
 	if in, ok := x.folders[key]; ok {
 		if in.preferred != id.Preferred {
-			return nil, fmt.Errorf("%w: version %q of %s is the preferred one and is not", ErrAmbiguous, id.Version, key.resource)
+			return nil, fmt.Errorf("%w: version %q of %s is both preferred and not preferred", ErrAmbiguous, id.Version, key.resource)
 		}
 		return in, nil
 	}
@@ -196,7 +197,7 @@ func (x *spoolIndex) internNamespace(name string) uint32 {
 }
 
 // buildResources sorts the index and returns the resources in it. The error is
-// ErrDuplicate if an object was added twice to a folder.
+// ErrDuplicate if an object was added twice to a directory.
 func (x *spoolIndex) buildResources() ([]Resource, error) {
 	x.namespaceNumbers, x.last = nil, addedObject{}
 	x.names.finishBlock()
@@ -227,7 +228,7 @@ func (x *spoolIndex) buildResources() ([]Resource, error) {
 	return sorted, nil
 }
 
-// distributeTwins puts the twins of a resource into both of their folders, which share
+// distributeTwins adds the twins of a resource to both of their directories, which share
 // them unless one has more.
 func (x *spoolIndex) distributeTwins(resource string, twins []objectRef) error {
 	delete(x.twins, resource)

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cluster is an archive of n Pods with usual names, each stored twice if their
-// version is the preferred one.
+// cluster is an archive of n Pods with usual names, each stored twice if their version is
+// the preferred one.
 func cluster(t testing.TB, n, size int, preferred bool) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -87,7 +87,7 @@ func FuzzSpool(f *testing.F) {
 		model := newModel()
 		for i, path := range strings.Split(list, "\n") {
 			part := content[:i%(min(len(content), 60)+1)]
-			// What tar takes for a folder, or cannot hold, is not of interest.
+			// Ignore what tar takes for a directory, or cannot store.
 			if strings.HasSuffix(path, "/") || w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(part))}) != nil {
 				t.Skip()
 			}
@@ -116,7 +116,7 @@ func FuzzSpool(f *testing.F) {
 	})
 }
 
-// model is a Spool as simple as can be.
+// model is the simplest possible Spool.
 type model struct {
 	files     map[string]string  // content by path
 	metadata  map[string]bool    // by path

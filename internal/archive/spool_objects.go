@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// Objects are the objects of a resource in one version, sorted by namespace and
-// name. They share their memory with the Spool, which may be closed meanwhile.
+// Objects are the objects of a resource in one version, sorted by namespace and name. They
+// share their memory with the Spool, and stay valid after it is closed.
 type Objects struct {
 	names      *nameTable
 	namespaces []string
 	refs       []objectRef
 }
 
-// Len returns how many there are.
+// Len returns the number of objects.
 func (o Objects) Len() int { return len(o.refs) }
 
-// At returns the one at a place, from 0 on.
+// At returns the object at an index, starting at 0.
 func (o Objects) At(at int) SpooledObject {
 	r := o.refs[at]
 	return SpooledObject{Namespace: o.namespaces[r.namespace], Name: o.objectName(r), offset: r.offset, size: int64(r.size)}
 }
 
-// All goes through them, with their places.
+// All iterates over the objects and their indexes.
 func (o Objects) All() iter.Seq2[int, SpooledObject] {
 	return func(yield func(int, SpooledObject) bool) {
 		for at := range o.refs {
@@ -39,7 +39,7 @@ func (o Objects) All() iter.Seq2[int, SpooledObject] {
 	}
 }
 
-// Find returns the place of an object, or the one where it would be.
+// Find returns the index of an object, or the index at which it would be inserted.
 func (o Objects) Find(namespace, name string) (at int, found bool) {
 	return slices.BinarySearchFunc(o.refs, SpooledObject{Namespace: namespace, Name: name}, func(r objectRef, wanted SpooledObject) int {
 		return cmp.Or(strings.Compare(o.namespaces[r.namespace], wanted.Namespace), strings.Compare(o.objectName(r), wanted.Name))
@@ -48,7 +48,7 @@ func (o Objects) Find(namespace, name string) (at int, found bool) {
 
 func (o Objects) objectName(r objectRef) string { return o.names.nameAt(r) }
 
-// sortDistinctObjects sorts the objects of a folder, which must differ.
+// sortDistinctObjects sorts the objects of a directory, which must be distinct.
 func (o Objects) sortDistinctObjects(in folderKey) error {
 	compare := func(a, b objectRef) int {
 		return cmp.Or(strings.Compare(o.namespaces[a.namespace], o.namespaces[b.namespace]), strings.Compare(o.objectName(a), o.objectName(b)))

@@ -24,8 +24,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// contents returns everything that can be read from s, by path, and checks that
-// all ways lead to the same objects.
+// contents returns everything that can be read from s, by path, and checks that all methods
+// return the same objects.
 func contents(t *testing.T, s *Spool) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -58,7 +58,7 @@ func contents(t *testing.T, s *Spool) map[string]string {
 	return found
 }
 
-// spooled returns a Spool of an archive that must be accepted.
+// spooled returns a Spool of an archive and fails the test on an error.
 func spooled(t testing.TB, archive []byte, opts SpoolOptions) *Spool {
 	t.Helper()
 	if opts.Dir == "" {
@@ -149,7 +149,7 @@ func TestSpoolReadsArchivesOfOthers(t *testing.T) {
 		resources     []Resource
 		files         []string
 	}{
-		"Velero's order, without folders": {
+		"Velero's order, without directories": {
 			headers: []tar.Header{
 				regular("metadata/version", 1),
 				regular("resources/pods/v1-preferredversion/namespaces/ns/a.json", 3),
@@ -167,7 +167,7 @@ func TestSpoolReadsArchivesOfOthers(t *testing.T) {
 			resources: []Resource{{Name: "pods", Versions: []string{"v1"}, Preferred: "v1"}},
 			files:     []string{"resources/pods/v1-preferredversion/namespaces/ns/a.json", "resources/pods/namespaces/ns/a.json"},
 		},
-		"folders, and ./ in front": {
+		"directories, and a leading ./": {
 			headers: []tar.Header{
 				{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
 				{Typeflag: tar.TypeDir, Name: "./resources/", Mode: 0o755},
@@ -224,12 +224,12 @@ func TestSpoolReportsWhatHappensMeanwhile(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := NewSpool(ctx, bytes.NewReader(archive), SpoolOptions{Dir: dir}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled context: %v", err)
+		t.Errorf("a canceled context: %v", err)
 	}
 	checkNothingLeft(t, dir)
 	checkNoneOpen(t, dir)
 	if _, err := NewSpool(t.Context(), bytes.NewReader(archive), SpoolOptions{Dir: filepath.Join(dir, "missing")}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing folder: %v", err)
+		t.Errorf("a missing directory: %v", err)
 	}
 }
 

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// ErrDigestMismatch is returned by NewSpool for an archive that is not the one whose
-// digest or size was given.
+// ErrDigestMismatch is returned by NewSpool for an archive that does not have the expected
+// digest or size.
 var ErrDigestMismatch = errors.New("archive is not what was stored")
 
-// verifier passes on what r has, and puts ErrDigestMismatch in the place of the end if
-// it is not what was expected. It ends as soon as there is more than expected.
+// verifier passes through the content of r, and returns ErrDigestMismatch instead of io.EOF
+// if it is not as expected. It fails as soon as there is more than expected.
 type verifier struct {
 	r      io.Reader
 	check  func() error
@@ -29,8 +29,8 @@ type verifier struct {
 	endErr error
 }
 
-// newVerifier expects nothing of an empty digest or a size of 0. An error of
-// check ends the stream.
+// newVerifier does not check an empty digest or a size of 0. An error of check ends the
+// stream.
 func newVerifier(r io.Reader, digest string, size int64, check func() error) *verifier {
 	return &verifier{r: r, check: check, sha256: strings.ToLower(digest), size: size, hash: sha256.New()}
 }
@@ -56,7 +56,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkDigest returns io.EOF if everything is as expected.
+// checkDigest returns io.EOF if the content is as expected.
 func (v *verifier) checkDigest() error {
 	if v.size != 0 && v.read != v.size {
 		return fmt.Errorf("%w: it has %d bytes of %d", ErrDigestMismatch, v.read, v.size)

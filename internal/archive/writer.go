@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// DefaultLevel of compression. On objects of Kubernetes level 1 writes
-	// about as fast as the API server can list; the second copy of an object
-	// is found inside the window and costs next to nothing at any level.
+	// DefaultLevel of compression. For objects of Kubernetes, level 1 writes about as fast
+	// as the API server can list. The second copy of an object is inside the window and
+	// costs almost nothing at any level.
 	DefaultLevel = flate.BestSpeed
 
 	// pathBufferSize is enough for nearly every path; longer ones are allocated.
 	pathBufferSize = 384
 )
 
-// ErrDuplicate is returned by Add for an object that is in the archive already.
-var ErrDuplicate = errors.New("object is in the archive already")
+// ErrDuplicate is returned by AddObject for an object that is already in the archive.
+var ErrDuplicate = errors.New("object is already in the archive")
 
-// errClosed is returned by Add and Close after Close.
+// errClosed is returned by AddObject and Close after Close.
 var errClosed = errors.New("archive is closed")
 
 // WriterOptions are the options of NewWriter.
@@ -34,37 +34,37 @@ type WriterOptions struct {
 	Level int
 	// ModTime is the modification time of every file, whole seconds.
 	ModTime time.Time
-	// Limits of the archive, those of whoever will read it.
+	// Limits of the archive, those of its readers.
 	Limits Limits
 }
 
 // Item is one object to be archived.
 type Item struct {
 	Identity
-	// Reserved says that the caller holds the claim on the object (see
-	// Writer.Claim); otherwise Add claims it.
+	// Reserved reports that the caller has reserved the object (see Writer.ReserveObject);
+	// otherwise AddObject reserves it.
 	Reserved bool
-	// JSON is the object as one compact JSON value. It is not kept after Add.
+	// JSON is the object as one compact JSON value. AddObject does not retain it.
 	JSON []byte
 }
 
-// Writer writes one archive. Claim and Has may be called from any goroutine;
-// everything else from one at a time.
+// Writer writes one archive. ReserveObject and HasObject may be called concurrently; all
+// other methods from one goroutine at a time.
 type Writer struct {
 	reserved *pathSet
 	headers  *headerFormatter
 	gzip     *compressor
 	scratch  []byte
 	limits   *limitChecker
-	// err is the first failure of the underlying writer. After it the archive
-	// is lost, and every call returns it.
+	// err is the first failure of the underlying writer. After it the archive is unusable,
+	// and every call returns it.
 	err error
 }
 
 var zeros [2 * blockSize]byte
 
-// NewWriter starts an archive on out and writes its first entry, the format
-// version. The caller must Close the Writer, and closes out itself.
+// NewWriter starts an archive on out and writes its first entry, the format version. The
+// caller must Close the Writer, and close out.
 func NewWriter(out io.Writer, opts WriterOptions) (*Writer, error) {
 	if opts.Level == 0 {
 		opts.Level = DefaultLevel
@@ -85,24 +85,24 @@ func NewWriter(out io.Writer, opts WriterOptions) (*Writer, error) {
 	return w, nil
 }
 
-// ReserveObject reserves an object for the caller and reports whether it was free. It
-// lets a caller find out that an object is, or will be, in the archive before
-// it spends work on it.
+// ReserveObject reserves an object for the caller and reports whether it was free. With it,
+// a caller learns that an object is, or will be, in the archive before it spends work on
+// the object.
 func (w *Writer) ReserveObject(id Identity) bool {
 	var path [pathBufferSize]byte
 	return w.reserved.addPath(id.appendPath(path[:0], true))
 }
 
-// HasObject reports whether an object was claimed or added.
+// HasObject reports whether an object was reserved or added.
 func (w *Writer) HasObject(id Identity) bool {
 	var path [pathBufferSize]byte
 	return w.reserved.hasPath(id.appendPath(path[:0], true))
 }
 
-// AddObject writes one object: twice if its version is the preferred one, once
-// otherwise. An error that is ErrInvalidName, ErrTooLarge or ErrDuplicate concerns
-// this object only; after any other error the archive is lost. It is ErrLimitExceeded if
-// the archive would exceed its Limits.
+// AddObject writes one object: twice if its version is the preferred one, once otherwise.
+// ErrInvalidName, ErrTooLarge and ErrDuplicate concern only this object; after any other
+// error the archive is unusable. The error is ErrLimitExceeded if the archive would exceed
+// its Limits.
 func (w *Writer) AddObject(item Item) error {
 	if err := item.Validate(); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (w *Writer) writeCompressed(p []byte) {
 	}
 }
 
-// Close completes the archive. Without it the archive cannot be read.
+// Close completes the archive. Without it, the archive cannot be read.
 func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err

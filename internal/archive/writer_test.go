@@ -25,7 +25,7 @@ func pod(namespace, name string) Identity {
 	return Identity{Version: "v1", Resource: "pods", Preferred: true, Namespace: namespace, Name: name}
 }
 
-// written returns the archive of items, which must all be accepted.
+// written returns the archive of items and fails the test on an error.
 func written(t *testing.T, items ...Item) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -44,7 +44,7 @@ func written(t *testing.T, items ...Item) []byte {
 	return out.Bytes()
 }
 
-// file is what the standard library, and so Velero, sees of an entry.
+// file is an entry as read by the standard library, and so by Velero.
 type file struct {
 	Name, Content string
 	Mode          int64
@@ -145,8 +145,8 @@ func TestWriterStoresEveryNameWhereVeleroLooksForIt(t *testing.T) {
 	}
 }
 
-// The header that is stamped from a template must be the one that archive/tar
-// writes, byte by byte.
+// A header created from the template must equal the one that archive/tar writes, byte by
+// byte.
 func TestHeadersAreThoseOfTheStandardLibrary(t *testing.T) {
 	h, err := newHeaderFormatter(modTime)
 	if err != nil {
@@ -190,8 +190,8 @@ func TestWriterKeepsContent(t *testing.T) {
 	}
 }
 
-// Large base64 alternates with text: the stream changes its method and is one
-// gzip stream all the same, and smaller than the text of base64.
+// Large base64 alternates with text. The stream changes its method, remains one gzip
+// stream, and is smaller than the base64 text.
 func TestWriterCompressesLargeSecrets(t *testing.T) {
 	random := make([]byte, 300_000)
 	source := rand.NewChaCha8([32]byte{})
@@ -225,7 +225,7 @@ func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
 		want error
 	}{
 		"empty name":          {pod("ns", ""), ErrInvalidName},
-		"parent folder":       {pod("ns", ".."), ErrInvalidName},
+		"parent directory":    {pod("ns", ".."), ErrInvalidName},
 		"slash in name":       {pod("ns", "a/b"), ErrInvalidName},
 		"slash in namespace":  {pod("a/b", "c"), ErrInvalidName},
 		"NUL":                 {pod("ns", "a\x00b"), ErrInvalidName},
@@ -233,7 +233,7 @@ func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
 		"no version":          {Identity{Resource: "pods", Name: "a"}, ErrInvalidName},
 		"subresource":         {Identity{Version: "v1", Resource: "pods/log", Name: "a"}, ErrInvalidName},
 		"second time":         {pod("ns", "there"), ErrDuplicate},
-		"claimed by somebody": {pod("ns", "claimed"), ErrDuplicate},
+		"reserved by another": {pod("ns", "claimed"), ErrDuplicate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -250,7 +250,7 @@ func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
 			if err := w.AddObject(Item{Identity: tc.id, JSON: []byte("2")}); !errors.Is(err, tc.want) {
 				t.Errorf("Add: %v, want %v", err, tc.want)
 			}
-			// The archive is none the worse for it.
+			// The archive is still usable.
 			if err := w.AddObject(Item{Identity: pod("ns", "claimed"), Reserved: true, JSON: []byte("3")}); err != nil {
 				t.Fatal(err)
 			}

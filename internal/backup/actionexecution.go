@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// runActions shows objects that are on their way into the archive to the actions
-// and notes what follows from that. Objects that an action failed on are taken
-// out of the batch; the others keep their order. The error is that the run has ended.
+// runActions calls the actions for the objects of a batch and records the results. It
+// removes objects for which an action failed from the batch; the others keep their order.
+// It returns an error if the run has ended.
 func (c *collection) runActions(ctx context.Context, batch *list.Batch) error {
 	for _, s := range slices.Concat(c.actions.sequential, c.actions.concurrent) {
 		select {
@@ -46,16 +46,16 @@ func (c *collection) runActions(ctx context.Context, batch *list.Batch) error {
 			c.nonEmptyNamespaces.LoadOrStore(namespace, struct{}{})
 		}
 		if err := recoverPanic(func() error { c.recordVolume(item); return nil }); err != nil {
-			c.recordError(results.ObjectScope(item.Namespace), fmt.Errorf("%s %q: noting its volume: %w", c.resource.GroupResource(), item.Key, err))
+			c.recordError(results.ObjectScope(item.Namespace), fmt.Errorf("%s %q: recording its volume: %w", c.resource.GroupResource(), item.Key, err))
 		}
 	}
 	batch.Items = kept
 	return nil
 }
 
-// runActionsConcurrently shows objects to the rest of the actions, several at a time, and returns
-// those with which all went well. The run has a number of places for that, whatever
-// kinds the objects are of, so that no plugin is asked more at a time than it was told.
+// runActionsConcurrently calls the concurrent actions for several objects at a time, and
+// returns the objects without errors. The run has a number of slots for that, for all kinds
+// together, so that a plugin never gets more concurrent calls than configured.
 func (c *collection) runActionsConcurrently(ctx context.Context, items []list.Item) ([]list.Item, error) {
 	if len(c.actions.concurrent) == 0 {
 		return items, nil
@@ -74,7 +74,7 @@ func (c *collection) runActionsConcurrently(ctx context.Context, items []list.It
 		select {
 		case c.actionSlots <- struct{}{}:
 		case <-ctx.Done():
-			wg.Wait() // the memory of the items is given back after this
+			wg.Wait() // the memory of the items is released after this
 			return nil, context.Cause(ctx)
 		}
 		wg.Go(func() {
@@ -92,13 +92,12 @@ func (c *collection) runActionsConcurrently(ctx context.Context, items []list.It
 	return kept, nil
 }
 
-// matchingActions returns those of the rest of the actions that an object concerns. Its labels
-// are those of the cluster: what one action makes of them does not hide the object from
-// another.
+// matchingActions returns the concurrent actions that handle an object. It uses the labels
+// in the cluster: changes by one action do not hide the object from another.
 func (c *collection) matchingActions(item list.Item) (out []*resourceAction, err error) {
 	defer panics.Recover(&err)
 	labels := func() map[string]string {
-		set, _ := item.Labels() // the API server has checked them
+		set, _ := item.Labels() // the API server has validated them
 		return set
 	}
 	for _, s := range c.actions.concurrent {
@@ -109,8 +108,8 @@ func (c *collection) matchingActions(item list.Item) (out []*resourceAction, err
 	return out, nil
 }
 
-// runActionsOn shows one object to actions, one after the other, and reports whether it is to
-// be archived.
+// runActionsOn calls actions for one object, one after the other, and reports whether to
+// archive the object.
 func (c *collection) runActionsOn(ctx context.Context, steps []*resourceAction, item *list.Item) (archived bool) {
 	if len(steps) == 0 {
 		return true
@@ -148,7 +147,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 		c.recordActionResult(ctx, s, item, result)
 		if result.Skip != "" {
 			s.skipped.Add(1)
-			logr.FromContextOrDiscard(ctx).Info("Leaving out an object", "resource", c.resource.GroupResource().String(),
+			logr.FromContextOrDiscard(ctx).Info("Skipping an object", "resource", c.resource.GroupResource().String(),
 				"name", item.Key, "action", s.Name(), "reason", result.Skip)
 			return false
 		}
@@ -161,7 +160,8 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 	return true
 }
 
-// executeTimed takes the time of actions of plugins; that of others is not worth it.
+// executeTimed measures the time of actions of plugins; for others it is not worth the
+// cost.
 func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.Item) (result itemaction.Result, err error) {
 	defer panics.Recover(&err)
 	if s.external == nil {
@@ -173,7 +173,7 @@ func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.Item)
 	return result, err
 }
 
-// recordActionResult notes what an action says about an object besides what becomes of it.
+// recordActionResult records the parts of a result that do not change the object.
 func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, item *list.Item, result itemaction.Result) {
 	scope := results.ObjectScope(item.Namespace)
 	about := func() string {
@@ -191,6 +191,6 @@ func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, 
 	if err := c.recordOrCancelOperation(ctx, s, item, *result.Operation); err != nil {
 		err = fmt.Errorf("%s%w", about(), err)
 		c.recordError(scope, err)
-		logr.FromContextOrDiscard(ctx).Error(err, "Nobody waits for what an item action started")
+		logr.FromContextOrDiscard(ctx).Error(err, "No run waits for the operation of an item action")
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 )
 
-// actionReports is what actions say about the run as a whole, from all of its goroutines.
+// actionReports has the results of actions that are about the run as a whole. It is safe
+// for concurrent use.
 type actionReports struct {
 	mu              sync.Mutex
 	labels          map[string]string
@@ -29,7 +30,7 @@ type actionReports struct {
 	resourceActions []*resourceAction
 }
 
-// itemKey is an object that an operation is about.
+// itemKey is the object of an operation.
 type itemKey struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -51,15 +52,15 @@ func (t *actionReports) addOperation(op Operation) {
 	t.operationItems[itemKey{op.Resource, op.Namespace, op.Name}] = true
 }
 
-// hasOperation says whether an action started an operation on an object.
+// hasOperation reports whether an action started an operation on an object.
 func (t *actionReports) hasOperation(of schema.GroupVersionResource, item list.Item) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.operationItems[itemKey{of, item.Namespace, item.Name}]
 }
 
-// addBackupLabels takes labels for the Backup: the first value of each key. It returns
-// warnings about those it did not take, one for each key.
+// addBackupLabels adds labels for the Backup: the first value of each key. It returns
+// warnings about rejected labels, one for each key.
 func (t *actionReports) addBackupLabels(labels map[string]string) []string {
 	if len(labels) == 0 {
 		return nil
@@ -79,10 +80,10 @@ func (t *actionReports) addBackupLabels(labels map[string]string) []string {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch value, there := t.labels[key]; {
 		case there && value != labels[key]:
-			complain(key, fmt.Sprintf("the Backup gets the label %s=%s, which was wanted first, and not the value %q", key, value, labels[key]))
+			complain(key, fmt.Sprintf("the Backup gets the label %s=%s, which was requested first, and not the value %q", key, value, labels[key]))
 		case !there && len(t.labels) >= external.MaxBackupLabels:
-			// No key of a label is empty.
-			complain("", fmt.Sprintf("the Backup gets no label %s: it has %d labels of item actions already, which is the most",
+			// A label key is never empty.
+			complain("", fmt.Sprintf("the Backup gets no label %s: it has %d labels of item actions already, which is the limit",
 				key, external.MaxBackupLabels))
 		case !there:
 			t.labels[key] = labels[key]
@@ -91,7 +92,7 @@ func (t *actionReports) addBackupLabels(labels map[string]string) []string {
 	return warnings
 }
 
-// addReportsToResult adds what was told to a result.
+// addReportsToResult adds the reports to a result.
 func (t *actionReports) addReportsToResult(out *ArchiveResult) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,14 +115,14 @@ func (t *actionReports) addReportsToResult(out *ArchiveResult) {
 	}
 }
 
-// actionCounts are the sums of all steps of an action.
+// actionCounts are the totals of one action.
 type actionCounts struct {
 	executed, changed, skipped, failed int64
 	duration                           time.Duration
 }
 
-// logActionCounts says how often each action was asked. Actions of plugins are mentioned
-// even if they were not.
+// logActionCounts logs how often each action was called. It includes actions of plugins
+// without calls.
 func (r *enginePass) logActionCounts(ctx context.Context) {
 	r.reports.mu.Lock()
 	defer r.reports.mu.Unlock()
@@ -142,12 +143,12 @@ func (r *enginePass) logActionCounts(ctx context.Context) {
 		level := 0
 		switch {
 		case a.failed:
-			continue // it was said already
+			continue // it was already reported
 		case a.external != nil:
 			values = append(values, "plugin", a.external.Plugin(), "leftOut", sum.skipped, "duration", sum.duration.String())
 		case sum.executed == 0:
 			level = 1
 		}
-		log.V(level).Info("Showed items to an item action", values...)
+		log.V(level).Info("Called an item action", values...)
 	}
 }

@@ -24,17 +24,16 @@ import (
 // action is an item action in a run.
 type action struct {
 	itemaction.Action
-	// external is the same action if it is one, else nil.
+	// external is the same action if it is a PluginAction, otherwise nil.
 	external itemaction.PluginAction
-	// ready is closed when the action may be asked; failed is set before that.
+	// ready is closed when the action may be called; failed is set before that.
 	ready  chan struct{}
 	failed bool
 }
 
-// prepareActions finds out which actions matter to this run and lets them get
-// ready, beside everything else. The caller waits for the group. Those of plugins
-// are asked at the same time which objects concern them; it returns when they have
-// answered.
+// prepareActions determines which actions are relevant to this run and prepares them,
+// concurrently with everything else. The caller waits for the group. At the same time it
+// requests the selectors of plugins, and returns when they have answered.
 func (r *enginePass) prepareActions(ctx context.Context) *sync.WaitGroup {
 	var prepared, chosen sync.WaitGroup
 	for _, candidate := range slices.Concat(r.engine.opts.Actions(), r.req.Actions) {
@@ -57,7 +56,7 @@ func (r *enginePass) prepareActions(ctx context.Context) *sync.WaitGroup {
 	return &prepared
 }
 
-// prepareAction lets an action look at the cluster.
+// prepareAction lets an action read from the cluster.
 func (r *enginePass) prepareAction(ctx context.Context, a *action, preparer itemaction.Preparer) {
 	defer close(a.ready)
 	if err := recoverPanic(func() error { return preparer.Prepare(ctx, clusterReader{r}) }); err != nil {
@@ -66,7 +65,7 @@ func (r *enginePass) prepareAction(ctx context.Context, a *action, preparer item
 	}
 }
 
-// resolveSelector asks an action of a plugin which objects concern it.
+// resolveSelector requests the selector of an action of a plugin.
 func (r *enginePass) resolveSelector(ctx context.Context, a *action) {
 	defer close(a.ready)
 	err := recoverPanic(func() error { return a.external.ResolveSelector(ctx, r.plan.cluster) })
@@ -80,7 +79,7 @@ func (r *enginePass) resolveSelector(ctx context.Context, a *action) {
 		return
 	}
 	r.results.Warn(results.RunScope(), leftOut.Reason)
-	logr.FromContextOrDiscard(ctx).Info("Leaving out an item action", "action", a.Name(), "reason", leftOut.Reason)
+	logr.FromContextOrDiscard(ctx).Info("Skipping an item action", "action", a.Name(), "reason", leftOut.Reason)
 }
 
 // isRelevant reports whether an action can have an effect on this backup.
@@ -89,8 +88,8 @@ func (r *enginePass) isRelevant(a itemaction.Action) bool {
 	return adds == nil || r.canAddRelated(adds)
 }
 
-// canAddRelated reports whether a resource can be in the backup of which not every
-// object is in it anyway.
+// canAddRelated reports whether one of the resources can be in the backup without all of
+// its objects being included anyway.
 func (r *enginePass) canAddRelated(resources []schema.GroupResource) bool {
 	for _, gr := range resources {
 		resource, served := r.plan.cluster.PreferredVersion(gr)
@@ -110,25 +109,25 @@ func (r *enginePass) canAddRelated(resources []schema.GroupResource) bool {
 	return false
 }
 
-// actionChain are the actions that the objects of a resource are shown to, in order.
+// actionChain has the actions for the objects of a resource, in order.
 type actionChain struct {
-	// sequential are those before the first one of a plugin. They are asked about one
-	// object after another: that costs less than to do it at once.
+	// sequential are those before the first one of a plugin. They are called for one object
+	// after another, which costs less than concurrent calls.
 	sequential []*resourceAction
-	// concurrent are the others. They are asked about several objects at once.
+	// concurrent are the others. They are called for several objects at once.
 	concurrent []*resourceAction
 }
 
-// resourceAction is an action and what came of showing it the objects of one resource.
+// resourceAction is an action with its statistics for the objects of one resource.
 type resourceAction struct {
 	*action
 	resource                           schema.GroupResource
 	executed, changed, skipped, failed atomic.Int64
-	// duration is the time of all calls together, of external actions only.
+	// duration is the total time of all calls, only for actions of plugins.
 	duration atomic.Int64
 }
 
-// actionsForResource returns the actions that the objects of a resource are shown to.
+// actionsForResource returns the actions for the objects of a resource.
 func (r *enginePass) actionsForResource(resource discovery.Resource) actionChain {
 	var out actionChain
 	for _, a := range r.actions {
@@ -154,8 +153,8 @@ func (r *enginePass) recordActionError(ctx context.Context, a *action, scope res
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed running an item action", "action", a.Name())
 }
 
-// clusterReader reads for actions, outside of the limits that collections are under,
-// because those wait for the actions.
+// clusterReader reads for actions, without the limits of collections, because collections
+// wait for the actions.
 type clusterReader struct{ pass *enginePass }
 
 // ListAll implements itemaction.Reader.

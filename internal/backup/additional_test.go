@@ -83,7 +83,7 @@ func TestAdditionalItems(t *testing.T) {
 		},
 		"that are excluded and a must": {
 			actions: []itemaction.Action{
-				naming("configmaps", ref("configmaps", "shop", "secretive")), // somebody who does not insist
+				naming("configmaps", ref("configmaps", "shop", "secretive")), // without IgnoreSelection
 				naming("configmaps", always("pods", "shop", "web-0"), always("configmaps", "office", "a"),
 					always("configmaps", "shop", "secretive"), always("persistentvolumes", "", "pv-1")),
 			},
@@ -126,7 +126,7 @@ func always(resource, namespace, name string) itemaction.RelatedItem {
 	return out
 }
 
-// Many objects that need the same ones do not name many.
+// Many objects that need the same ones name only a few.
 func TestObjectsThatAreNamedAgainTakeNoRoom(t *testing.T) {
 	const size = 10_000
 	action := outside{resource: "kind00s", execute: func(context.Context, itemaction.Item) (itemaction.Result, error) {

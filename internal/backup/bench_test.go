@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 )
 
-// BenchmarkItemAction shows what an item action that does nothing costs for each
-// object, beside what the engine does without one: in the same process, and as an
-// external one, whose calls take no time here.
+// BenchmarkItemAction measures the cost per object of an item action that does nothing, in
+// addition to the engine without one: in the same process, and as a plugin's action whose
+// calls take no time here.
 func BenchmarkItemAction(b *testing.B) {
 	nothing := fakeAction{func(itemaction.Item) (itemaction.Result, error) { return itemaction.Result{}, nil }}
 	for name, actions := range map[string][]itemaction.Action{

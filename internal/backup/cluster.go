@@ -22,8 +22,7 @@ type apiCluster struct {
 
 var _ Cluster = (*apiCluster)(nil)
 
-// NewCluster returns the Cluster of the API server of cfg. It opens no
-// connection yet.
+// NewCluster returns the Cluster of the API server of cfg. It opens no connection.
 func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
 	client, err := list.New(cfg, opts)
 	if err != nil {
@@ -33,7 +32,7 @@ func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
 	own.QPS = -1 // one or two requests per run, not worth waiting for
 	disc, err := clientdiscovery.NewDiscoveryClientForConfig(own)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
 	return &apiCluster{Client: client, discovery: disc}, nil
 }

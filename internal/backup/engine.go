@@ -22,9 +22,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// Cluster is what the engine reads. NewCluster makes one of an API server.
+// Cluster is what the engine reads. NewCluster creates one for an API server.
 type Cluster interface {
-	// Discover returns what the cluster serves now.
+	// Discover returns the resources that the cluster currently serves.
 	Discover(ctx context.Context) (*discovery.Resources, error)
 	// List reads a kind; see list.Client.List.
 	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
@@ -34,35 +34,34 @@ type Cluster interface {
 
 // Options of an Engine. A zero field means its default.
 type Options struct {
-	// Actions returns the item actions of one run, by default the built-in
-	// ones. They are asked in this order.
+	// Actions returns the item actions of one run, by default the built-in ones. They are
+	// called in this order.
 	Actions func() []itemaction.Action
-	// ActionWorkers is how many objects of each run are shown to external item
-	// actions at a time, by default DefaultActionWorkers.
+	// ActionWorkers is for how many objects of each run the actions of plugins are called
+	// at a time, by default DefaultActionWorkers.
 	ActionWorkers int
-	// InFlight bounds the open requests of each run, by default
-	// list.DefaultInFlight.
+	// InFlight bounds the open requests of each run, by default list.DefaultInFlight.
 	InFlight int
-	// Readers bounds the responses that each run reads at a time, and with
-	// them its memory, by default list.DefaultReaders.
+	// Readers bounds the responses that each run reads at a time, and thereby its memory,
+	// by default list.DefaultReaders.
 	Readers int
 	// Level of compression, by default archive.DefaultLevel.
 	Level int
-	// Log takes what people who run the operator should know and those who read the log of
+	// Log receives what administrators of the operator should see and readers of the log of
 	// a backup should not: the stacks of panics.
 	Log logr.Logger
-	// Sleep waits for d or until ctx is done, whose error it returns then. It is replaced
-	// in tests.
+	// Sleep waits for d or until ctx is done, in which case it returns the error of ctx.
+	// Tests replace it.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Limits of archives, those of whoever restores them.
+	// Limits of archives, those of their readers.
 	Limits archive.Limits
 }
 
-// DefaultActionWorkers is enough for calls to overlap, and few enough for plugins
-// that never met a second one.
+// DefaultActionWorkers is enough for calls to overlap, and few enough for plugins that were
+// never called concurrently.
 const DefaultActionWorkers = 4
 
-// Engine makes backups of one cluster. It is safe for concurrent use.
+// Engine writes backups of one cluster. It is safe for concurrent use.
 type Engine struct {
 	cluster Cluster
 	opts    Options
@@ -82,72 +81,72 @@ func New(cluster Cluster, opts Options) *Engine {
 	return &Engine{cluster: cluster, opts: opts}
 }
 
-// ArchiveRequest says what to back up.
+// ArchiveRequest specifies what to back up.
 type ArchiveRequest struct {
-	// Selection of objects. OptedOutNamespaces is filled in by the engine.
+	// Selection of objects. The engine sets OptedOutNamespaces.
 	Selection selection.Spec
 	// AllVersions archives every object in every version that its group
 	// serves (the feature EnableAPIGroupVersions), not only in the preferred.
 	AllVersions bool
-	// Actions are asked after those of the Options, in this order. They are this
-	// run's own.
+	// Actions are called after those of the Options, in this order. They are only for this
+	// run.
 	Actions []itemaction.Action
-	// OnOperationStarted, if set, is told of each operation at the moment that an action said it was
-	// started, by many goroutines at a time. The context does not end with the run, which
-	// may have ended meanwhile, but after 30 seconds. Once it returned nil, somebody sees
-	// to the operation. One that it returns an error for, or that it is not there for, is
-	// cancelled, which is an error of the object; the object is archived all the same.
+	// OnOperationStarted, if set, is called for each operation as soon as an action has
+	// returned it, concurrently. Its context does not end with the run, which may already
+	// have ended, but after 30 seconds. If it returns nil, the operation is tracked from
+	// then on. If it returns an error, or is not set, the operation is canceled, which is
+	// an error of the object; the object is still archived.
 	OnOperationStarted func(ctx context.Context, op Operation) error
-	// OnlyItems, if not empty, archives nothing but these objects, as if they were named with
-	// Always, and what actions name beside them: for when operations have ended. One that
-	// does not exist is a warning. Operations that actions start then are not told to
-	// Started: there is an end to it.
+	// OnlyItems, if not empty, archives only these objects, as if they were named with
+	// IgnoreSelection, and the related items that actions name: for the results of
+	// operations. A missing object is a warning. Operations that actions start in this run
+	// are not reported to OnOperationStarted, so that the backup ends.
 	OnlyItems []itemaction.RelatedItem
 	// StartTime is the modification time of the files in the archive.
 	StartTime time.Time
-	// Progress, if set, is told after each batch how many objects there are,
-	// as far as is known by then, and how many are archived. It is called in
-	// the goroutine of Run and must return quickly.
+	// Progress, if set, is called after each batch with the number of objects known so far,
+	// and the number of archived ones. It is called in the goroutine of WriteArchive and
+	// must return quickly.
 	Progress func(total, done int)
 }
 
-// ArchiveResult is what became of a backup.
+// ArchiveResult is the result of a backup.
 type ArchiveResult struct {
-	// Items is how many objects were archived; each version counts.
+	// Items is the number of archived objects; each version counts.
 	Items int
 	// Results has the warnings and errors of single objects, kinds and groups.
 	Results results.Results
-	// MissingNamespaces were included by name and do not exist, which is an error.
+	// MissingNamespaces are namespaces that were included by name and do not exist, which
+	// is an error.
 	MissingNamespaces []string
-	// ResourceList has the archived objects, "namespace/name" or "name" and
-	// sorted, by "group/version/Kind" ("v1/Pod" for the core group).
+	// ResourceList lists the archived objects, "namespace/name" or "name" and sorted, by
+	// "group/version/Kind" ("v1/Pod" for the core group).
 	ResourceList map[string][]string
-	// Volumes are the PersistentVolumeClaims in the archive, sorted. Their data
-	// is not in it.
+	// Volumes are the PersistentVolumeClaims in the archive, sorted, without their data.
 	Volumes []Volume
-	// Actions has the names of the item actions that objects were shown to, in their
-	// order, by resource ("deployments.apps").
+	// Actions has the names of the item actions that were called, in order, by resource
+	// ("deployments.apps").
 	Actions map[string][]string
-	// Labels are what item actions want to be added to the Backup.
+	// Labels are those that item actions add to the Backup.
 	Labels map[string]string
-	// Operations are what item actions started and Request.Started recorded, sorted by
-	// object.
+	// Operations are those that item actions started and OnOperationStarted recorded,
+	// sorted by object.
 	Operations []Operation
 }
 
-// Volume is a PersistentVolumeClaim whose data was not captured, as far as is known: no
-// action started an operation on it.
+// Volume is a PersistentVolumeClaim whose data was not captured, as far as known: no action
+// started an operation on it.
 type Volume struct {
 	// Namespace of the claim.
 	Namespace string
 	// ClaimName is its name.
 	ClaimName string
-	// VolumeName is the PersistentVolume it is bound to, empty if it is not.
+	// VolumeName is the PersistentVolume to which it is bound, or empty.
 	VolumeName string
 }
 
-// WriteArchive makes one backup and writes its archive to w. A Result is returned with
-// an error too, with what was known by then; the archive is useless then.
+// WriteArchive writes the archive of one backup to w. With an error, it also returns the
+// result so far; the archive is then unusable.
 func (e *Engine) WriteArchive(ctx context.Context, req ArchiveRequest, w io.Writer) (ArchiveResult, error) {
 	writer, err := archive.NewWriter(w, archive.WriterOptions{Level: e.opts.Level, ModTime: req.StartTime, Limits: e.opts.Limits})
 	if err != nil {

@@ -38,9 +38,9 @@ func TestMain(m *testing.M) {
 
 const rbac = "rbac.authorization.k8s.io"
 
-// testCluster is a small cluster: two namespaces with an application that has a
-// volume, a custom resource and rights in the whole cluster; one namespace that
-// opted out; and things that belong to nobody.
+// testCluster is a small cluster: two namespaces with an application that has a volume, a
+// custom resource and cluster-wide permissions; one namespace that opted out; and unrelated
+// objects.
 func testCluster() *fakeAPI {
 	account := []any{object{"kind": "ServiceAccount", "namespace": "shop", "name": "web"}}
 	return &fakeAPI{kinds: []*kind{

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// outside is an external action of a test. What is nil is the simplest answer.
+// outside is a plugin action of a test. A nil function returns the simplest answer.
 type outside struct {
 	name     string
 	resource string // of the objects it sees, "configmaps" by default
@@ -87,7 +87,7 @@ func TestExternalActionsAreAskedAtTheSameTimeAndBeforeAnythingIsListed(t *testin
 	var asked atomic.Int32
 	choose := func(_ context.Context, names itemaction.ResourceResolver) error {
 		meeting.Done()
-		meeting.Wait() // ends only if the other one is asked, too
+		meeting.Wait() // ends only if the other one is called, too
 		asked.Add(1)
 		if gr, ok := names.Resolve("Widget"); !ok || gr.String() != "widgets.example.org" {
 			t.Errorf("Widget means %v", gr)
@@ -243,7 +243,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 		case "b":
 			return itemaction.Result{BackupLabels: map[string]string{"tier": "lead", "team": "shop"}}, nil
 		default:
-			return itemaction.Result{Skip: "nobody needs it", BackupLabels: map[string]string{"tier": "tin"}, RelatedItems: []itemaction.RelatedItem{
+			return itemaction.Result{Skip: "it is not needed", BackupLabels: map[string]string{"tier": "tin"}, RelatedItems: []itemaction.RelatedItem{
 				ref("persistentvolumes", "", "pv-2"),
 			}}, nil
 		}
@@ -269,7 +269,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 	}
 	wantWarnings := []string{
 		about("a", "it is old"),
-		about("b", `the Backup gets the label tier=gold, which was wanted first, and not the value "lead"`),
+		about("b", `the Backup gets the label tier=gold, which was requested first, and not the value "lead"`),
 	}
 	if diff := cmp.Diff(wantWarnings, result.Results.Warnings.Namespaces["shop"]); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
@@ -340,7 +340,7 @@ func TestACancelledRunWaitsForNoAction(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if result.Results.ErrorCount > 0 {
-		t.Errorf("the end of the run is told as errors of objects: %+v", result.Results.Errors)
+		t.Errorf("the end of the run is reported as errors of objects: %+v", result.Results.Errors)
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// recoverPanic calls f and returns a panic of it as its error.
+// recoverPanic calls f and returns a panic as an error.
 func recoverPanic(f func() error) (err error) {
 	defer panics.Recover(&err)
 	return f()
 }
 
-// logPanicStack writes the stack of an error that was a panic to the operator's log. Those who
-// read the results of a backup have no use for it.
+// logPanicStack writes the stack of an error that was a panic to the log of the operator.
+// It is not useful in the results of a backup.
 func (r *enginePass) logPanicStack(err error) {
 	var panicked *panics.Error
 	if errors.As(err, &panicked) {
@@ -40,16 +40,15 @@ func (r *enginePass) recordError(scope results.Scope, err error) {
 // recordItemError records that an object is not in the archive.
 func (c *collection) recordItemError(ctx context.Context, item *list.Item, err error) {
 	if ctx.Err() != nil {
-		return // the run says why it ended
+		return // the error of the run has the reason
 	}
 	err = fmt.Errorf("%s %q is missing from this backup: %w", c.resource.GroupResource(), item.Key, err)
 	c.recordError(results.ObjectScope(item.Namespace), err)
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed backing up an object")
 }
 
-// recordRefusedItem records that an object that was listed cannot be read, unless it is not
-// selected. What is not known of it counts as selected. A LIST that begins again brings an
-// object twice.
+// recordRefusedItem records that a listed object cannot be read, unless it is not selected.
+// Unknown properties count as selected. A restarted LIST returns an object twice.
 func (c *collection) recordRefusedItem(ctx context.Context, refused *list.RefusedError) {
 	item := &refused.Item
 	if item.Key == "" {

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// logOf returns a logger that keeps its lines, and a function that returns them.
+// logOf returns a logger that records its lines, and a function that returns them.
 func logOf() (logr.Logger, func() string) {
 	var mu sync.Mutex
 	var lines []string
@@ -49,7 +49,7 @@ func configMaps(paths []string) (out []string) {
 	return out
 }
 
-// An object that makes code panic is an error of that object.
+// An object that causes a panic is an error of that object.
 func TestWriteArchive_Panic(t *testing.T) {
 	explode := func(name string) itemaction.Result {
 		if name == "b" {
@@ -72,7 +72,7 @@ func TestWriteArchive_Panic(t *testing.T) {
 			}},
 			want: []string{"configmaps shop/a", "configmaps shop/c"}, wantError: `configmaps "shop/b" is missing from this backup: item action example.io/: internal error: boom`,
 		},
-		"when an action is asked which objects concern it": {
+		"when the selector of an action is requested": {
 			action: outside{concerns: func(_ string, labels map[string]string) bool {
 				if labels["app"] == "web" {
 					panic("boom")
@@ -105,7 +105,7 @@ func TestWriteArchive_Panic(t *testing.T) {
 	}
 }
 
-// explodingCluster panics where a kind is listed.
+// explodingCluster panics when a kind is listed.
 type explodingCluster struct{ Cluster }
 
 func (c explodingCluster) Get(context.Context, list.ResourceKind, string, string) (list.Item, error) {
@@ -128,7 +128,7 @@ func TestWriteArchive_PanicWhileListing(t *testing.T) {
 	}
 }
 
-// explodingWriter panics where the archive is written.
+// explodingWriter panics when the archive is written.
 type explodingWriter struct{}
 
 func (explodingWriter) Write([]byte) (int, error) { panic(errors.New("boom")) }
@@ -181,7 +181,7 @@ func TestWriteArchive_PanicWhileCollecting(t *testing.T) {
 	}
 }
 
-// TestSelect_Panic has objects be selected where there is no plan.
+// TestSelect_Panic selects objects without a plan.
 func TestSelect_Panic(t *testing.T) {
 	c := &collection{enginePass: &enginePass{}}
 	for name, selects := range map[string]func(*list.Item) (bool, error){"an object": c.reserveIfSelected, "one that cannot be read": c.shouldArchive} {

@@ -12,15 +12,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 )
 
-// fallbackAttempts is how often the page of one namespace is asked for that fails because
-// of its objects: the LIST of all namespaces was repeated as often as it may help.
+// fallbackAttempts is how often a page of one namespace is requested if it fails because of
+// its objects: the LIST of all namespaces has already been retried.
 const fallbackAttempts = 2
 
-// fallBackToNamespaces lists each namespace by itself after a LIST of all of them failed because of an
-// object, so that a tenant costs only itself the backup. If no namespace can be listed, the
-// kind as a whole is what fails.
+// fallBackToNamespaces lists each namespace separately after a LIST of all of them failed
+// because of an object, so that a tenant fails only its own backup. If no namespace can be
+// listed, the whole kind fails.
 func (c *collection) fallBackToNamespaces(ctx context.Context, wideErr error) {
-	logr.FromContextOrDiscard(ctx).Info("Listing each namespace by itself, because the list of all namespaces failed",
+	logr.FromContextOrDiscard(ctx).Info("Listing each namespace separately, because the list of all namespaces failed",
 		"resource", c.resource.GVR.String(), "namespaces", len(c.plan.includedNamespaces), "reason", wideErr.Error())
 	var mu sync.Mutex
 	failed := map[string]error{}
@@ -38,8 +38,8 @@ func (c *collection) fallBackToNamespaces(ctx context.Context, wideErr error) {
 	}
 }
 
-// canFallBackToNamespaces reports whether listing each namespace by itself may bring more than a LIST
-// of all of them that failed.
+// canFallBackToNamespaces reports whether listing each namespace separately may return more
+// than the failed LIST of all of them.
 func (c *collection) canFallBackToNamespaces(err error) bool {
 	return c.resource.Namespaced && len(c.plan.includedNamespaces) > 1 && list.IsObjectFailure(err)
 }

@@ -52,7 +52,7 @@ func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
 		err     string // part of the one error
 		warning string // part of a warning beside that of the claim
 	}{
-		"kind fails for ever": {
+		"kind fails forever": {
 			onPath("/configmaps", code(500, metav1.StatusReasonInternalError)),
 			without(all, "configmaps"), "configmaps", "",
 		},
@@ -104,8 +104,8 @@ func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
 	}
 }
 
-// expectMessage wants exactly one message, with part in it, or none if part is
-// empty, beside the one about the claim.
+// expectMessage expects exactly one message that contains part, or none if part is empty,
+// apart from the one about the claim.
 func expectMessage(t *testing.T, what string, m results.Messages, part string) {
 	t.Helper()
 	all := slices.Concat(m.Velero, m.Cluster)
@@ -170,8 +170,8 @@ func TestRunPassesOverGroupsThatDoNotMatter(t *testing.T) {
 	expectMessage(t, "error", result.Results.Errors, "")
 }
 
-// TestWriteArchive_TooLargeObject asserts that an object which no Restore would read is an error of
-// that object, and that all others are in an archive which can be read.
+// TestWriteArchive_TooLargeObject asserts that an object which no Restore would accept is
+// an error of that object, and that the archive has all others and can be read.
 func TestWriteArchive_TooLargeObject(t *testing.T) {
 	result, paths := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps", "pods"}}},
 		Options{Limits: archive.Limits{EntryBytes: 250}})
@@ -184,7 +184,8 @@ func TestWriteArchive_TooLargeObject(t *testing.T) {
 	expectMessage(t, "errors", result.Results.Errors, `pods "shop/web-0" cannot be archived: object is too large for an archive`)
 }
 
-// TestWriteArchive_TooLargeArchive asserts that a backup which no Restore would read fails.
+// TestWriteArchive_TooLargeArchive asserts that a backup which no Restore would accept
+// fails.
 func TestWriteArchive_TooLargeArchive(t *testing.T) {
 	for name, limits := range map[string]archive.Limits{
 		"files":  {Entries: 5},
@@ -253,7 +254,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// stuckWriter is a store that stops taking bytes until it is released.
+// stuckWriter is a store that stops accepting bytes until it is released.
 type stuckWriter struct{ entered, release chan struct{} }
 
 func (w stuckWriter) Write(p []byte) (int, error) {

@@ -62,7 +62,7 @@ func startCluster(t *testing.T) *cluster {
 	return &cluster{t: t, client: client, config: config}
 }
 
-// create makes an object from its kind, place and other fields as JSON.
+// create creates an object from its kind, namespace, name and other fields as JSON.
 func (c *cluster) create(gvr schema.GroupVersionResource, kind, namespace, name, fields string) {
 	c.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -83,7 +83,7 @@ func (c *cluster) create(gvr schema.GroupVersionResource, kind, namespace, name,
 	}
 }
 
-// fill creates what the tests back up.
+// fill creates the objects that the tests back up.
 func (c *cluster) fill() {
 	for _, ns := range []string{"blue", "green"} {
 		c.create(resource("", "v1", "namespaces"), "Namespace", "", ns, `{}`)
@@ -115,7 +115,7 @@ func (c *cluster) fill() {
 		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"robots:read"}}`)
 }
 
-// wanted is what the API server says, by the path it should have.
+// wanted returns the objects of the API server by their expected paths.
 func (c *cluster) wanted(want map[string]any, gvr schema.GroupVersionResource, preferred bool, include func(o unstructured.Unstructured) bool) {
 	c.t.Helper()
 	found, err := c.client.Resource(gvr).List(context.Background(), metav1.ListOptions{})
@@ -151,7 +151,7 @@ func decoded(t *testing.T, raw []byte) any {
 	return v
 }
 
-// run makes a backup and returns its content by path.
+// run runs a backup and returns its content by path.
 func (c *cluster) run(req backup.ArchiveRequest) (backup.ArchiveResult, map[string]any) {
 	c.t.Helper()
 	target, err := backup.NewCluster(c.config, list.Options{})
@@ -179,7 +179,7 @@ func (c *cluster) run(req backup.ArchiveRequest) (backup.ArchiveResult, map[stri
 	return result, got
 }
 
-// The archive has, path by path, what the API server says.
+// The archive contains, path by path, the objects of the API server.
 func TestArchiveIsWhatTheAPIServerSays(t *testing.T) {
 	c := startCluster(t)
 	c.fill()

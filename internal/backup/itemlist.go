@@ -9,20 +9,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
-// neededByOperation is what wants the objects of Request.Only.
+// neededByOperation is the origin of the objects of OnlyItems in messages.
 const neededByOperation = "an operation that has ended"
 
-// hasOnlyItems reports whether nothing but Request.Only is archived.
+// hasOnlyItems reports whether only OnlyItems are archived.
 func (r *ArchiveRequest) hasOnlyItems() bool { return len(r.OnlyItems) > 0 }
 
-// collectOnlyItems sends the objects of Request.Only and what actions name beside them.
-// Namespace objects come only if they are among those.
+// collectOnlyItems sends the objects of OnlyItems and the related items that actions name.
+// It sends Namespace objects only if they are among those.
 func (r *enginePass) collectOnlyItems(ctx context.Context) error {
 	refs := make([]itemaction.RelatedItem, 0, len(r.req.OnlyItems))
 	for _, ref := range r.req.OnlyItems {
 		ref.IgnoreSelection = true
 		if resource, served := r.plan.cluster.PreferredVersion(ref.Resource); served && !resource.Namespaced {
-			ref.Namespace = "" // plugins tend to add that of another object
+			ref.Namespace = "" // plugins tend to set that of another object
 		}
 		refs = append(refs, ref)
 	}

@@ -39,7 +39,8 @@ func TestHasOnlyItems(t *testing.T) {
 			only: []itemaction.RelatedItem{ref("namespaces", "", "office")}, want: []string{"namespaces /office"},
 		},
 		"what they need comes along": {
-			// Of a backup of everything, too: what was made since is not in it.
+			// This also applies to a backup of everything: objects created since are not in
+			// it.
 			only: []itemaction.RelatedItem{ref("persistentvolumeclaims", "shop", "data")},
 			edit: func(r *ArchiveRequest, _ *fakeAPI) { r.Selection = selection.Spec{IncludeClusterResources: yes()} },
 			want: []string{"persistentvolumeclaims shop/data", "persistentvolumes /pv-1"},
@@ -97,7 +98,8 @@ func TestHasOnlyItems(t *testing.T) {
 	}
 }
 
-// What cannot be read is an error: the operation ended well, and its result is missing.
+// Objects that cannot be read are an error: the operation completed, and its result is
+// missing.
 func TestOnlyWithoutAnAnswer(t *testing.T) {
 	api := testCluster()
 	api.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -116,7 +118,7 @@ func TestOnlyWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Actions see the objects again, and there is an end to operations.
+// The actions are called for the objects again, but cannot start further operations.
 func TestActionsAreAskedAboutOnly(t *testing.T) {
 	l := &ledger{}
 	naming := naming("configmaps", ref("persistentvolumes", "", "pv-2"))
@@ -133,15 +135,15 @@ func TestActionsAreAskedAboutOnly(t *testing.T) {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
 	want := []string{`configmaps "shop/a": item action example.io/again: the operation "again-a" was started and could not be recorded: ` +
-		`the operations of this backup have ended, and no more are waited for; it was cancelled`}
+		`the operations of this backup have ended, and it waits for no others; it was canceled`}
 	if diff := cmp.Diff(want, result.Results.Errors.Namespaces["shop"]); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	l.want(t, nil, []string{"again-a"})
 }
 
-// TestWhatOperationsLeftBehindIsMerged has two runs make one archive, which a restore
-// takes.
+// TestWhatOperationsLeftBehindIsMerged merges two runs into one archive, which a restore
+// accepts.
 func TestWhatOperationsLeftBehindIsMerged(t *testing.T) {
 	api := testCluster()
 	engine := New(api.cluster(t), Options{})

@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// A namespace that is included by name and does not exist is an error, so that a typing
-// error does not look like a good backup. A pattern may match nothing.
+// A namespace that is included by name and does not exist is an error, so that a typo does
+// not look like a good backup. A pattern may match nothing.
 func TestWriteArchive_MissingNamespace(t *testing.T) {
-	const theError = `namespace "shp" does not exist, and spec.includedNamespaces names it; correct the name, ` +
+	const theError = `namespace "shp" does not exist, and spec.includedNamespaces names it; fix the name, ` +
 		`or include a pattern if the namespace may be missing`
 	for name, tc := range map[string]struct {
 		included               []string
@@ -30,7 +30,7 @@ func TestWriteArchive_MissingNamespace(t *testing.T) {
 		},
 		"alone": {
 			included: []string{"shp"}, wantErrors: []string{theError}, wantMissing: []string{"shp"},
-			wantWarned: []string{"The backup is empty: no object passes its selection (includedNamespaces: shp; includedResources: configmaps)"},
+			wantWarned: []string{"The backup is empty: no object matches its selection (includedNamespaces: shp; includedResources: configmaps)"},
 		},
 		"as a pattern": {
 			included: []string{"shop", "shp*"}, wantItems: []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c"},

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// minMissingDiscoveries is how many discoveries in a row must not have a kind that answers 404
-	// until it counts as removed: the API servers of a cluster do not learn of a kind at
-	// the same moment.
+	// minMissingDiscoveries is how many consecutive discoveries must not contain a kind
+	// that answers 404 before the kind counts as removed: the API servers of a cluster do
+	// not learn about a kind at the same moment.
 	minMissingDiscoveries = 3
-	// maxNotFoundRetries is how many repeated requests the 404s of one kind cost altogether: an API
-	// server that answers 404 in every namespace is not asked seven times in each.
+	// maxNotFoundRetries bounds the retries after 404s of one kind in total: an API server
+	// that answers 404 in every namespace is not called seven times for each.
 	maxNotFoundRetries = 16 * request.MaxAttempts
 )
 
-// errResourceRemoved means that the cluster no longer serves a kind, and that nothing of it was
-// read.
+// errResourceRemoved means that the cluster no longer serves a kind, and that none of its
+// objects were read.
 var errResourceRemoved = errors.New("the cluster no longer serves it")
 
-// isKindNotFound reports whether the API server did not find a kind, instead of an object
-// of it.
+// isKindNotFound reports whether the API server did not find a kind, as opposed to an
+// object of it.
 func isKindNotFound(err error) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -43,10 +43,10 @@ func isKindNotFound(err error) bool {
 	return details == nil || details.Name == ""
 }
 
-// listWithRetry reads a LIST. A 404 does not mean that the kind was removed: it is also what an API
-// server answers that is being replaced, that does not know of a new kind yet, or that a
-// proxy cannot reach. So the LIST is repeated until it succeeds, or discovery agrees and
-// nothing of the kind was read, which is errResourceRemoved.
+// listWithRetry reads a LIST. A 404 does not prove that the kind was removed. An API server
+// also answers 404 while it is being replaced, or when it does not know a new kind yet, or
+// when a proxy cannot reach it. So the LIST is retried until it succeeds, or until
+// discovery agrees and no object of the kind was read, which is errResourceRemoved.
 func (c *collection) listWithRetry(ctx context.Context, req list.Request, handler list.Handler) (summary list.Summary, err error) {
 	err = c.retryUntilFound(ctx, func() error {
 		summary, err = c.cluster.List(ctx, req, handler)
@@ -55,7 +55,7 @@ func (c *collection) listWithRetry(ctx context.Context, req list.Request, handle
 	return summary, err
 }
 
-// getWithRetry reads an object, with the same treatment of a kind that is not found.
+// getWithRetry reads an object, with the same handling of a kind that is not found.
 func (c *collection) getWithRetry(ctx context.Context, namespace, name string) (item list.Item, err error) {
 	err = c.retryUntilFound(ctx, func() error {
 		item, err = c.cluster.Get(ctx, toListKind(c.resource), namespace, name)
@@ -84,7 +84,7 @@ func (c *collection) retryUntilFound(ctx context.Context, read func() error) err
 		if n >= request.MaxAttempts || c.notFoundRetries.Add(1) > maxNotFoundRetries {
 			return fmt.Errorf("%w, also after %d attempts", err, n)
 		}
-		logr.FromContextOrDiscard(ctx).Info("Repeating a request for a kind that was not found",
+		logr.FromContextOrDiscard(ctx).Info("Retrying a request for a kind that was not found",
 			"resource", c.resource.GVR.String(), "attempt", n, "reason", err.Error())
 		if sleepErr := c.engine.opts.Sleep(ctx, request.BackoffDelay(n)); sleepErr != nil {
 			return sleepErr
@@ -92,8 +92,8 @@ func (c *collection) retryUntilFound(ctx context.Context, read func() error) err
 	}
 }
 
-// isResourceServed discovers again whether the cluster serves the resource in its version. While
-// that is not known it counts as served.
+// isResourceServed discovers again whether the cluster serves the resource in its version.
+// If that is unknown, it counts as served.
 func (c *collection) isResourceServed(ctx context.Context) bool {
 	now, err := c.cluster.Discover(ctx)
 	if err != nil {

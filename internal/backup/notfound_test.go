@@ -21,9 +21,9 @@ func TestWriteArchive_KindNotFound(t *testing.T) {
 	const widgets = 5
 	for name, tc := range map[string]struct {
 		// failsFrom is the first LIST of widgets that answers 404, and failsUntil the first
-		// that does not any more, 0 for never.
+		// that no longer does, 0 for never.
 		failsFrom, failsUntil int32
-		// forgotten says that discovery does not have widgets any more from then on.
+		// forgotten reports that discovery no longer has widgets from then on.
 		forgotten   bool
 		wantItems   int
 		wantError   string
@@ -31,8 +31,8 @@ func TestWriteArchive_KindNotFound(t *testing.T) {
 	}{
 		"at first, for a while":                     {failsFrom: 1, failsUntil: 4, wantItems: widgets},
 		"between two pages, for a while":            {failsFrom: 2, failsUntil: 4, wantItems: widgets},
-		"at first, for ever":                        {failsFrom: 1, wantError: "widgets"},
-		"between two pages, for ever":               {failsFrom: 2, wantItems: 2, wantError: "widgets"},
+		"at first, forever":                         {failsFrom: 1, wantError: "widgets"},
+		"between two pages, forever":                {failsFrom: 2, wantItems: 2, wantError: "widgets"},
 		"at first, and the kind is removed":         {failsFrom: 1, forgotten: true, wantWarning: "no longer serves widgets.example.org"},
 		"between two pages and the kind is removed": {failsFrom: 2, forgotten: true, wantItems: 2, wantError: "widgets"},
 	} {
@@ -80,10 +80,11 @@ func TestWriteArchive_KindNotFound(t *testing.T) {
 	}
 }
 
-// A tenant whose object breaks the LIST of a kind costs only its own namespace the backup.
+// A tenant whose object breaks the LIST of a kind fails only the backup of its own
+// namespace.
 func TestWriteArchive_FallBack(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// breaks says which LISTs the object breaks.
+		// breaks selects the LISTs that the object breaks.
 		breaks    func(namespace string) bool
 		answer    func(w http.ResponseWriter)
 		want      []string

@@ -16,39 +16,40 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 )
 
-// operationCallbackTimeout is how long Request.Started may take.
+// operationCallbackTimeout bounds OnOperationStarted.
 const operationCallbackTimeout = 30 * time.Second
 
 var (
-	// errOperationsUnsupported is why operations of a run without Request.Started are cancelled.
-	errOperationsUnsupported = errors.New("this run waits for no operations")
-	// errOperationsEnded is that of a run with Request.Only.
-	errOperationsEnded = errors.New("the operations of this backup have ended, and no more are waited for")
-	// errCancelUnsupported is why operations of some actions cannot be cancelled.
+	// errOperationsUnsupported is the reason to cancel operations of a run without
+	// OnOperationStarted.
+	errOperationsUnsupported = errors.New("this run does not wait for operations")
+	// errOperationsEnded is the reason for a run with OnlyItems.
+	errOperationsEnded = errors.New("the operations of this backup have ended, and it waits for no others")
+	// errCancelUnsupported is the reason why operations of some actions cannot be canceled.
 	errCancelUnsupported = errors.New("the action has no way to cancel it")
 )
 
-// Operation is something that an item action started and that goes on after the
+// Operation is an operation that an item action started and that continues after the
 // archive is written.
 type Operation struct {
-	// Action is the item action's name, Kind its kind and Plugin the plugin's; the latter
-	// are empty for an action of Grapnel itself.
+	// Action is the name of the item action, Kind its kind and Plugin the name of the
+	// plugin. Kind and Plugin are empty for an action of Grapnel itself.
 	Action, Kind, Plugin string
-	// Resource, Namespace and Name are those of the object it is about.
+	// Resource, Namespace and Name identify its object.
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
-	// ID is the action's name for it. An action may say the same one of many objects.
+	// ID is the ID from the action. An action may use the same ID for many objects.
 	ID string
-	// PostItems are objects to be archived, again if need be, when it has ended.
+	// PostItems are objects to be archived, again if necessary, when it has ended.
 	PostItems []itemaction.RelatedItem
-	// PollInterval is how often the action wants to be asked how far it is; zero leaves
-	// that to whoever asks.
+	// PollInterval is how often the action wants to be polled for progress; zero lets the
+	// caller choose.
 	PollInterval time.Duration
 }
 
-// recordOrCancelOperation has an operation recorded, at once and even if the run has ended meanwhile:
-// from then on somebody waits for its end. One that is not recorded is cancelled, and the
-// error says what became of it.
+// recordOrCancelOperation records an operation, at once and even if the run has ended
+// meanwhile: from then on it is tracked. An operation that cannot be recorded is canceled,
+// and the error has the result of the cancellation.
 func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *list.Item, told itemaction.StartedOperation) error {
 	op := Operation{
 		Action: s.Name(), Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name,
@@ -70,12 +71,12 @@ func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAct
 		cancelErr = told.Cancel(context.WithoutCancel(ctx))
 	}
 	if cancelErr != nil {
-		return fmt.Errorf("%w; and it could not be cancelled and may go on: %w", err, cancelErr)
+		return fmt.Errorf("%w; and it could not be canceled and may still be running: %w", err, cancelErr)
 	}
-	return fmt.Errorf("%w; it was cancelled", err)
+	return fmt.Errorf("%w; it was canceled", err)
 }
 
-// notifyOperationStarted tells the caller of the run of an operation.
+// notifyOperationStarted reports an operation to the caller of the run.
 func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) error {
 	switch {
 	case r.req.hasOnlyItems():

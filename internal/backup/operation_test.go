@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// ledger takes operations from all goroutines of a run.
+// ledger records operations from all goroutines of a run.
 type ledger struct {
 	mu                 sync.Mutex
 	started, cancelled []string
@@ -44,7 +44,7 @@ func (l *ledger) action(name string, cancelled error) outside {
 	}}
 }
 
-// record is a Request.Started.
+// record is an OnOperationStarted.
 func (l *ledger) record(_ context.Context, op Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,11 +57,11 @@ func (l *ledger) want(t *testing.T, started, cancelled []string) {
 	slices.Sort(l.started)
 	slices.Sort(l.cancelled)
 	if diff := cmp.Diff([][]string{started, cancelled}, [][]string{l.started, l.cancelled}); diff != "" {
-		t.Errorf("operations started and cancelled (-want +got):\n%s", diff)
+		t.Errorf("operations started and canceled (-want +got):\n%s", diff)
 	}
 }
 
-// wholeShop are the objects of the namespace shop.
+// wholeShop selects the objects of the namespace shop.
 func wholeShop() []string {
 	return []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
 }
@@ -73,13 +73,13 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if item.Name == "a" && !slices.Contains(l.started, "one-a") {
-			t.Error("the operation is not recorded when the next action is asked")
+			t.Error("the operation is not recorded when the next action is called")
 		}
 		return itemaction.Result{}, nil
 	}}, two)
 	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > operationCallbackTimeout {
-			t.Error("it may be recorded for ever")
+			t.Error("it may be recorded forever")
 		}
 		return l.record(ctx, op)
 	}
@@ -105,7 +105,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// What cannot be recorded would go on, and nobody would know.
+// An operation that cannot be recorded would continue untracked.
 func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		started func(l *ledger) func(context.Context, Operation) error
@@ -117,20 +117,20 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			started: func(*ledger) func(context.Context, Operation) error {
 				return func(context.Context, Operation) error { return errors.New("no connection") }
 			},
-			want: `the operation "x-a" was started and could not be recorded: no connection; it was cancelled`,
+			want: `the operation "x-a" was started and could not be recorded: no connection; it was canceled`,
 		},
-		"nobody waits": {
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; it was cancelled`,
+		"operations are not supported": {
+			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; it was canceled`,
 		},
-		"it cannot be cancelled": {
+		"it cannot be canceled": {
 			cancel: errors.New(`plugin "demo": busy`),
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
-				`and it could not be cancelled and may go on: plugin "demo": busy`,
+			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; ` +
+				`and it could not be canceled and may still be running: plugin "demo": busy`,
 		},
 		"there is no way to cancel it": {
 			none: true,
-			want: `the operation "x-a" was started and could not be recorded: this run waits for no operations; ` +
-				`and it could not be cancelled and may go on: the action has no way to cancel it`,
+			want: `the operation "x-a" was started and could not be recorded: this run does not wait for operations; ` +
+				`and it could not be canceled and may still be running: the action has no way to cancel it`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 	}
 }
 
-// An action may be asked at the moment that the run ends.
+// An action may be called at the moment when the run ends.
 func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -190,11 +190,11 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if len(l.started) == 0 || len(l.cancelled) > 0 || len(result.Operations) != len(l.started) {
-		t.Errorf("started %v, cancelled %v, told %v; want all of them recorded", l.started, l.cancelled, result.Operations)
+		t.Errorf("started %v, canceled %v, told %v; want all of them recorded", l.started, l.cancelled, result.Operations)
 	}
 }
 
-// What follows an operation does not take it away: it was started.
+// A later failure does not remove the operation: it was started.
 func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	l := &ledger{}
 	left := l.action("x", nil)
@@ -216,7 +216,7 @@ func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	}
 }
 
-// TestAnOperationTakesCareOfTheData: there is no warning that nothing does, unless the
+// TestAnOperationTakesCareOfTheData: there is no warning about uncaptured data, unless the
 // operation is not recorded.
 func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	l := &ledger{}

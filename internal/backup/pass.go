@@ -16,11 +16,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// maxQueuedBatches bounds what waits for the writer.
+// maxQueuedBatches bounds the batches that wait for the writer.
 const maxQueuedBatches = 8
 
-// enginePass is one backup under way. Its fields are set by newEnginePass or by makePlan,
-// before anything is listed, unless they say otherwise.
+// enginePass is one backup in progress. Unless documented otherwise, newEnginePass or
+// makePlan sets its fields before anything is listed.
 type enginePass struct {
 	engine  *Engine
 	cluster Cluster
@@ -30,14 +30,14 @@ type enginePass struct {
 	plan    *plan
 	actions []*action
 
-	// listSlots are the run's own, so that a slow store holds up nobody else.
+	// listSlots are only for this run, so a slow store does not block other runs.
 	listSlots *list.Slots
 
-	// actionSlots bounds how many objects external actions see at a time.
+	// actionSlots bounds the concurrent calls of plugins' actions.
 	actionSlots chan struct{}
 	reports     actionReports
 
-	// batches is the way of everything to the writer.
+	// batches is the channel to the writer.
 	batches chan resourceBatch
 
 	// related are the objects that actions named.
@@ -46,17 +46,17 @@ type enginePass struct {
 	nonEmptyNamespaces sync.Map
 	volumes            volumeList
 
-	// expected is how many objects were collected or announced by the API
-	// server but not read yet.
+	// expected is how many objects the API server returned or announced but that are not
+	// read yet.
 	expected atomic.Int64
 
-	// written and names belong to the writing goroutine.
+	// written and names are used only by the writing goroutine.
 	written         int
 	namesByResource map[discovery.Resource][]string
 }
 
-// resourceBatch is a batch of objects of one resource, claimed and ready to be
-// written. Whoever takes it releases the batch.
+// resourceBatch is a batch of objects of one resource, reserved and ready to be written.
+// The receiver releases the batch.
 type resourceBatch struct {
 	resource discovery.Resource
 	batch    *list.Batch
@@ -76,7 +76,7 @@ func newEnginePass(e *Engine, req ArchiveRequest, w *archive.Writer) *enginePass
 	}
 }
 
-// collectAllObjects finds and sends everything that belongs into the archive.
+// collectAllObjects finds and sends everything that belongs to the archive.
 func (r *enginePass) collectAllObjects(ctx context.Context) (err error) {
 	defer panics.Recover(&err)
 	if err := r.makePlan(ctx); err != nil {
@@ -99,14 +99,15 @@ func (r *enginePass) collectAllObjects(ctx context.Context) (err error) {
 	return nil
 }
 
-// collectSelected sends the objects that are selected and those that they need.
+// collectSelected sends the selected objects and those that they need.
 func (r *enginePass) collectSelected(ctx context.Context) error {
 	r.collectResources(ctx)
 	for more := true; more; more = r.related.hasPendingItems() {
 		if err := r.collectAllRelated(ctx); err != nil {
 			return err
 		}
-		// Last, since it depends on what lives in them; but they may need more.
+		// This is last, since it depends on the contents of the namespaces; but Namespace
+		// objects may need more.
 		if err := r.collectNamespaces(ctx); err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (r *enginePass) collectSelected(ctx context.Context) error {
 	return nil
 }
 
-// sendBatchToWriter hands a parcel to the writer, and returns false if the run has ended.
+// sendBatchToWriter passes a batch to the writer, and returns false if the run has ended.
 func (r *enginePass) sendBatchToWriter(ctx context.Context, resource discovery.Resource, batch *list.Batch) error {
 	if len(batch.Items) == 0 {
 		batch.Release()
@@ -130,7 +131,7 @@ func (r *enginePass) sendBatchToWriter(ctx context.Context, resource discovery.R
 	}
 }
 
-// archiveIdentity returns the place of an object in the archive.
+// archiveIdentity returns the identity of an object in the archive.
 func archiveIdentity(resource discovery.Resource, namespace, name string) archive.Identity {
 	return archive.Identity{
 		Group:     resource.GVR.Group,
@@ -142,7 +143,7 @@ func archiveIdentity(resource discovery.Resource, namespace, name string) archiv
 	}
 }
 
-// toListKind returns what the list package calls a resource.
+// toListKind converts a resource to a kind of the list package.
 func toListKind(resource discovery.Resource) list.ResourceKind {
 	return list.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
 }

@@ -21,19 +21,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// namespaceResource is the one kind that every cluster has and every backup reads.
+// namespaceResource is the only kind that every cluster has and every backup reads.
 var namespaceResource = discovery.Resource{
 	GVR:       schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 	Kind:      "Namespace",
 	Preferred: true,
 }
 
-// errIncompleteDiscovery is returned if discovery lacks what every cluster has: clients
-// take a 404 for the core group, which a proxy may answer, to mean that there is none.
+// errIncompleteDiscovery is returned if discovery lacks what every cluster has. Clients
+// treat a 404 for the core group, which a proxy may return, as an empty group.
 var errIncompleteDiscovery = errors.New("discovering API resources: the API server lists no namespaces among them; " +
 	"check what is between the operator and the API server, and back up again")
 
-// plan is what a run knows of the cluster before it lists any kind.
+// plan is the data about the cluster before any kind is listed.
 type plan struct {
 	cluster   *discovery.Resources
 	selection *selection.Selection
@@ -41,11 +41,11 @@ type plan struct {
 	resources []discovery.Resource
 	// namespaces are all Namespace objects.
 	namespaces []list.Item
-	// includedNamespaces are the names of the namespaces to list, and all says that
+	// includedNamespaces are the names of the namespaces to list, and all reports that
 	// there is no namespace filter.
 	includedNamespaces []string
 	allNamespaces      bool
-	// hasLabelSelector says that objects must pass a label selector, and labels is the
+	// hasLabelSelector reports that objects must match a label selector, and labels is the
 	// one that the API server applies, if it can.
 	hasLabelSelector bool
 	labelSelector    string
@@ -54,12 +54,11 @@ type plan struct {
 	resourceVersion string
 }
 
-// resourceVersionFor returns the resource version at which a resource is to be read,
-// which makes the archive a picture of one moment: the one at which the
-// namespaces were listed. It costs nothing (measured), and where the API server
-// cannot do it, because the version was compacted or another system stores the
-// resource, the newest state is read. Events are commonly kept in an etcd of
-// their own, whose versions mean something else.
+// resourceVersionFor returns the resource version at which to read a resource. With it, the
+// archive is a snapshot of one moment: when the namespaces were listed. It has no cost
+// (measured). If the API server cannot use it, because the version was compacted or another
+// system stores the resource, the latest state is read. Events are commonly stored in a
+// separate etcd, whose versions have another meaning.
 func (p *plan) resourceVersionFor(gr schema.GroupResource) string {
 	if gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io") {
 		return ""
@@ -67,7 +66,7 @@ func (p *plan) resourceVersionFor(gr schema.GroupResource) string {
 	return p.resourceVersion
 }
 
-// makePlan looks at the cluster and compiles the selection.
+// makePlan discovers the cluster and compiles the selection.
 func (r *enginePass) makePlan(ctx context.Context) error {
 	p := &plan{}
 	r.plan = p
@@ -108,16 +107,16 @@ func (r *enginePass) makePlan(ctx context.Context) error {
 	return nil
 }
 
-// reportUnmatchedNames records what is included by name and is not there. A namespace that does
-// not exist is an error: a typing error must not look like a good backup. One that is
-// deleted after this point is not: it was there when the backup began, and where the API
-// server can read that moment, the archive has it as a whole.
+// reportUnmatchedNames records names in the include lists that match nothing. A namespace
+// that does not exist is an error: a typo must not look like a good backup. A namespace
+// that is deleted later is not an error: it existed when the backup began, and if the API
+// server can read that moment, the archive has all of it.
 func (r *enginePass) reportUnmatchedNames() {
 	for _, warning := range r.plan.selection.UnmatchedWarnings() {
 		r.results.Warn(results.RunScope(), warning)
 	}
 	for _, name := range r.plan.selection.MissingNamespaces() {
-		r.recordError(results.RunScope(), fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; correct the name, "+
+		r.recordError(results.RunScope(), fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; fix the name, "+
 			"or include a pattern if the namespace may be missing", name))
 	}
 	for _, item := range r.plan.namespaces {
@@ -171,12 +170,12 @@ func (r *enginePass) compileSelection() error {
 	return nil
 }
 
-// reportFailedGroups records the API groups that could not be discovered and
-// might have had objects to archive.
+// reportFailedGroups records the API groups that could not be discovered and might have had
+// objects to archive.
 func (r *enginePass) reportFailedGroups(ctx context.Context) {
 	for gv, err := range r.plan.cluster.Failed {
 		if !r.canSelectGroup(gv.Group) {
-			logr.FromContextOrDiscard(ctx).Info("Passing over an API group that is not selected and does not answer",
+			logr.FromContextOrDiscard(ctx).Info("Skipping an API group that is not selected and does not answer",
 				"groupVersion", gv.String(), "reason", err.Error())
 			continue
 		}
@@ -185,8 +184,8 @@ func (r *enginePass) reportFailedGroups(ctx context.Context) {
 	}
 }
 
-// canSelectGroup reports whether objects of a group of which nothing is known but its
-// name could have to be archived.
+// canSelectGroup reports whether objects of a group, of which only the name is known, might
+// have to be archived.
 func (r *enginePass) canSelectGroup(group string) bool {
 	if r.req.hasOnlyItems() {
 		return slices.ContainsFunc(r.req.OnlyItems, func(ref itemaction.RelatedItem) bool { return ref.Resource.Group == group })
@@ -204,7 +203,7 @@ func (r *enginePass) canSelectGroup(group string) bool {
 		}
 		_, named, qualified := strings.Cut(entry, ".")
 		if !qualified || strings.HasPrefix(group, named) {
-			return true // nobody can tell whether the entry means this group
+			return true // it is unknown whether the entry means this group
 		}
 	}
 	return false

@@ -27,7 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// pluginEnv makes this program a plugin.
+// pluginEnv makes this program run as a plugin.
 const pluginEnv = "BACKUP_TEST_PLUGIN"
 
 // servePlugin is the whole plugin.
@@ -39,7 +39,7 @@ func servePlugin() {
 		Serve()
 }
 
-// marker annotates config maps, fails on one, and brings a volume along.
+// marker annotates config maps, fails for one, and adds a volume.
 type marker struct{}
 
 func (marker) AppliesTo(context.Context) (item.Selector, error) {
@@ -87,7 +87,7 @@ func (nothing) Execute(_ context.Context, req *item.BackupRequest) (*item.Backup
 	return &item.BackupResponse{Item: req.Item}, nil
 }
 
-// processActions starts the plugin and returns actions of it for one run.
+// processActions starts the plugin and returns its actions for one run.
 func processActions(tb testing.TB, names ...string) []itemaction.Action {
 	tb.Helper()
 	self, err := os.Executable()
@@ -151,8 +151,8 @@ func TestActionsOfAProcess(t *testing.T) {
 	}
 }
 
-// BenchmarkItemActionOfAProcess shows what an action that does nothing costs over a
-// process, with as many workers as a run has.
+// BenchmarkItemActionOfAProcess measures the cost of an action in another process that does
+// nothing, with the default number of workers.
 func BenchmarkItemActionOfAProcess(b *testing.B) {
 	const perBatch = 128
 	c, items := benchCollection(b, perBatch, processActions(b, "example.io/nothing"))

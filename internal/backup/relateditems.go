@@ -24,12 +24,11 @@ import (
 const (
 	// maxConcurrentGets bounds the requests for single objects.
 	maxConcurrentGets = 16
-	// minItemsForList is the number of objects of one resource from which on a
-	// LIST costs less than a GET for each.
+	// minItemsForList is the number of objects of one resource from which a LIST costs less
+	// than a GET for each.
 	minItemsForList = 100
-	// maxExternalRefs bounds the objects that external actions name in one run, beside those
-	// that are in the archive when they are named: an endless list must not take all
-	// memory.
+	// maxExternalRefs bounds the objects that actions of plugins name in one run, apart
+	// from those that are already in the archive: an endless list must not exhaust memory.
 	maxExternalRefs = 200_000
 )
 
@@ -54,22 +53,22 @@ type relatedItem struct {
 	neededBy string
 }
 
-// relatedSet has the objects that actions named. Each is handed out once, or once
-// more if it is named with Always for the first time.
+// relatedSet has the objects that actions named. Each is returned once, or once more if it
+// is named with IgnoreSelection for the first time.
 type relatedSet struct {
 	mu sync.Mutex
-	// requested are the objects that were named, and whether with Always.
+	// requested are the named objects, and whether with IgnoreSelection.
 	requested map[relatedKey]bool
 	pending   []relatedItem
-	// capacity is for how many objects more that external actions name; full says that there
-	// was one too many.
+	// capacity is the number of further objects that actions of plugins may name; full
+	// reports that it was exceeded.
 	capacity   int
 	overflowed bool
 }
 
-// addRelatedRefs takes the references of what needs them. Of those that only external actions
-// named there may be as many as there is room for; it reports whether one was turned away
-// for the first time.
+// addRelatedRefs adds the references of an object. The references that only actions of
+// plugins named are limited by capacity; it reports whether one was dropped for the first
+// time.
 func (s *relatedSet) addRelatedRefs(neededBy string, refs []itemaction.RelatedItem, external bool) (filled bool) {
 	if len(refs) == 0 {
 		return false
@@ -98,7 +97,7 @@ func (s *relatedSet) addRelatedRefs(neededBy string, refs []itemaction.RelatedIt
 	return filled
 }
 
-// addRelatedItems takes the objects that an action named for one of the batch.
+// addRelatedItems adds the objects that an action named for one object of the batch.
 func (c *collection) addRelatedItems(s *resourceAction, item *list.Item, refs []itemaction.RelatedItem) {
 	if s.external != nil {
 		refs = c.withoutArchivedRefs(refs)
@@ -112,8 +111,8 @@ func (c *collection) addRelatedItems(s *resourceAction, item *list.Item, refs []
 	}
 }
 
-// withoutArchivedRefs returns those of the references of an external action that still have to
-// be looked at.
+// withoutArchivedRefs returns the references of a plugin's action that are not in the
+// archive yet.
 func (r *enginePass) withoutArchivedRefs(refs []itemaction.RelatedItem) []itemaction.RelatedItem {
 	if len(refs) == 0 {
 		return nil
@@ -122,7 +121,7 @@ func (r *enginePass) withoutArchivedRefs(refs []itemaction.RelatedItem) []itemac
 	for _, ref := range refs {
 		resource, served := r.plan.cluster.PreferredVersion(ref.Resource)
 		if served && !resource.Namespaced {
-			ref.Namespace = "" // plugins tend to add that of the object
+			ref.Namespace = "" // plugins tend to set that of the object
 		}
 		if !served || !r.archive.HasObject(archiveIdentity(resource, ref.Namespace, ref.Name)) {
 			out = append(out, ref)
@@ -131,14 +130,15 @@ func (r *enginePass) withoutArchivedRefs(refs []itemaction.RelatedItem) []itemac
 	return out
 }
 
-// hasPendingItems reports whether something was added since the last time.
+// hasPendingItems reports whether something was added since the last call of
+// takePendingItems.
 func (s *relatedSet) hasPendingItems() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.pending) > 0
 }
 
-// takePendingItems returns what was added since the last time, sorted.
+// takePendingItems returns what was added since the last call, sorted.
 func (s *relatedSet) takePendingItems() []relatedItem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,14 +151,13 @@ func (s *relatedSet) takePendingItems() []relatedItem {
 	return out
 }
 
-// collectAllRelated sends the objects that actions named, those that these need, and
-// so on.
+// collectAllRelated sends the objects that actions named, those that these need, and so on.
 func (r *enginePass) collectAllRelated(ctx context.Context) error {
 	r.addNewNamespaceRefs()
 	return r.collectPendingRelated(ctx)
 }
 
-// collectPendingRelated is collectAllRelated for what was named already.
+// collectPendingRelated is collectAllRelated for the objects named so far.
 func (r *enginePass) collectPendingRelated(ctx context.Context) error {
 	for {
 		objects := r.related.takePendingItems()
@@ -185,7 +184,7 @@ func (r *enginePass) collectPendingRelated(ctx context.Context) error {
 	}
 }
 
-// collectRelatedResource sends the named objects of one resource, if it may be in the
+// collectRelatedResource sends the named objects of one resource, if they may be in the
 // backup.
 func (r *enginePass) collectRelatedResource(ctx context.Context, gr schema.GroupResource, objects []relatedItem, places chan struct{}) {
 	preferred, served := r.plan.cluster.PreferredVersion(gr)
@@ -220,7 +219,7 @@ func (r *enginePass) collectRelatedResource(ctx context.Context, gr schema.Group
 	}
 }
 
-// warnNotServed says that objects cannot be added because of their kind.
+// warnNotServed warns that objects cannot be added because of their kind.
 func (r *enginePass) warnNotServed(gr schema.GroupResource, objects []relatedItem) {
 	for _, object := range objects {
 		if !object.ref.Optional {
@@ -231,7 +230,7 @@ func (r *enginePass) warnNotServed(gr schema.GroupResource, objects []relatedIte
 	}
 }
 
-// filterRelated leaves out what is in the archive already or may not be in it.
+// filterRelated drops objects that are already in the archive or must not be in it.
 func (c *collection) filterRelated(objects []relatedItem) []relatedItem {
 	c.alwaysIncluded = map[string]struct{}{}
 	var out []relatedItem
@@ -250,14 +249,14 @@ func (c *collection) filterRelated(objects []relatedItem) []relatedItem {
 			c.alwaysIncluded[object.namespacedName()] = struct{}{}
 		}
 		if n := len(out); n > 0 && out[n-1].relatedKey == object.relatedKey {
-			continue // named with Always too, and sorted
+			continue // also named with IgnoreSelection, and sorted
 		}
 		out = append(out, object)
 	}
 	return out
 }
 
-// warnScopeMismatch says that an object cannot exist as it was named.
+// warnScopeMismatch warns that an object cannot exist as named.
 func (c *collection) warnScopeMismatch(object relatedItem) {
 	if object.ref.Optional || !c.resource.Preferred {
 		return
@@ -270,8 +269,8 @@ func (c *collection) warnScopeMismatch(object relatedItem) {
 		"%s %q, which %s needs, does not exist: the kind %s", c.resource.GroupResource(), object.namespacedName(), object.neededBy, which))
 }
 
-// collectRelatedByList sends the wanted objects from one LIST, and returns those that it did
-// not have.
+// collectRelatedByList sends the wanted objects from one LIST, and returns those that are
+// not in it.
 func (c *collection) collectRelatedByList(ctx context.Context, wanted []relatedItem) []relatedItem {
 	missing := make(map[string]relatedItem, len(wanted))
 	for _, object := range wanted {
@@ -303,8 +302,8 @@ func (c *collection) collectRelatedByList(ctx context.Context, wanted []relatedI
 	return left
 }
 
-// collectOneRelatedItem sends one object. The error is that the object could not be read, or that the run
-// has ended.
+// collectOneRelatedItem sends one object. The error means that the object could not be
+// read, or that the run has ended.
 func (c *collection) collectOneRelatedItem(ctx context.Context, object relatedItem) error {
 	if object.ref.Item != nil && c.resource.Preferred {
 		return c.sendRelatedItems(ctx, list.NewBatch(*object.ref.Item))
@@ -334,8 +333,8 @@ func (c *collection) recordRelatedError(ctx context.Context, object relatedItem,
 		"resource", gr.String(), "name", object.namespacedName())
 }
 
-// sendRelatedItems is take for related objects, to which label selectors do not
-// apply.
+// sendRelatedItems is sendSelectedItems for related objects, to which label selectors do
+// not apply.
 func (c *collection) sendRelatedItems(ctx context.Context, batch *list.Batch) error {
 	kept := batch.Items[:0]
 	for _, item := range batch.Items {
@@ -351,8 +350,8 @@ func (c *collection) sendRelatedItems(ctx context.Context, batch *list.Batch) er
 	return c.runActionsAndSend(ctx, batch, kept)
 }
 
-// addNewNamespaceRefs names the namespaces that appeared after the plan was made
-// and have objects in the backup.
+// addNewNamespaceRefs adds the namespaces that were created after the plan and have objects
+// in the backup.
 func (r *enginePass) addNewNamespaceRefs() {
 	if r.plan.selection.ResourceInclusion(namespaceResource.GroupResource(), false) != selection.Included {
 		return

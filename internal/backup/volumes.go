@@ -17,7 +17,7 @@ import (
 
 var persistentVolumeClaims = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
-// volumeList takes the claims of a run from all of its goroutines.
+// volumeList collects the claims of a run. It is safe for concurrent use.
 type volumeList struct {
 	mu        sync.Mutex
 	collected []Volume
@@ -35,13 +35,13 @@ func (l *volumeList) sortedVolumes() []Volume {
 	return slices.SortedFunc(slices.Values(l.collected), compareVolumes)
 }
 
-// recordVolume warns about a claim: an archive has no volume data. Where an action started an
-// operation on it, there is something that takes care of the data, and tells how that ends.
+// recordVolume warns about a claim: an archive has no volume data. If an action started an
+// operation on the claim, that operation captures the data and reports its outcome.
 func (c *collection) recordVolume(item list.Item) {
 	if c.resource.GroupResource() != persistentVolumeClaims || !c.resource.Preferred || c.reports.hasOperation(c.resource.GVR, item) {
 		return
 	}
-	// A claim that cannot be read here is archived all the same.
+	// A claim that cannot be parsed here is still archived.
 	volume, _ := pvc.VolumeName(item.JSON)
 	c.volumes.addVolume(Volume{Namespace: item.Namespace, ClaimName: item.Name, VolumeName: volume})
 	c.results.Warn(results.ObjectScope(item.Namespace), fmt.Sprintf(

@@ -18,8 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// writeBatches writes what is sent until there is no more. Its error is one of the
-// archive as a whole.
+// writeBatches writes all batches. Its error is an error of the archive as a whole.
 func (r *enginePass) writeBatches() error {
 	for p := range r.batches {
 		err := recoverPanic(func() error {
@@ -34,7 +33,7 @@ func (r *enginePass) writeBatches() error {
 	return nil
 }
 
-// discardBatches takes what is still being sent, so that no sender waits for ever.
+// discardBatches receives the remaining batches, so that no sender blocks forever.
 func (r *enginePass) discardBatches() {
 	for p := range r.batches {
 		p.batch.Release()
@@ -56,7 +55,7 @@ func (r *enginePass) writeBatch(p resourceBatch) error {
 				fmt.Errorf("%s %q cannot be archived: %w", p.resource.GroupResource(), item.Key, err))
 			continue
 		case errors.Is(err, archive.ErrLimitExceeded):
-			return fmt.Errorf("%w; no Restore would take it: select fewer objects, in several Backups, "+
+			return fmt.Errorf("%w; no Restore would accept it: select fewer objects, in several Backups, "+
 				"or raise --max-archive-size if that is the limit", err)
 		case err != nil:
 			return err
@@ -74,17 +73,16 @@ func (r *enginePass) reportProgress() {
 	}
 }
 
-// warnIfEmpty warns about a backup with nothing in it, which is hardly what
-// anybody wants.
+// warnIfEmpty warns about an empty backup, which is rarely intended.
 func (r *enginePass) warnIfEmpty() {
 	if r.written > 0 {
 		return
 	}
-	r.results.Warn(results.RunScope(), "The backup is empty: no object passes its selection ("+
+	r.results.Warn(results.RunScope(), "The backup is empty: no object matches its selection ("+
 		describeSelection(r.req.Selection)+")")
 }
 
-// describeSelection says in one line what a selection asks for.
+// describeSelection describes a selection in one line.
 func describeSelection(spec selection.Spec) string {
 	var parts []string
 	for _, field := range []struct {
@@ -117,7 +115,7 @@ func describeSelection(spec selection.Spec) string {
 	return strings.Join(parts, "; ")
 }
 
-// buildArchiveResult is called when nothing is written any more.
+// buildArchiveResult must be called after everything is written.
 func (r *enginePass) buildArchiveResult() ArchiveResult {
 	out := ArchiveResult{
 		Items:        r.written,

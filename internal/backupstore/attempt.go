@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// maxReadBackBytes is how much of a file is read after a commit in a store that does not
-	// tell when an object changes.
+	// maxReadBackBytes is how much of a file is read after a commit if the store does not
+	// report changes of objects.
 	maxReadBackBytes = 64 << 20
 
-	// manifestRemovalTimeout bounds the removal of a manifest that must not stay, when the
-	// context of the commit has ended.
+	// manifestRemovalTimeout bounds the removal of an invalid manifest after the context of
+	// the commit has ended.
 	manifestRemovalTimeout = 30 * time.Second
 )
 
-// Attempt is one try to write a backup. Its number is the highest claim of the name, and
-// each of its writes fails with ErrSuperseded once there is a higher one. It is safe for
+// Attempt is one attempt to write a backup. Its number is the highest claim of the name.
+// Its writes fail with ErrSuperseded once there is a higher claim. It is safe for
 // concurrent use.
 type Attempt struct {
 	store  *Store
 	name   string
 	uid    string
 	number int
-	// token tells it from another one that took the same number in a store that cannot
-	// put if absent.
+	// token distinguishes it from another attempt that took the same number in a store
+	// without put-if-absent.
 	token string
 
 	mu    sync.Mutex
@@ -47,9 +47,9 @@ type Attempt struct {
 }
 
 // BeginAttempt takes the next number for uid, which must hold the name. From then on the
-// earlier attempts of that UID cannot write, whichever process they are in. The error is
-// ErrCommitted if the backup is complete and verified, a *TakenError or ErrNotClaimed. A
-// manifest whose files are not those that it lists is removed.
+// earlier attempts of that UID cannot write, in whichever process. The error is
+// ErrCommitted if the backup is complete and verified, a *TakenError or ErrNotClaimed.
+// BeginAttempt removes a manifest whose files do not match its list.
 func (s *Store) BeginAttempt(ctx context.Context, name, uid string) (*Attempt, error) {
 	a, err := s.beginAttempt(ctx, name, uid)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) beginAttempt(ctx context.Context, name, uid string) (*Attempt, e
 		return nil, err
 	}
 	if st.isCommitted() {
-		// An attempt that committed before it could see the new number counts.
+		// An attempt that committed before it could see the new number is valid.
 		err := s.checkCommittedFiles(ctx, st)
 		switch {
 		case err == nil:
@@ -92,7 +92,8 @@ func (s *Store) beginAttempt(ctx context.Context, name, uid string) (*Attempt, e
 	return a, err
 }
 
-// claimAttemptNumber makes the next claim of uid, and returns what there is of the backup then.
+// claimAttemptNumber creates the next claim of uid, and returns the state of the backup
+// after that.
 func (s *Store) claimAttemptNumber(ctx context.Context, name, uid string) (*Attempt, *backupState, error) {
 	for range claimAttempts {
 		st, err := s.inspectBackup(ctx, name, uid)
@@ -126,14 +127,14 @@ func (s *Store) claimAttemptNumber(ctx context.Context, name, uid string) (*Atte
 		}
 		return a, st, err
 	}
-	return nil, nil, errors.New("other processes keep beginning attempts of it")
+	return nil, nil, errors.New("other processes keep starting attempts of this backup")
 }
 
-// maxClaims is how many claims of a backup may be left before the old ones are removed.
+// maxClaims is how many claims of a backup may remain before the old ones are removed.
 const maxClaims = 8
 
-// removeOldClaims removes claims that say nothing any more, of a run whose steps are
-// repeated for hours. A process that still believes in one of them finds the highest.
+// removeOldClaims removes obsolete claims of a run whose steps are retried for hours. A
+// process that still relies on one of them finds the highest claim.
 func (s *Store) removeOldClaims(ctx context.Context, st *backupState) {
 	var old []string
 	for base := range st.sizes {
@@ -145,20 +146,20 @@ func (s *Store) removeOldClaims(ctx context.Context, st *backupState) {
 		return
 	}
 	if err := s.objects.Delete(ctx, old...); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Removing old claims of the backup failed, they cost a little space")
+		logr.FromContextOrDiscard(ctx).Error(err, "Removing old claims of the backup failed; they use a little space")
 	}
 }
 
-// EndAttempts ends every attempt of uid, and removes the manifest that one of them may have
-// written: of a run that ended without a backup. What is left is removed by Discard. The
-// error is ErrNotClaimed if uid does not hold the name, or a *TakenError.
+// EndAttempts ends every attempt of uid after a run without a backup, and removes the
+// manifest that one of them may have written. Discard removes the other files. The error is
+// ErrNotClaimed if uid does not hold the name, or a *TakenError.
 func (s *Store) EndAttempts(ctx context.Context, name, uid string) error {
 	_, st, err := s.claimAttemptNumber(ctx, name, uid)
 	if err == nil && (st.isCommitted() || st.mixedManifests) {
 		err = s.objects.Delete(ctx, s.manifestKey(name))
 	}
 	if err != nil {
-		return fmt.Errorf("withdrawing backup %q: %w", name, err)
+		return fmt.Errorf("ending the attempts of backup %q: %w", name, err)
 	}
 	return nil
 }
@@ -180,7 +181,8 @@ func (a *Attempt) checkHighestClaim(st *backupState) error {
 	return nil
 }
 
-// checkCurrent is checkHighestClaim for what is stored now, and an error if the backup is complete.
+// checkCurrent is checkHighestClaim for the current state of the store. It also fails if
+// the backup is complete.
 func (a *Attempt) checkCurrent(ctx context.Context) (*backupState, error) {
 	st, err := a.store.inspectBackup(ctx, a.name, a.uid)
 	if err != nil {
@@ -192,12 +194,12 @@ func (a *Attempt) checkCurrent(ctx context.Context) (*backupState, error) {
 	return st, a.checkHighestClaim(st)
 }
 
-// PutContents stores the archive that r yields. That the attempt is the highest is
-// checked before the first byte and again before the upload is completed. An archive of
-// an earlier attempt is removed first, so that none can take the place of this one where
-// the store can put if absent: then the error is ErrOverwritten. The other errors are
-// ErrSuperseded, ErrNotClaimed, a *TakenError or ErrCommitted; r's own error is wrapped,
-// and nothing becomes visible with any of them.
+// PutContents stores the archive that r yields. It checks that the attempt is the highest
+// before the first byte and again before it completes the upload. It first removes the
+// archive of an earlier attempt. In a store with put-if-absent, no other archive can then
+// replace this one: the error is ErrOverwritten. The other errors are ErrSuperseded,
+// ErrNotClaimed, a *TakenError or ErrCommitted. The error of r is wrapped. After any error,
+// nothing becomes visible.
 func (a *Attempt) PutContents(ctx context.Context, r io.Reader) (Digest, error) {
 	digest, err := a.putIfHighest(ctx, Contents, r)
 	if err != nil {
@@ -206,8 +208,7 @@ func (a *Attempt) PutContents(ctx context.Context, r io.Reader) (Digest, error) 
 	return digest, nil
 }
 
-// PutFile stores a file of the backup, which the caller has compressed, as PutContents
-// does.
+// PutFile stores a file of the backup like PutContents. The caller has compressed the file.
 func (a *Attempt) PutFile(ctx context.Context, file File, r io.Reader) (Digest, error) {
 	digest, err := a.putIfHighest(ctx, file, r)
 	if err != nil {
@@ -216,7 +217,7 @@ func (a *Attempt) PutFile(ctx context.Context, file File, r io.Reader) (Digest, 
 	return digest, nil
 }
 
-// PutJSON is PutFile for the compressed JSON of v. The same v gives the same bytes.
+// PutJSON is PutFile for the compressed JSON of v. Equal values result in equal bytes.
 func (a *Attempt) PutJSON(ctx context.Context, file File, v any) (Digest, error) {
 	return putJSONFile(v, func(r io.Reader) (Digest, error) { return a.PutFile(ctx, file, r) })
 }
@@ -235,7 +236,7 @@ func (a *Attempt) putIfHighest(ctx context.Context, file File, r io.Reader) (Dig
 			return Digest{}, err
 		}
 	}
-	if file == Contents || file == MergedContents { // those that are large
+	if file == Contents || file == MergedContents { // the large files
 		a.store.abortUploads(ctx, key)
 	}
 	check := func() error { _, err := a.checkCurrent(ctx); return err }
@@ -255,7 +256,7 @@ func (a *Attempt) putIfHighest(ctx context.Context, file File, r io.Reader) (Dig
 	return digest, nil
 }
 
-// RemoveDraft is [Store.RemoveDraft] for an attempt that does without the draft of an
+// RemoveDraft is [Store.RemoveDraft] for an attempt that does not use the draft of an
 // earlier one.
 func (a *Attempt) RemoveDraft(ctx context.Context) error {
 	if _, err := a.checkCurrent(ctx); err != nil {
@@ -264,29 +265,29 @@ func (a *Attempt) RemoveDraft(ctx context.Context) error {
 	return a.store.RemoveDraft(ctx, a.name, a.uid)
 }
 
-// GetFile opens a file of the backup as [Store.Get] does.
+// GetFile opens a file of the backup like [Store.GetFile].
 func (a *Attempt) GetFile(ctx context.Context, file File) (io.ReadCloser, error) {
 	return a.store.GetFile(ctx, a.name, file)
 }
 
-// ETag returns the ETag that a file had when this attempt stored it, or "".
+// ETag returns the ETag of a file when this attempt stored it, or "".
 func (a *Attempt) ETag(file File) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.etags[file]
 }
 
-// Commit completes the backup: it checks that the files of the manifest are there with
-// their sizes, writes <b>-grapnel.json and then velero-backup.json, with put-if-absent
-// where the store can, and checks then that each file is still the one that was stored
-// and that no later attempt has begun. Until the manifest is written the backup does not
-// exist for anybody. Committing the same again succeeds.
+// Commit completes the backup. It checks that the files of the manifest exist with their
+// sizes. It writes <b>-grapnel.json and then velero-backup.json, with put-if-absent where
+// the store supports it. Then it checks that each file is still the stored one and that no
+// later attempt has begun. Until the manifest is written, the backup does not exist for any
+// reader. A second Commit of the same content succeeds.
 //
-// The error is ErrCommitted if this attempt committed something else before,
-// ErrSuperseded if there is a later attempt, a *TakenError if another UID did, ErrNotClaimed without a
-// claim, and a *CorruptError if a file is missing or has another size, which some stores
-// do not tell. It is ErrOverwritten if a file was replaced: the manifest is removed then,
-// and the caller has to begin another attempt.
+// The error is ErrCommitted if this attempt committed something else before, ErrSuperseded
+// if there is a later attempt, a *TakenError if another UID did, and ErrNotClaimed without
+// a claim. It is a *CorruptError if a file is missing or has another size, which some
+// stores do not report. It is ErrOverwritten if a file was replaced: Commit then removes
+// the manifest, and the caller has to begin another attempt.
 func (a *Attempt) Commit(ctx context.Context, m Manifest) error {
 	if err := a.commitManifest(ctx, m); err != nil {
 		return fmt.Errorf("committing backup %q: %w", a.name, err)
@@ -308,8 +309,8 @@ func (a *Attempt) commitManifest(ctx context.Context, m Manifest) error {
 	return errors.New("another process keeps committing the same backup")
 }
 
-// tryCommitManifest returns false if a manifest appeared or vanished between our look and our
-// write, so that one has to look again.
+// tryCommitManifest returns false if a manifest was created or removed between its read and
+// its write, so that Commit has to read again.
 func (a *Attempt) tryCommitManifest(ctx context.Context, m Manifest, grapnel []byte) (bool, error) {
 	s := a.store
 	st, err := s.inspectBackup(ctx, a.name, a.uid)
@@ -317,7 +318,7 @@ func (a *Attempt) tryCommitManifest(ctx context.Context, m Manifest, grapnel []b
 		return false, err
 	}
 	if st.foreignManifest {
-		// Our half must not pass for that of the other system's backup.
+		// Our half must not be taken for that of the other system's backup.
 		return false, errors.Join(st.checkAvailable(), s.objects.Delete(ctx, s.grapnelKey(a.name)))
 	}
 	if st.isCommitted() && st.grapnel.Attempt == a.token {
@@ -332,7 +333,7 @@ func (a *Attempt) tryCommitManifest(ctx context.Context, m Manifest, grapnel []b
 	if err := st.checkListedFiles(m.Grapnel.Files); err != nil {
 		return false, err
 	}
-	if st.mixedManifests || st.isCommitted() { // by an earlier attempt, which finds that this one has begun
+	if st.mixedManifests || st.isCommitted() { // by an earlier attempt, which detects this one
 		if err := s.objects.Delete(ctx, s.manifestKey(a.name)); err != nil {
 			return false, err
 		}
@@ -343,8 +344,9 @@ func (a *Attempt) tryCommitManifest(ctx context.Context, m Manifest, grapnel []b
 	return a.confirmCommit(ctx, m)
 }
 
-// putManifests writes both, and returns false if one of them appeared meanwhile. Neither
-// replaces another one: a write of an earlier attempt may be carried out at any time.
+// putManifests writes both manifests, and returns false if one of them was created
+// meanwhile. It replaces neither, because a write of an earlier attempt may take effect at
+// any time.
 func (a *Attempt) putManifests(ctx context.Context, st *backupState, m Manifest, grapnel []byte) (bool, error) {
 	s := a.store
 	if st.hasFile(a.name + grapnelSuffix) {
@@ -362,16 +364,16 @@ func (a *Attempt) putManifests(ctx context.Context, st *backupState, m Manifest,
 	return err == nil, err
 }
 
-// confirmCommit finds out whether the manifest of this attempt may stay. It is written before
-// that is checked, and a later attempt takes its number before it looks for a manifest:
-// so at least one of the two sees the other.
+// confirmCommit determines whether the manifest of this attempt is valid. The attempt
+// writes the manifest before this check, and a later attempt takes its number before it
+// looks for a manifest. So at least one of the two sees the other.
 func (a *Attempt) confirmCommit(ctx context.Context, m Manifest) (bool, error) {
 	st, err := a.store.inspectBackup(ctx, a.name, a.uid)
 	if err != nil {
 		return false, err
 	}
 	if err := a.checkHighestClaim(st); err != nil {
-		if !st.hasActiveClaim() { // nobody else puts it right
+		if !st.hasActiveClaim() { // no other process corrects this
 			err = errors.Join(err, a.removeOwnManifest(ctx, m.VeleroBackup))
 		}
 		return false, err
@@ -387,7 +389,8 @@ func (a *Attempt) confirmCommit(ctx context.Context, m Manifest) (bool, error) {
 	return true, nil
 }
 
-// removeOwnManifest removes the manifest of this attempt, of which Grapnel's half may be gone.
+// removeOwnManifest removes the manifest of this attempt. Grapnel's half may already be
+// missing.
 func (a *Attempt) removeOwnManifest(ctx context.Context, velero []byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), manifestRemovalTimeout)
 	defer cancel()
@@ -403,15 +406,15 @@ func (a *Attempt) removeOwnManifest(ctx context.Context, velero []byte) error {
 	return a.store.objects.Delete(ctx, a.store.manifestKey(a.name))
 }
 
-// checkCommittedFiles checks that a complete backup of this UID has the files that it lists. The
-// error is a *CorruptError if not.
+// checkCommittedFiles checks that a complete backup of this UID has the files in its list.
+// If not, the error is a *CorruptError.
 func (s *Store) checkCommittedFiles(ctx context.Context, st *backupState) error {
 	return s.checkManifestFiles(ctx, st, *st.grapnel)
 }
 
-// checkManifestFiles compares the files that are there with those of a manifest: by what the
-// store tells of them, and by their digest where that is not enough. An ETag alone never
-// condemns a file.
+// checkManifestFiles compares the existing files with those of a manifest: by their
+// metadata in the store, and by their digest where that is not enough. A different ETag
+// alone never makes a file corrupt.
 func (s *Store) checkManifestFiles(ctx context.Context, st *backupState, m GrapnelManifest) error {
 	if err := st.checkListedFiles(m.Files); err != nil {
 		return err
@@ -428,8 +431,8 @@ func (s *Store) checkManifestFiles(ctx context.Context, st *backupState, m Grapn
 	return nil
 }
 
-// isFileUnchanged reports whether a file need not be read, as the store tells that it is
-// still the one that was stored, or cannot tell and the file is large.
+// isFileUnchanged reports whether a file need not be read, because the store reports that
+// it is unchanged, or because the store cannot report changes and the file is large.
 func (s *Store) isFileUnchanged(ctx context.Context, st *backupState, file File, m GrapnelManifest) (bool, error) {
 	stored := m.ETags[file]
 	switch st.etags[FileName(st.name, file)] {
@@ -441,14 +444,14 @@ func (s *Store) isFileUnchanged(ctx context.Context, st *backupState, file File,
 	if stored == "" {
 		return false, nil
 	}
-	// Some stores write it in another way in a list.
+	// Some stores write the ETag in another form in a list.
 	key, err := s.fileKey(st.name, file)
 	if err != nil {
-		return false, nil //nolint:nilerr // verifyFileDigest says what is wrong with the manifest
+		return false, nil //nolint:nilerr // verifyFileDigest reports what is wrong with the manifest
 	}
 	info, err := s.objects.Stat(ctx, key)
 	if errors.Is(err, objectstore.ErrNotExist) {
-		return false, nil // verifyFileDigest says so
+		return false, nil // verifyFileDigest reports it
 	}
 	return err == nil && info.ETag == stored && info.Size == m.Files[file].Size, err
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// flight is a store in which a Put of one key is under way: all of its content was sent,
+// flight is a store in which a Put of one key is in progress: all of its content was sent,
 // and it takes effect when land is closed.
 type flight struct {
 	objectstore.Store
@@ -49,7 +49,7 @@ func (f *flight) Put(ctx context.Context, key string, r io.Reader, opts objectst
 	return f.Store.Put(ctx, key, bytes.NewReader(content), opts)
 }
 
-// during runs the first attempt in the store until it hangs in the Put of key, then do,
+// during runs the first attempt in the store until it hangs in the Put of key, then do, and
 // then the rest of the first attempt, whose error it returns.
 func during(t *testing.T, store objectstore.Store, key string, do func(*backupstore.Store)) error {
 	t.Helper()
@@ -62,8 +62,8 @@ func during(t *testing.T, store objectstore.Store, key string, do func(*backupst
 	return <-done
 }
 
-// TestLateWriteAfterCommit has each file of a process that lost its lease arrive after its
-// successor has committed: the backup stays as it was committed.
+// TestLateWriteAfterCommit lets each file of a process that lost its lease arrive after its
+// successor has committed: the backup stays as committed.
 func TestLateWriteAfterCommit(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"nightly.tar.gz", "nightly-results.gz", "nightly-logs.gz", "nightly-grapnel.json", "velero-backup.json"} {
@@ -83,8 +83,9 @@ func TestLateWriteAfterCommit(t *testing.T) {
 	}
 }
 
-// TestLateWriteBeforeCommit has the archive of a process that lost its lease arrive while
-// its successor works. In each kind of store the successor notices, and has to start over.
+// TestLateWriteBeforeCommit lets the archive of a process that lost its lease arrive while
+// its successor works. In each kind of store the successor detects it, and has to start
+// over.
 func TestLateWriteBeforeCommit(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"put if absent", "no put if absent", "no metadata"} {
@@ -100,7 +101,8 @@ func TestLateWriteBeforeCommit(t *testing.T) {
 					putRaw(t, store, "backups/nightly/nightly.tar.gz", "archive of another")
 				}}
 				err := runBackup(t.Context(), backupstore.New(between, ""), "nightly", "uid-1", "first")
-				// Without put-if-absent the late one is replaced if it was earlier.
+				// Without put-if-absent, the successor replaces the late write if that was
+				// earlier.
 				if before == "nightly.tar.gz" && name != "put if absent" && err == nil {
 					wantOneBackup(t, s)
 					return
@@ -130,7 +132,7 @@ func fresh(name string) objectstore.Store {
 	return memory.New(memory.WithoutMetadata(), memory.WithoutPutIfAbsent())
 }
 
-// TestReleaseEndsAttempts: a step that goes on after its run was decided stores no backup.
+// TestReleaseEndsAttempts: a step that continues after its run finished stores no backup.
 func TestReleaseEndsAttempts(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"nightly.tar.gz", "nightly-results.gz", "nightly-grapnel.json", "velero-backup.json"} {
@@ -161,7 +163,7 @@ func TestReleaseEndsAttempts(t *testing.T) {
 	}
 }
 
-// TestWithdraw removes what is complete, too: of a run whose outcome says otherwise.
+// TestWithdraw also removes a complete backup, if the run has another outcome.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	s := backupstore.New(memory.New(), "")
@@ -175,7 +177,7 @@ func TestWithdraw(t *testing.T) {
 }
 
 // TestCommitOfAnotherAttemptIsAdopted: an attempt that begins after another one has
-// committed leaves that backup alone, also if it was not seen to be committed.
+// committed does not change that backup, even if the commit was not observed.
 func TestCommitOfAnotherAttemptIsAdopted(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -186,9 +188,9 @@ func TestCommitOfAnotherAttemptIsAdopted(t *testing.T) {
 		t.Errorf("error %v, want ErrCommitted", err)
 	}
 	if n := counted.CountCalls(storetest.MethodGet, "*.tar.gz"); n > 0 {
-		t.Error("the archive was read, although nothing says that it has changed")
+		t.Error("the archive was read, although nothing indicates a change")
 	}
-	// The manifest stays and the archive does not.
+	// The manifest stays, and the archive is replaced.
 	putRaw(t, store, "backups/nightly/nightly.tar.gz", "ARCHIVE of run of uid-1")
 	if done, err := s.IsCommitted(t.Context(), "nightly", "uid-1"); done || err != nil {
 		t.Errorf("Committed: %v, %v", done, err)
@@ -221,7 +223,7 @@ func TestManyAttempts(t *testing.T) {
 	wantOneBackup(t, s)
 }
 
-// late is a store of one process, whose requests take a while.
+// late is a store of one process, whose requests take some time.
 type late struct {
 	objectstore.Store
 	rng *rand.Rand
@@ -241,16 +243,16 @@ func (l *late) Put(ctx context.Context, key string, r io.Reader, opts objectstor
 	return info, err
 }
 
-// List shows what is there after a while. What follows without a pause is seen at the
-// same moment: between a check and the removal that depends on it, no process is paused.
+// List returns the state after a pause. What follows without a pause happens at the same
+// moment: no process is paused between a check and the removal that depends on it.
 func (l *late) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	l.pause()
 	return l.Store.List(ctx, opts)
 }
 
 // TestProcessesOfOneBackup runs several attempts at once, at random speeds, some of which
-// end in the middle or give the run up. Whoever is told that the backup is complete must
-// find it as it was committed when all have ended.
+// end in the middle or end the run. A process to which the backup is reported as complete
+// must find it as committed when all have ended.
 func TestProcessesOfOneBackup(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -282,7 +284,7 @@ func raceOnce(t *testing.T, seed uint64) {
 			time.Sleep(begin)
 			s := backupstore.New(&late{Store: store, rng: rng}, "")
 			if giveUp {
-				errs[i] = errors.Join(errors.New("gave up"), s.EndAttempts(ctx, "nightly", "uid-1"))
+				errs[i] = errors.Join(errors.New("ended the run"), s.EndAttempts(ctx, "nightly", "uid-1"))
 				return
 			}
 			for errs[i] = backupstore.ErrOverwritten; errors.Is(errs[i], backupstore.ErrOverwritten); {
@@ -297,19 +299,19 @@ func raceOnce(t *testing.T, seed uint64) {
 			continue
 		}
 		if err := s.Verify(t.Context(), "nightly"); err != nil {
-			t.Errorf("seed %d: process %d was told that the backup is complete: %v (all: %v)", seed, i, err, errs)
+			t.Errorf("seed %d: process %d got a complete backup: %v (all: %v)", seed, i, err, errs)
 		}
 	}
 	if len(backups(t, s)) > 0 {
 		return
 	}
 	if err := runBackup(t.Context(), s, "nightly", "uid-1", "the last"); err != nil || s.Verify(t.Context(), "nightly") != nil {
-		t.Errorf("seed %d: no process can go on: %v", seed, err)
+		t.Errorf("seed %d: no process can continue: %v", seed, err)
 	}
 }
 
-// otherETags is a store that gives the ETags of objects another form in a list, and in a
-// Stat if stat is set.
+// otherETags is a store that returns ETags in another form in a list, and in a Stat if stat
+// is set.
 type otherETags struct {
 	*storetest.FaultyStore
 	stat bool
@@ -334,9 +336,9 @@ func (o otherETags) Stat(ctx context.Context, key string) (objectstore.Info, err
 	return info, err
 }
 
-// TestETagsOfAnotherForm: that a store writes an ETag in several ways neither takes a
-// backup for another nor, where it can be helped, costs the reading of its archive. One
-// that was replaced by another of its size is found.
+// TestETagsOfAnotherForm: several forms of an ETag neither make a backup look like another
+// one nor, where avoidable, cause a read of its archive. A replacement of the same size is
+// detected.
 func TestETagsOfAnotherForm(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -361,7 +363,7 @@ func TestETagsOfAnotherForm(t *testing.T) {
 				t.Errorf("Committed: %t, %v", ok, err)
 			}
 			if n := objects.CountCalls(storetest.MethodGet, archive); n != 2*tc.reads {
-				t.Errorf("with Committed the archive was read %d times, want %d", n, 2*tc.reads)
+				t.Errorf("with IsCommitted the archive was read %d times, want %d", n, 2*tc.reads)
 			}
 			key := prefix + "/backups/nightly/nightly.tar.gz"
 			if _, err := objects.Stat(t.Context(), key); err != nil {
@@ -371,7 +373,7 @@ func TestETagsOfAnotherForm(t *testing.T) {
 				t.Fatal(err)
 			}
 			if ok, err := s.IsCommitted(t.Context(), "nightly", "uid-1"); ok || err != nil {
-				t.Errorf("Committed of a replaced archive: %t, %v", ok, err)
+				t.Errorf("IsCommitted of a replaced archive: %t, %v", ok, err)
 			}
 		})
 	}

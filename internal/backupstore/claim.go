@@ -16,30 +16,30 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Claim says who has taken the name of a backup.
+// Claim records which Backup has taken the name.
 type Claim struct {
 	// BackupUID is the UID of the Backup object; required.
 	BackupUID string `json:"backupUID"`
-	// Cluster, Namespace and Name tell people where that object is.
+	// Cluster, Namespace and Name identify that object for users.
 	Cluster   string `json:"cluster,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Created is when the claim was made, by the clock of who made it.
+	// Created is when the claim was created, by the clock of its creator.
 	Created time.Time `json:"created"`
-	// Attempt is set by BeginAttempt: a random word for each attempt to write the backup.
+	// Attempt is set by BeginAttempt: a random token for each attempt to write the backup.
 	Attempt string `json:"attempt,omitempty"`
 	// Released is set by Release.
 	Released bool `json:"released,omitempty"`
 }
 
-// claimAttempts bounds how often a lost race is looked at again. Each lost
-// race means that another claim was made, so a few are plenty.
+// claimAttempts bounds the retries after a lost race. Each lost race means that another
+// claim was created, so a few are enough.
 const claimAttempts = 5
 
-// Claim takes the name for claim.BackupUID. It succeeds if the name is free,
-// was released, or belongs to that UID already, with or without a finished
-// backup (see Committed); of several UIDs at the same time one succeeds. The
-// error is a *TakenError if it belongs to another.
+// Claim takes the name for claim.BackupUID. It succeeds if the name is free, was released,
+// or already belongs to that UID, with or without a finished backup (see IsCommitted). Of
+// several concurrent UIDs, one succeeds. The error is a *TakenError if the name belongs to
+// another UID.
 func (s *Store) Claim(ctx context.Context, name string, claim Claim) error {
 	if err := s.claimName(ctx, name, claim); err != nil {
 		return fmt.Errorf("claiming the name of backup %q: %w", name, err)
@@ -64,22 +64,22 @@ func (s *Store) claimName(ctx context.Context, name string, claim Claim) error {
 		err = s.putBytes(ctx, s.claimKey(name, st.claimNumber+1), data, objectstore.PutOptions{IfAbsent: true})
 		switch {
 		case errors.Is(err, objectstore.ErrExists):
-			continue // Somebody was faster, perhaps we ourselves.
+			continue // another process was faster, perhaps for the same UID
 		case err != nil:
 			return err
 		case s.Capabilities().PutIfAbsent:
 			return nil
 		}
-		// Somebody may have been faster without the store noticing.
+		// Another process may have been faster without the store detecting it.
 		if st, err = s.inspectBackup(ctx, name, claim.BackupUID); err != nil {
 			return err
 		}
 		return st.checkAvailable()
 	}
-	return errors.New("others keep claiming and releasing the name")
+	return errors.New("other processes keep claiming and releasing the name")
 }
 
-// CheckClaim says what Claim would, without writing anything: nil or a *TakenError.
+// CheckClaim returns what Claim would, without a write: nil or a *TakenError.
 func (s *Store) CheckClaim(ctx context.Context, name, uid string) error {
 	st, err := s.inspectBackup(ctx, name, uid)
 	if err == nil {
@@ -91,8 +91,8 @@ func (s *Store) CheckClaim(ctx context.Context, name, uid string) error {
 	return nil
 }
 
-// IsCommitted reports whether the backup is complete, belongs to uid, and has the files
-// that it lists. It is false while a later attempt than the one that committed may write:
+// IsCommitted reports whether the backup is complete, belongs to uid, and has the files in
+// its list. It is false while an attempt after the one that committed may write:
 // BeginAttempt decides then.
 func (s *Store) IsCommitted(ctx context.Context, name, uid string) (bool, error) {
 	st, err := s.inspectBackup(ctx, name, uid)
@@ -108,8 +108,8 @@ func (s *Store) IsCommitted(ctx context.Context, name, uid string) (bool, error)
 	return st.isCommitted() && st.isLatestAttempt(), nil
 }
 
-// ClaimantUID returns the UID of the Backup that holds the claim on a name; "" if none does, or
-// if the claim cannot be understood.
+// ClaimantUID returns the UID of the Backup that holds the claim on a name. It is "" if no
+// Backup does, or if the claim cannot be parsed.
 func (s *Store) ClaimantUID(ctx context.Context, name string) (uid string, err error) {
 	if err := ValidateName(name); err != nil {
 		return "", err
@@ -119,15 +119,15 @@ func (s *Store) ClaimantUID(ctx context.Context, name string) (uid string, err e
 	case isCorruptError(err):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("reading who claimed the name of backup %q: %w", name, err)
+		return "", fmt.Errorf("reading the claim of backup %q: %w", name, err)
 	case st.claim.Released:
 		return "", nil
 	}
 	return st.claim.BackupUID, nil
 }
 
-// Release gives the name back after a run that ended without a manifest. It
-// does nothing if uid does not hold the name, or if its backup is complete.
+// Release releases the name after a run that ended without a manifest. It does nothing if
+// uid does not hold the name, or if its backup is complete.
 func (s *Store) Release(ctx context.Context, name, uid string) error {
 	if err := s.releaseName(ctx, name, uid); err != nil {
 		return fmt.Errorf("releasing the name of backup %q: %w", name, err)
@@ -147,8 +147,8 @@ func (s *Store) releaseName(ctx context.Context, name, uid string) error {
 		if err != nil {
 			return err
 		}
-		// Only the holder writes its own file, so replacing it races with no other process. An
-		// attempt that began meanwhile holds the name again.
+		// Only the holder writes its own file, so replacing the file does not race with
+		// another process. An attempt that began meanwhile holds the name again.
 		err = s.putBytes(ctx, s.claimKey(name, st.claimNumber), data, objectstore.PutOptions{})
 		if errors.Is(err, objectstore.ErrNoSpace) {
 			err = s.removeClaims(ctx, st)
@@ -157,11 +157,11 @@ func (s *Store) releaseName(ctx context.Context, name, uid string) error {
 			return err
 		}
 	}
-	return errors.New("other processes keep beginning attempts of it")
+	return errors.New("other processes keep starting attempts of this backup")
 }
 
-// removeClaims releases a name in a store that is full: a name without a claim is free,
-// and no attempt may write to it. The highest claim is the last to go, as it counts.
+// removeClaims releases a name in a full store: a name without a claim is free, and no
+// attempt may write to it. The highest claim is the valid one, so it is removed last.
 func (s *Store) removeClaims(ctx context.Context, st *backupState) error {
 	var lower []string
 	for base := range st.sizes {
@@ -175,11 +175,11 @@ func (s *Store) removeClaims(ctx context.Context, st *backupState) error {
 	return s.objects.Delete(ctx, s.claimKey(st.name, st.claimNumber))
 }
 
-// backupState is what there is of a backup, seen by one UID.
+// backupState is the state of a backup in the store, from the view of one UID.
 type backupState struct {
 	name string
 	uid  string
-	// sizes and etags of the files in the directory of the backup, by name.
+	// sizes and etags are those of the files in the directory of the backup, by name.
 	sizes map[string]int64
 	etags map[string]string
 	// claim is the one with the highest number, if there is any.
@@ -188,17 +188,17 @@ type backupState struct {
 	// hasManifest is set if there is a manifest, grapnel if it is Grapnel's.
 	hasManifest bool
 	grapnel     *GrapnelManifest
-	// mixedManifests: two processes of this UID committed at once (one of them had lost
-	// its lease), and the manifests are one of each. Nobody could use them, so
-	// the holder of the claim may start over.
+	// mixedManifests is set if two processes of this UID committed at once (one of them had
+	// lost its lease), and each wrote one of the manifests. No reader can use them, so the
+	// holder of the claim may start over.
 	mixedManifests bool
-	// foreignManifest: there is a manifest of a system that knows no claims, and our half
-	// of a Commit beside it.
+	// foreignManifest is set if there is a manifest of a system without claims, and our
+	// half of a Commit beside it.
 	foreignManifest bool
 }
 
-// inspectBackup looks at a backup: one list, and one read each of the claim and of
-// the manifests that exist.
+// inspectBackup reads the state of a backup. It costs one list, and one read each of the
+// claim and of the existing manifests.
 func (s *Store) inspectBackup(ctx context.Context, name, uid string) (*backupState, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func (s *Store) inspectBackup(ctx context.Context, name, uid string) (*backupSta
 func (s *Store) inspectManifests(ctx context.Context, st *backupState) error {
 	m, err := s.readManifestPair(ctx, st.name)
 	if errors.Is(err, objectstore.ErrNotExist) {
-		return nil // Deleted since it was listed.
+		return nil // deleted since it was listed
 	}
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (s *Store) inspectManifests(ctx context.Context, st *backupState) error {
 		st.hasManifest, st.grapnel = true, m.grapnel
 	case ours && bytes.Contains(m.velero, []byte(st.uid)):
 		st.mixedManifests = true
-	case ours && json.Valid(m.velero): // else it is nobody's manifest
+	case ours && json.Valid(m.velero): // otherwise the manifest has no owner
 		st.hasManifest, st.foreignManifest = true, true
 	default:
 		return m.mismatch
@@ -251,9 +251,9 @@ func (s *Store) inspectManifests(ctx context.Context, st *backupState) error {
 	return nil
 }
 
-// readHighestClaim reads the claim with the highest number. One that cannot be understood was
-// never made: some stores keep a part of a Put that failed. The one before it counts then,
-// and the number is taken all the same.
+// readHighestClaim reads the claim with the highest number. A claim that cannot be parsed
+// does not count: some stores keep a part of a failed Put. The one before it counts then,
+// but the number stays taken.
 func (s *Store) readHighestClaim(ctx context.Context, st *backupState, numbers []int) (err error) {
 	slices.Sort(numbers)
 	for _, number := range slices.Backward(numbers) {
@@ -278,22 +278,22 @@ func (s *Store) readClaim(ctx context.Context, name string, number int) (*Claim,
 	return claim, nil
 }
 
-// isCommitted: the backup is complete, and ours.
+// isCommitted reports whether the backup is complete, and ours.
 func (st *backupState) isCommitted() bool {
 	return st.hasManifest && st.grapnel != nil && st.grapnel.BackupUID == st.uid
 }
 
-// isLatestAttempt: no attempt has begun after the one that committed.
+// isLatestAttempt reports whether no attempt has begun after the one that committed.
 func (st *backupState) isLatestAttempt() bool {
 	return st.claim == nil || st.claim.Attempt == st.grapnel.Attempt
 }
 
-// hasActiveClaim: the claim is ours and in force.
+// hasActiveClaim reports whether the claim is ours and not released.
 func (st *backupState) hasActiveClaim() bool {
 	return st.claim != nil && st.claim.BackupUID == st.uid && !st.claim.Released
 }
 
-// checkAvailable returns a TakenError if the name belongs to another.
+// checkAvailable returns a *TakenError if the name belongs to another UID.
 func (st *backupState) checkAvailable() error {
 	switch {
 	case st.isCommitted():

@@ -37,14 +37,14 @@ func TestClaim(t *testing.T) {
 		uid       string
 		wantTaken bool
 	}{
-		"free":                           {nil, "a", false},
-		"claimed by itself":              {[]step{claim("a")}, "a", false},
-		"claimed by another":             {[]step{claim("b")}, "a", true},
-		"released by another":            {[]step{claim("b"), release("b")}, "a", false},
-		"released by itself":             {[]step{claim("a"), release("a")}, "a", false},
-		"released by one who has it not": {[]step{claim("b"), release("a")}, "a", true},
-		"taken over by another":          {[]step{claim("a"), release("a"), claim("b")}, "a", true},
-		"released twice in turn":         {[]step{claim("a"), release("a"), claim("b"), release("b")}, "a", false},
+		"free":                     {nil, "a", false},
+		"claimed by itself":        {[]step{claim("a")}, "a", false},
+		"claimed by another":       {[]step{claim("b")}, "a", true},
+		"released by another":      {[]step{claim("b"), release("b")}, "a", false},
+		"released by itself":       {[]step{claim("a"), release("a")}, "a", false},
+		"released by a non-holder": {[]step{claim("b"), release("a")}, "a", true},
+		"taken over by another":    {[]step{claim("a"), release("a"), claim("b")}, "a", true},
+		"released twice in turn":   {[]step{claim("a"), release("a"), claim("b"), release("b")}, "a", false},
 		"released, taken over, released by the first": {
 			[]step{claim("a"), release("a"), claim("b"), release("a")}, "a", true,
 		},
@@ -69,10 +69,10 @@ func TestClaim(t *testing.T) {
 			}
 			before := len(keys(t, store))
 			if err := s.CheckClaim(t.Context(), "nightly", tc.uid); isTaken(err) != tc.wantTaken || (err != nil && !tc.wantTaken) {
-				t.Errorf("Check: error %v, want taken: %v", err, tc.wantTaken)
+				t.Errorf("CheckClaim: error %v, want taken: %v", err, tc.wantTaken)
 			}
 			if after := len(keys(t, store)); after != before {
-				t.Error("Check wrote something")
+				t.Error("CheckClaim wrote something")
 			}
 			if err := s.Claim(t.Context(), "nightly", claimOf(tc.uid)); isTaken(err) != tc.wantTaken || (err != nil && !tc.wantTaken) {
 				t.Errorf("Claim: error %v, want taken: %v", err, tc.wantTaken)
@@ -90,7 +90,7 @@ func TestTakenErrorSaysByWhom(t *testing.T) {
 	err := s.Claim(t.Context(), "nightly", claimOf("uid-2"))
 	for _, want := range []string{`"nightly"`, "grapnel-system/nightly", "uid-1", "cluster east", "not finished"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v does not say %s", err, want)
+			t.Errorf("error %v does not contain %s", err, want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestDamagedClaimIsNobodys(t *testing.T) {
 	}
 }
 
-// TestOneOfManyWins has several clusters run a backup of one name at once.
+// TestOneOfManyWins runs a backup of one name in several clusters at once.
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
@@ -116,7 +116,7 @@ func TestOneOfManyWins(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !store.Capabilities().PutIfAbsent {
-				return // Only then is it promised.
+				return // only then is it guaranteed
 			}
 			s := backupstore.New(store, "p")
 			released := claimOf("uid-released")
@@ -126,7 +126,7 @@ func TestOneOfManyWins(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				winner := race(t, s, name)
 				if winner == "" {
-					t.Errorf("%s: nobody won", name)
+					t.Errorf("%s: no run succeeded", name)
 					continue
 				}
 				if err := s.Verify(t.Context(), name); err != nil {
@@ -167,8 +167,8 @@ func race(t *testing.T, s *backupstore.Store, name string) string {
 	return winner
 }
 
-// TestClaimWithoutPutIfAbsent has two clusters look before either writes, in a
-// store that lets both write: the one whose claim was overwritten must notice.
+// TestClaimWithoutPutIfAbsent lets two clusters read before either writes, in a store that
+// lets both write: the one whose claim was overwritten must detect that.
 func TestClaimWithoutPutIfAbsent(t *testing.T) {
 	t.Parallel()
 	store := unconditional{memory.New(memory.WithoutPutIfAbsent())}
@@ -198,19 +198,19 @@ func TestClaimWithoutPutIfAbsent(t *testing.T) {
 		t.Errorf("the first, whose claim was overwritten: error %v, want a TakenError", err)
 	}
 	if backupstore.New(store, "").Capabilities().PutIfAbsent {
-		t.Error("the lack of put-if-absent does not show")
+		t.Error("Capabilities reports put-if-absent")
 	}
 }
 
-// unconditional is a store that pays no attention to IfAbsent.
+// unconditional is a store that ignores IfAbsent.
 type unconditional struct{ objectstore.Store }
 
 func (s unconditional) Put(ctx context.Context, key string, r io.Reader, _ objectstore.PutOptions) (objectstore.Info, error) {
 	return s.Store.Put(ctx, key, r, objectstore.PutOptions{})
 }
 
-// TestClaimLostDuringUpload has the name change hands while an archive is
-// being uploaded: the upload must not complete.
+// TestClaimLostDuringUpload transfers the name during the upload of an archive: the upload
+// must not complete.
 func TestClaimLostDuringUpload(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {

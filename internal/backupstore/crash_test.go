@@ -18,9 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// forEachCrash lets do run against a store that dies after each of its calls
-// in turn, before the call takes effect and after, and hands what is left to
-// check.
+// forEachCrash runs do against a store that dies at each of its calls in turn, before the
+// call takes effect and after, and passes the resulting store to check.
 func forEachCrash(t *testing.T, prepare, do func(*backupstore.Store) error, check func(*testing.T, objectstore.Store)) {
 	t.Helper()
 	fresh := func() objectstore.Store {
@@ -59,9 +58,8 @@ func forEachCrash(t *testing.T, prepare, do func(*backupstore.Store) error, chec
 
 func nothing(*backupstore.Store) error { return nil }
 
-// TestCrashDuringBackup: wherever a run is interrupted, what is left is no
-// backup or a good one, another UID gets the name only if it was never
-// claimed, and the same UID can finish.
+// TestCrashDuringBackup: wherever a run is interrupted, the result is no backup or a valid
+// one, another UID gets the name only if it was never claimed, and the same UID can finish.
 func TestCrashDuringBackup(t *testing.T) {
 	t.Parallel()
 	first := func(s *backupstore.Store) error { return runBackup(t.Context(), s, "nightly", "uid-1", "first") }
@@ -88,7 +86,7 @@ func TestCrashDuringBackup(t *testing.T) {
 	})
 }
 
-// wantOneBackup also checks that all parts are of one attempt.
+// wantOneBackup also checks that all parts belong to one attempt.
 func wantOneBackup(t *testing.T, s *backupstore.Store) {
 	t.Helper()
 	if diff := cmp.Diff([]string{"nightly"}, backups(t, s)); diff != "" {
@@ -106,12 +104,12 @@ func wantOneBackup(t *testing.T, s *backupstore.Store) {
 		attempt = "first"
 	}
 	if got := read(t, s, "nightly", backupstore.Contents); got != "archive of "+attempt {
-		t.Errorf("the manifest is of the %s attempt, the archive is %q", attempt, got)
+		t.Errorf("the manifest belongs to attempt %s, the archive is %q", attempt, got)
 	}
 }
 
-// TestCrashDuringDeletion: a backup that is half deleted is never listed, and
-// deleting goes on from anywhere.
+// TestCrashDuringDeletion: a partly deleted backup is never listed, and the deletion can
+// continue from any point.
 func TestCrashDuringDeletion(t *testing.T) {
 	t.Parallel()
 	prepare := func(s *backupstore.Store) error {
@@ -138,8 +136,8 @@ func TestCrashDuringDeletion(t *testing.T) {
 	})
 }
 
-// TestCrashAtEndWithoutManifest: discarding and releasing can be repeated, and
-// give the name to the next.
+// TestCrashAtEndWithoutManifest: discarding and releasing can be retried, and release the
+// name.
 func TestCrashAtEndWithoutManifest(t *testing.T) {
 	t.Parallel()
 	prepare := func(s *backupstore.Store) error {
@@ -171,8 +169,8 @@ func TestCrashAtEndWithoutManifest(t *testing.T) {
 	})
 }
 
-// TestDeletionIsShort counts what deleting costs, and that the manifest goes
-// first and the claim last.
+// TestDeletionIsShort counts the calls of a deletion, and checks that the manifest is
+// removed first and the claim last.
 func TestDeletionIsShort(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -193,8 +191,8 @@ func TestDeletionIsShort(t *testing.T) {
 	}
 }
 
-// TestDeletionOfManyFilesIsShort: what is known to be one's own costs four calls beside
-// those for the manifests, whatever there is of it.
+// TestDeletionOfManyFilesIsShort: the deletion of an own backup costs four calls in
+// addition to those for the manifests, independent of the number of files.
 func TestDeletionOfManyFilesIsShort(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -205,7 +203,7 @@ func TestDeletionOfManyFilesIsShort(t *testing.T) {
 	counted := storetest.NewFaultyStore(store)
 	s := backupstore.New(counted, "")
 	if there, err := s.IsOwnedBy(t.Context(), "nightly", "uid-1"); err != nil || !there {
-		t.Errorf("Owns: %v, %v, want true", there, err)
+		t.Errorf("IsOwnedBy: %v, %v, want true", there, err)
 	}
 	if err := s.DeleteOwned(t.Context(), "nightly", "uid-1"); err != nil {
 		t.Fatal(err)
@@ -221,12 +219,12 @@ func TestDeletionOfManyFilesIsShort(t *testing.T) {
 	}
 	wantKeys(t, store)
 	if there, err := s.IsOwnedBy(t.Context(), "nightly", "uid-1"); err != nil || there {
-		t.Errorf("Owns afterwards: %v, %v, want false", there, err)
+		t.Errorf("IsOwnedBy afterwards: %v, %v, want false", there, err)
 	}
 }
 
-// TestDeletionOfDamagedBackup: where the manifest says nothing, the claim does, and
-// where that says nothing, only Delete removes anything.
+// TestDeletionOfDamagedBackup: if the manifest is damaged, the claim decides, and if that
+// is damaged too, only Delete removes anything.
 func TestDeletionOfDamagedBackup(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -263,14 +261,13 @@ func TestDeletionOfDamagedBackup(t *testing.T) {
 	}
 }
 
-// TestTwoProcessesOfOneBackup has a process that lost its lease, and did not
-// notice yet, commit between the two writes of its successor's commit. The
-// manifests are then one of each, which nobody may take for a backup, and the
-// successor puts it right.
+// TestTwoProcessesOfOneBackup lets a process that lost its lease, and has not noticed that
+// yet, commit between the two writes of its successor's commit. Each has then written one
+// of the manifests. They must not be taken for a backup, and the successor corrects them.
 func TestTwoProcessesOfOneBackup(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(*testing.T, objectstore.Store, error) error{
-		"successor goes on": func(_ *testing.T, _ objectstore.Store, err error) error { return err },
+		"successor continues": func(_ *testing.T, _ objectstore.Store, err error) error { return err },
 		"successor dies and the next starts over": func(t *testing.T, store objectstore.Store, _ error) error {
 			s := backupstore.New(store, "")
 			if _, _, err := s.ReadManifest(t.Context(), "nightly"); !isCorruptError(err) {
@@ -289,7 +286,7 @@ func TestTwoProcessesOfOneBackup(t *testing.T) {
 			old := storetest.NewFaultyStore(store, storetest.Fault{Method: storetest.MethodPut, Key: "*/velero-backup.json", Started: started, Release: release})
 			oldDone := make(chan error, 1)
 			go func() { oldDone <- runBackup(t.Context(), backupstore.New(old, ""), "nightly", "uid-1", "first") }()
-			<-started // The old one wrote its -grapnel.json and hangs.
+			<-started // the old process wrote its -grapnel.json and hangs
 
 			successor := storetest.NewFaultyStore(store)
 			between := &beforePut{Store: successor, key: "velero-backup.json", do: func() {
@@ -310,7 +307,7 @@ func TestTwoProcessesOfOneBackup(t *testing.T) {
 	}
 }
 
-// TestManifestOfVeleroAppearsDuringCommit: Velero knows no claims.
+// TestManifestOfVeleroAppearsDuringCommit: Velero does not use claims.
 func TestManifestOfVeleroAppearsDuringCommit(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -12,10 +12,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Discard removes what a run that ended without a manifest left behind: the
-// archive and all files but the logs and the results, which tell why. The
-// claim stays until Release. The error is ErrCommitted if the backup is
-// complete, a *TakenError or ErrNotClaimed if it is not that UID's.
+// Discard removes the leftovers of a run that ended without a manifest: the archive and all
+// files except the logs and the results, which explain the failure. The claim stays until
+// Release. The error is ErrCommitted if the backup is complete, or a *TakenError or
+// ErrNotClaimed if it does not belong to uid.
 func (s *Store) Discard(ctx context.Context, name, uid string) error {
 	if err := s.discardFiles(ctx, name, uid); err != nil {
 		return fmt.Errorf("discarding backup %q: %w", name, err)
@@ -53,11 +53,10 @@ func (s *Store) discardFiles(ctx context.Context, name, uid string) error {
 	return s.objects.Delete(ctx, keys...)
 }
 
-// Delete removes a backup, complete or not, whosever it is: first the
-// manifest, so that a backup that is half deleted does not look usable, then
-// everything else in its folder, and the claims last, so that nobody writes
-// there while files are being removed. It may be repeated and succeeds if
-// nothing is there.
+// Delete removes a backup of any owner, complete or not. It removes the manifest first, so
+// that a partly deleted backup does not look usable. Then it removes everything else in its
+// directory, and the claims last, so that no process writes there during the deletion. It
+// may be retried, and succeeds if nothing exists.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	if err := s.deleteBackup(ctx, name); err != nil {
 		return fmt.Errorf("deleting backup %q: %w", name, err)
@@ -76,7 +75,7 @@ func (s *Store) deleteBackup(ctx context.Context, name string) error {
 	return s.deletePrefix(ctx, s.backupDir(name), func(base string) bool { return parseClaimNumber(name, base) > 0 })
 }
 
-// deletePrefix removes all objects below dir; those that isLast selects in a
+// deletePrefix removes all objects below dir. It removes those that isLast selects in a
 // second step.
 func (s *Store) deletePrefix(ctx context.Context, dir string, isLast func(base string) bool) error {
 	var first, last []string
@@ -101,32 +100,31 @@ func (s *Store) deletePrefix(ctx context.Context, dir string, isLast func(base s
 	return nil
 }
 
-// DeleteOwned is Delete for the backup of one UID: it fails with a *TakenError
-// if what is there under the name is another's, for example because the run of
-// uid failed and another backup has taken the name since; then nothing is left
-// to delete. It does nothing for a UID that never claimed the name. A damaged
-// manifest is in the way of nothing; then the claim decides, and if there is
-// none that can be read the error is a *CorruptError.
+// DeleteOwned is Delete for the backup of one UID. It fails with a *TakenError if the name
+// belongs to another UID, for example because the run of uid failed and another backup has
+// taken the name since. Then nothing remains to be deleted. It does nothing for a UID that
+// never claimed the name. If the manifest is damaged, the claim decides. If there is no
+// readable claim either, the error is a *CorruptError.
 //
-// Besides those for the manifests, a complete backup costs four calls to the
-// object store, however many files it has; one that was begun costs two more.
+// In addition to the reads of the manifests, a complete backup costs four calls to the
+// object store, independent of its number of files. An incomplete one costs two more.
 func (s *Store) DeleteOwned(ctx context.Context, name, uid string) error {
 	there, err := s.isOwnedBy(ctx, name, uid)
 	if err != nil {
 		return fmt.Errorf("deleting backup %q: %w", name, err)
 	}
 	if !there {
-		return nil // Claims go last, so nothing of that UID is left.
+		return nil // claims are removed last, so nothing of that UID remains
 	}
 	return s.Delete(ctx, name)
 }
 
-// IsOwnedBy says whether something of the backup of one UID is stored under the name:
-// what DeleteOwned would remove, and with its errors.
+// IsOwnedBy reports whether anything of the backup of one UID is stored under the name,
+// that is, whether DeleteOwned would remove something. It has the same errors.
 func (s *Store) IsOwnedBy(ctx context.Context, name, uid string) (bool, error) {
 	there, err := s.isOwnedBy(ctx, name, uid)
 	if err != nil {
-		return false, fmt.Errorf("finding out whose backup %q is: %w", name, err)
+		return false, fmt.Errorf("determining the owner of backup %q: %w", name, err)
 	}
 	return there, nil
 }
@@ -138,7 +136,7 @@ func (s *Store) isOwnedBy(ctx context.Context, name, uid string) (bool, error) {
 	m, err := s.readManifestPair(ctx, name)
 	switch {
 	case err == nil && m.mismatch == nil && m.grapnel != nil && m.grapnel.BackupUID == uid:
-		return true, nil // Nobody else can have the name of a complete backup.
+		return true, nil // no other UID can hold the name of a complete backup
 	case err != nil && !errors.Is(err, objectstore.ErrNotExist) && !isCorruptError(err):
 		return false, err
 	}
@@ -155,7 +153,7 @@ func (s *Store) isOwnedBy(ctx context.Context, name, uid string) (bool, error) {
 	return st.isCommitted() || st.claim != nil, nil
 }
 
-// inspectClaim is inspect for a backup whose manifest cannot be read.
+// inspectClaim is inspectBackup for a backup whose manifest cannot be read.
 func (s *Store) inspectClaim(ctx context.Context, name, uid string) (*backupState, error) {
 	var numbers []int
 	st := &backupState{name: name, uid: uid}
@@ -169,13 +167,13 @@ func (s *Store) inspectClaim(ctx context.Context, name, uid string) (*backupStat
 		}
 	}
 	if len(numbers) == 0 {
-		return nil, &CorruptError{Name: name, File: manifestName, Reason: "can not be understood, and no claim says whose backup it is"}
+		return nil, &CorruptError{Name: name, File: manifestName, Reason: "cannot be parsed, and no claim identifies the owner of the backup"}
 	}
 	return st, s.readHighestClaim(ctx, st, numbers)
 }
 
-// checkDeletable is available, but a claim that another released still makes the
-// files another's.
+// checkDeletable is checkAvailable, except that a claim released by another UID still makes
+// the files another's.
 func (st *backupState) checkDeletable() error {
 	if err := st.checkAvailable(); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (st *backupState) checkDeletable() error {
 	return nil
 }
 
-// isCorruptError reports whether an error says that something stored is damaged.
+// isCorruptError reports whether err means that stored data is damaged.
 func isCorruptError(err error) bool {
 	_, corrupt := errors.AsType[*CorruptError](err)
 	return corrupt

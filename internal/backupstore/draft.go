@@ -13,13 +13,13 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxDraftBytes bounds a draft in bytes, after decompression: the list of what is in a backup
-// of some millions of objects. A bucket is not trusted.
+// maxDraftBytes bounds a draft in bytes, after decompression. A draft lists the contents of
+// a backup, up to some millions of objects. A bucket is not trusted.
 const maxDraftBytes = 256 << 20
 
-// GetDraft reads the file Draft or MergedDraft of a backup into v, as PutJSON has written
-// it. The error is objectstore.ErrNotExist if there is none, and a *CorruptError if it
-// cannot be understood.
+// GetDraft reads the file Draft or MergedDraft of a backup, written by PutJSON, into v. The
+// error is objectstore.ErrNotExist if there is none, and a *CorruptError if it cannot be
+// parsed.
 func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) error {
 	r, err := s.GetFile(ctx, name, file)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) err
 	err = decodeJSONGzip(source, v)
 	switch {
 	case source.err != nil:
-		err = source.err // the store's, which says nothing about the content
+		err = source.err // an error of the store, not of the content
 	case err != nil:
 		err = &CorruptError{Name: name, File: FileName(name, file), Reason: "cannot be read: " + err.Error()}
 	}
@@ -39,7 +39,7 @@ func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) err
 	return nil
 }
 
-// decodeJSONGzip reads one compressed value of JSON to its end, where its checksum is.
+// decodeJSONGzip reads one compressed JSON value to its end, where its checksum is.
 func decodeJSONGzip(r io.Reader, v any) error {
 	plain, err := gzip.NewReader(r)
 	if err != nil {
@@ -56,7 +56,7 @@ func decodeJSONGzip(r io.Reader, v any) error {
 	return err
 }
 
-// errorRecordingReader remembers an error of a reader that is not its end.
+// errorRecordingReader records an error of a reader other than io.EOF.
 type errorRecordingReader struct {
 	r   io.Reader
 	err error
@@ -71,9 +71,9 @@ func (n *errorRecordingReader) Read(p []byte) (int, error) {
 	return read, err
 }
 
-// RemoveDraft removes the files Draft, MergedContents and MergedDraft, when the backup is
-// complete or they are of an earlier attempt. It succeeds if there are none. The error is a
-// *TakenError or ErrNotClaimed if they are not that UID's.
+// RemoveDraft removes the files Draft, MergedContents and MergedDraft when the backup is
+// complete or when they belong to an earlier attempt. It succeeds if there are none. The
+// error is a *TakenError or ErrNotClaimed if they do not belong to uid.
 func (s *Store) RemoveDraft(ctx context.Context, name, uid string) error {
 	if err := s.removeDraft(ctx, name, uid); err != nil {
 		return fmt.Errorf("removing the draft of backup %q: %w", name, err)
@@ -104,7 +104,7 @@ func (s *Store) removeDraft(ctx context.Context, name, uid string) error {
 	return s.objects.Delete(ctx, keys...)
 }
 
-// hasFile says whether the folder of the backup has a file.
+// hasFile reports whether the directory of the backup has a file.
 func (st *backupState) hasFile(base string) bool {
 	_, found := st.sizes[base]
 	return found

@@ -33,7 +33,7 @@ func withDraft(t *testing.T, s *backupstore.Store) {
 	}
 }
 
-// drafts are those keys of a store that are drafts.
+// drafts returns the keys of the drafts in a store.
 func drafts(t *testing.T, store objectstore.Store) (out []string) {
 	t.Helper()
 	for _, key := range keys(t, store) {

@@ -11,20 +11,20 @@ import (
 )
 
 var (
-	// ErrCommitted means that the backup is complete already, by the same UID,
-	// and that what was asked for would change it.
+	// ErrCommitted means that the backup of the same UID is already complete, and that the
+	// requested change would modify it.
 	ErrCommitted = errors.New("backup is already complete")
-	// ErrNotClaimed means that a write was asked for by a UID that does not
-	// hold the name: it never claimed it, or released it.
+	// ErrNotClaimed means that a UID that does not hold the name requested a write: it
+	// never claimed the name, or released it.
 	ErrNotClaimed = errors.New("the name is not claimed by this backup")
-	// ErrSuperseded means that a later attempt to make the same backup has begun, in
-	// this process or another one. This attempt must not go on.
-	ErrSuperseded = errors.New("another process has begun to make this backup again")
-	// ErrOverwritten means that a process of an earlier attempt has replaced a file of
-	// this one. Another attempt may succeed.
+	// ErrSuperseded means that a later attempt to write the same backup has begun, in this
+	// process or another one. This attempt must stop.
+	ErrSuperseded = errors.New("another process has started a new attempt of this backup")
+	// ErrOverwritten means that a process of an earlier attempt has replaced a file of this
+	// one. Another attempt may succeed.
 	ErrOverwritten = errors.New("a process of an earlier attempt has overwritten a file of this backup")
-	// ErrNoDigests means that a backup cannot be verified, because Velero or
-	// another system made it.
+	// ErrNoDigests means that a backup cannot be verified, because Velero or another system
+	// created it.
 	ErrNoDigests = errors.New("backup has no digests")
 )
 
@@ -32,11 +32,11 @@ var (
 type TakenError struct {
 	// Name of the backup.
 	Name string
-	// By is who has it, as far as known: of a finished backup of Velero
-	// nothing is.
+	// By is the claim of its owner, as far as known. It is empty for a finished backup of
+	// Velero.
 	By Claim
-	// Finished says that a complete backup is there. Otherwise it is a run
-	// that is under way, or one that was never cleaned up.
+	// Finished reports that a complete backup exists. Otherwise its run is in progress, or
+	// was never cleaned up.
 	Finished bool
 }
 
@@ -54,18 +54,18 @@ func (e *TakenError) Error() string {
 		who += ")"
 	}
 	if e.Finished {
-		return fmt.Sprintf("the storage location already holds a backup %q, made by %s", e.Name, who)
+		return fmt.Sprintf("the storage location already holds a backup %q, created by %s", e.Name, who)
 	}
 	return fmt.Sprintf("the name %q is taken in the storage location by %s, which has not finished", e.Name, who)
 }
 
-// CorruptError means that what is stored contradicts itself or its digests.
+// CorruptError means that stored data is inconsistent or does not match its digests.
 type CorruptError struct {
 	// Name of the backup.
 	Name string
-	// File concerned, by its name in the folder of the backup.
+	// File is its name in the directory of the backup.
 	File string
-	// Reason says what is wrong with it.
+	// Reason is what is wrong with it.
 	Reason string
 }
 
@@ -74,15 +74,15 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("backup %q is damaged: file %q %s", e.Name, e.File, e.Reason)
 }
 
-// ForeignPrefixesError means that the location holds folders that are not
-// Velero's, which makes a Velero server reject it.
+// ForeignPrefixesError means that the location contains directories that are not Velero's,
+// which makes a Velero server reject it.
 type ForeignPrefixesError struct {
-	// Prefixes are the folders, without slashes.
+	// Prefixes are the directories, without slashes.
 	Prefixes []string
 }
 
 // Error implements error.
 func (e *ForeignPrefixesError) Error() string {
-	return fmt.Sprintf("the storage location contains top-level folders that do not belong there (%s); "+
-		"use an empty bucket or folder, or set a prefix", strings.Join(e.Prefixes, ", "))
+	return fmt.Sprintf("the storage location contains top-level directories that do not belong there (%s); "+
+		"use an empty bucket or directory, or set a prefix", strings.Join(e.Prefixes, ", "))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// Digest is what a stored file must be.
+// Digest is the expected size and hash of a stored file.
 type Digest struct {
 	// SHA256 in lower-case hexadecimal.
 	SHA256 string `json:"sha256"`
@@ -29,25 +29,25 @@ type Digest struct {
 	Size int64 `json:"size"`
 }
 
-// abortUploads removes what an interrupted attempt left behind. It only costs
-// space, so a missing permission must not fail the backup.
+// abortUploads removes the leftovers of an interrupted attempt. They only use space, so a
+// missing permission must not fail the backup.
 func (s *Store) abortUploads(ctx context.Context, prefix string) {
 	aborter, ok := s.objects.(objectstore.UploadAborter)
 	if !ok {
 		return
 	}
 	if n, err := aborter.AbortUploads(ctx, prefix); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Aborting stray uploads failed, their parts may cost space")
+		logr.FromContextOrDiscard(ctx).Error(err, "Aborting leftover uploads failed; their parts may use space")
 	} else if n > 0 {
-		logr.FromContextOrDiscard(ctx).Info("Aborted stray uploads of an interrupted run", "uploads", n)
+		logr.FromContextOrDiscard(ctx).Info("Aborted leftover uploads of an interrupted run", "uploads", n)
 	}
 }
 
-// PutFile stores a file that is no part of what an [Attempt] commits, such as the log of
-// what follows, or why there is no backup. The caller has compressed it, and it replaces
-// what is there. Uid must hold the name or be the last that held it.
-// Once the backup is complete, files whose digests are part of it cannot be
-// replaced (ErrCommitted); others can, such as PostLogs.
+// PutFile stores a file that is not part of what an [Attempt] commits, such as the log of
+// later actions, or the reason why there is no backup. The caller has compressed it. It
+// replaces an existing file. Uid must hold the name or be its last holder. Once the backup
+// is complete, files whose digests are part of it cannot be replaced (ErrCommitted); others
+// can, such as PostLogs.
 func (s *Store) PutFile(ctx context.Context, name, uid string, file File, r io.Reader) (Digest, error) {
 	digest, err := s.putFile(ctx, name, uid, file, r)
 	if err != nil {
@@ -92,34 +92,33 @@ func (s *Store) checkWritable(ctx context.Context, name, uid string, file File) 
 	return nil
 }
 
-// PutJSON is PutFile for the compressed JSON of v. The same v gives the same
-// bytes.
+// PutJSON is PutFile for the compressed JSON of v. Equal values result in equal bytes.
 func (s *Store) PutJSON(ctx context.Context, name, uid string, file File, v any) (Digest, error) {
 	return putJSONFile(v, func(r io.Reader) (Digest, error) { return s.PutFile(ctx, name, uid, file, r) })
 }
 
-// putJSONFile has put read the compressed JSON of v while it is encoded.
+// putJSONFile passes the compressed JSON of v to put while it is encoded.
 func putJSONFile(v any, put func(io.Reader) (Digest, error)) (Digest, error) {
 	r, w := io.Pipe()
 	encoded := make(chan struct{})
 	go func() {
 		defer close(encoded)
 		var err error
-		// Ends the stream with the error, or with io.EOF if it is nil.
+		// This ends the stream with the error, or with io.EOF if it is nil.
 		defer func() { w.CloseWithError(err) }()
 		defer panics.Recover(&err)
 		err = encodeJSONGzip(w, v)
 	}()
 	defer func() {
-		_ = r.Close() // Never fails; ends the encoder if nobody read to the end, or put panicked.
+		_ = r.Close() // never fails; ends the encoder if put did not read to the end, or panicked
 		<-encoded
 	}()
 	return put(r)
 }
 
-// encodeJSONGzip writes compressed JSON without a file name or time, so that equal
-// values give equal bytes. It writes while it encodes: encoding/json would hold
-// all of it, and the list of what is in a backup is as long as the backup.
+// encodeJSONGzip writes compressed JSON without a file name or time, so that equal values
+// result in equal bytes. It writes while it encodes: encoding/json would buffer all of it,
+// and the list of the contents is as long as the backup.
 func encodeJSONGzip(w io.Writer, v any) error {
 	z := gzip.NewWriter(w)
 	if err := json.MarshalWrite(z, v, jsonv1.DefaultOptionsV1()); err != nil {
@@ -131,7 +130,7 @@ func encodeJSONGzip(w io.Writer, v any) error {
 	return z.Close()
 }
 
-// putWithDigest returns the digest of what was stored, and the ETag that the store gave it.
+// putWithDigest returns the digest of the stored content, and the ETag from the store.
 func (s *Store) putWithDigest(ctx context.Context, key string, d *digester, opts objectstore.PutOptions) (Digest, string, error) {
 	info, err := s.objects.Put(ctx, key, d, opts)
 	if err != nil {
@@ -142,14 +141,13 @@ func (s *Store) putWithDigest(ctx context.Context, key string, d *digester, opts
 	}
 	digest := d.finalDigest()
 	if info.Size != digest.Size {
-		return Digest{}, "", fmt.Errorf("the store kept %d of %d bytes", info.Size, digest.Size)
+		return Digest{}, "", fmt.Errorf("the store stored %d of %d bytes", info.Size, digest.Size)
 	}
 	return digest, info.ETag, nil
 }
 
-// digester computes the digest of what passes through it, and has the last
-// word before the end: an error of check takes the place of io.EOF, so that
-// the store abandons the upload.
+// digester computes the digest of the content. Its check runs before the end of the stream:
+// an error of check replaces io.EOF, so that the store aborts the upload.
 type digester struct {
 	r      io.Reader
 	check  func() error

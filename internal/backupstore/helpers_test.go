@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const prefix = "some/prefix"
 
-// stores returns every kind of object store, to be opened in a test.
+// stores returns constructors for every kind of object store.
 func stores() map[string]func(*testing.T) objectstore.Store {
 	return map[string]func(*testing.T) objectstore.Store{
 		"memory":                       func(*testing.T) objectstore.Store { return memory.New() },
@@ -68,8 +68,8 @@ func claimOf(uid string) backupstore.Claim {
 	}
 }
 
-// runBackup writes a whole backup, as an engine does; attempt is in all of the
-// content. It returns at the first error.
+// runBackup writes a whole backup, as an engine does. All of the content contains attempt.
+// It returns the first error.
 func runBackup(ctx context.Context, s *backupstore.Store, name, uid, attempt string) error {
 	if err := s.Claim(ctx, name, claimOf(uid)); err != nil {
 		return err
@@ -94,7 +94,7 @@ func runBackup(ctx context.Context, s *backupstore.Store, name, uid, attempt str
 	return a.Commit(ctx, manifest(uid, attempt, files))
 }
 
-// putContents stores an archive in an attempt of its own.
+// putContents stores an archive in its own attempt.
 func putContents(ctx context.Context, s *backupstore.Store, name, uid string, r io.Reader) (backupstore.Digest, error) {
 	a, err := s.BeginAttempt(ctx, name, uid)
 	if err != nil {
@@ -103,7 +103,7 @@ func putContents(ctx context.Context, s *backupstore.Store, name, uid string, r 
 	return a.PutContents(ctx, r)
 }
 
-// commit commits a backup in an attempt of its own.
+// commit commits a backup in its own attempt.
 func commit(ctx context.Context, s *backupstore.Store, name string, m backupstore.Manifest) error {
 	a, err := s.BeginAttempt(ctx, name, m.Grapnel.BackupUID)
 	if err != nil {
@@ -124,7 +124,7 @@ func manifest(uid, attempt string, files map[backupstore.File]backupstore.Digest
 	}
 }
 
-// mustRun is runBackup for a test's preparation.
+// mustRun is runBackup for the setup of a test.
 func mustRun(t *testing.T, s *backupstore.Store, name, uid string) {
 	t.Helper()
 	if err := runBackup(t.Context(), s, name, uid, "run of "+uid); err != nil {
@@ -194,8 +194,7 @@ func isCorruptError(err error) bool {
 	return errors.As(err, &corrupt)
 }
 
-// beforePut does something right before the first Put of a key that ends as
-// given.
+// beforePut runs a function right before the first Put of a key with the given suffix.
 type beforePut struct {
 	objectstore.Store
 	key  string

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 )
 
-// TestLargeManifests reads none that take much memory, and writes none that it could not
-// read.
+// TestLargeManifests rejects manifests that take too much memory, and writes none that it
+// could not read.
 func TestLargeManifests(t *testing.T) {
 	const most = 4 << 20
 	for _, file := range []string{"nightly-grapnel.json", "velero-backup.json"} {
@@ -43,7 +43,7 @@ func TestLargeManifests(t *testing.T) {
 	}
 	m := manifest("u-1", "a", map[backupstore.File]backupstore.Digest{backupstore.Contents: digest})
 	m.Grapnel.Backup = json.RawMessage(`"` + strings.Repeat("x", most) + `"`)
-	if err := commit(t.Context(), s, "nightly", m); err == nil || !strings.Contains(err.Error(), "could not be read again") {
+	if err := commit(t.Context(), s, "nightly", m); err == nil || !strings.Contains(err.Error(), "more than the limit") {
 		t.Errorf("error %v, want that it is too large", err)
 	}
 	m.Grapnel.Backup = m.Grapnel.Backup[2000:]
@@ -52,6 +52,6 @@ func TestLargeManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := s.ReadManifest(t.Context(), "nightly"); err != nil {
-		t.Errorf("what was written can not be read: %v", err)
+		t.Errorf("a written manifest cannot be read: %v", err)
 	}
 }

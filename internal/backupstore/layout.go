@@ -35,12 +35,12 @@ const (
 	PodVolumeBackups File = "podvolumebackups"
 	// VolumeSnapshots is <b>-volumesnapshots.json.gz.
 	VolumeSnapshots File = "volumesnapshots"
-	// Draft is what is known of a backup whose archive is stored and whose operations
-	// go on, <b>-grapnel-draft.json.gz. It is no part of a complete backup.
+	// Draft is the state of a backup whose archive is stored and whose operations are still
+	// in progress, <b>-grapnel-draft.json.gz. It is not part of a complete backup.
 	Draft File = "draft"
-	// MergedContents is the archive that is to take the place of Contents,
-	// <b>-grapnel-merged.tar.gz, and MergedDraft the draft that belongs to it,
-	// <b>-grapnel-merged.json.gz. They are no part of a complete backup.
+	// MergedContents is the archive that will replace Contents, <b>-grapnel-merged.tar.gz,
+	// and MergedDraft the draft that belongs to it, <b>-grapnel-merged.json.gz. They are
+	// not part of a complete backup.
 	MergedContents File = "merged-contents"
 	MergedDraft    File = "merged-draft"
 )
@@ -57,8 +57,7 @@ const (
 	RestorePostLogs RestoreFile = "-post-logs.gz"
 	// RestoreResults lists warnings and errors, restore-<r>-results.gz.
 	RestoreResults RestoreFile = "-results.gz"
-	// RestoreResourceList says what became of each item,
-	// restore-<r>-resource-list.json.gz.
+	// RestoreResourceList has the outcome of each item, restore-<r>-resource-list.json.gz.
 	RestoreResourceList RestoreFile = "-resource-list.json.gz"
 	// RestoreItemOperations lists asynchronous operations,
 	// restore-<r>-itemoperations.json.gz.
@@ -73,21 +72,20 @@ const (
 	grapnelSuffix = "-grapnel.json"
 
 	maxFileNameLength = 255
-	// maxAffixLength is the most that a file name adds to the name of a backup
-	// ("-podvolumebackups.json.gz") or restore ("restore-" and
-	// "-itemoperations.json.gz").
+	// maxAffixLength is the maximum length that a file name adds to the name of a backup
+	// ("-podvolumebackups.json.gz") or restore ("restore-" and "-itemoperations.json.gz").
 	maxAffixLength = len("restore-") + len("-itemoperations.json.gz")
 )
 
-// MaxNameLength is the longest name of a backup or restore, in bytes, with
-// which every file name fits into the 255 bytes of file systems.
+// MaxNameLength is the longest name of a backup or restore, in bytes, for which every file
+// name fits into the 255 bytes of file systems.
 func MaxNameLength() int { return maxFileNameLength - maxAffixLength }
 
 // ErrInvalidName means that a backup or restore cannot have that name.
 var ErrInvalidName = errors.New("invalid name")
 
-// namePattern is that of Kubernetes objects (RFC 1123 subdomain), which keeps
-// slashes, dot segments and control characters out of keys.
+// namePattern is that of Kubernetes objects (RFC 1123 subdomain). It keeps slashes, dot
+// segments and control characters out of keys.
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // ValidateName checks the name of a backup or restore: lower-case letters,
@@ -95,10 +93,10 @@ var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9](
 // The error is ErrInvalidName with the reason.
 func ValidateName(name string) error {
 	if len(name) > MaxNameLength() {
-		return fmt.Errorf("%w: it has %d characters and may have %d, so that the names of its files fit", ErrInvalidName, len(name), MaxNameLength())
+		return fmt.Errorf("%w: it has %d characters; the limit is %d, because the names of its files contain it", ErrInvalidName, len(name), MaxNameLength())
 	}
 	if !namePattern.MatchString(name) {
-		return fmt.Errorf("%w: %q is not made of lower-case letters, digits, dashes and dots, starting and ending with a letter or digit",
+		return fmt.Errorf("%w: %q must consist of lower-case letters, digits, dashes and dots, and start and end with a letter or digit",
 			ErrInvalidName, name)
 	}
 	return nil
@@ -122,8 +120,8 @@ func fileSuffixes() map[File]string {
 	}
 }
 
-// FileName returns the name of a file of the backup, as in "nightly-logs.gz",
-// or "" for a file that is none of the constants.
+// FileName returns the name of a file of the backup, as in "nightly-logs.gz", or "" for an
+// unknown file.
 func FileName(backup string, file File) string {
 	suffix, found := fileSuffixes()[file]
 	if !found {
@@ -132,8 +130,8 @@ func FileName(backup string, file File) string {
 	return backup + suffix
 }
 
-// FileKey returns where a file of a backup is, below the root of a location with
-// that prefix; "" for a file that is none of the constants.
+// FileKey returns the key of a file of a backup, below the root of a location with that
+// prefix; "" for an unknown file.
 func FileKey(prefix, backup string, file File) string {
 	base := FileName(backup, file)
 	if base == "" {
@@ -155,8 +153,7 @@ func (s *Store) claimKey(name string, number int) string {
 	return s.backupDir(name) + name + "-claim-" + strconv.Itoa(number) + ".json"
 }
 
-// parseClaimNumber is the inverse of claimKey for the part after the folder; 0 for
-// other files.
+// parseClaimNumber is the inverse of claimKey for the last segment; 0 for other files.
 func parseClaimNumber(backup, base string) int {
 	rest, ok := strings.CutPrefix(base, backup+"-claim")
 	if !ok {
@@ -186,7 +183,7 @@ func (s *Store) fileKey(name string, file File) (string, error) {
 	return s.backupDir(name) + base, nil
 }
 
-// RestoreFileKey is Key for a file of a restore.
+// RestoreFileKey is FileKey for a file of a restore.
 func RestoreFileKey(prefix, name string, file RestoreFile) string {
 	return path.Join(prefix, restoresDir, name, "restore-"+name+string(file))
 }

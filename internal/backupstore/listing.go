@@ -13,23 +13,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Entry is what the list of a location tells of a backup.
+// Entry is a backup in the list of a location.
 type Entry struct {
 	// Name of the backup.
 	Name string
 	// Version changes whenever one of its manifests does. It is "" if the store does not
-	// tell when an object changes, and has no other meaning.
+	// report changes of objects, and has no other meaning.
 	Version string
-	// Stored is when the manifest of Velero's form was stored, by the clock of the store;
-	// zero if the store does not tell.
+	// Stored is when velero-backup.json was stored, by the clock of the store; zero if the
+	// store does not report it.
 	Stored time.Time
 }
 
-// ListEntries yields what List does, with what the same requests tell of each backup.
+// ListEntries yields the backups of ListNames, with the details that the same requests
+// return.
 func (s *Store) ListEntries(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		// One list of everything costs a request per hundred backups; asking
-		// for each manifest would cost one per backup.
+		// One list of everything costs a request per hundred backups. A request for each
+		// manifest would cost one per backup.
 		dir := s.prefix + backupsDir
 		var in backupFolder
 		for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: dir}) {
@@ -55,14 +56,14 @@ func (s *Store) ListEntries(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// backupFolder is what was listed of the folder of a backup, whose files come one after the
+// backupFolder is the listed directory of a backup. The list has its files one after the
 // other.
 type backupFolder struct {
 	name            string
 	velero, grapnel *objectstore.Info
 }
 
-// addListedFile notes a file.
+// addListedFile records a file.
 func (f *backupFolder) addListedFile(base string, info objectstore.Info) {
 	switch base {
 	case manifestName:

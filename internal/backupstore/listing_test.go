@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 )
 
-// versions returns the versions that Find tells, by name.
+// versions returns the versions from ListEntries, by name.
 func versions(t *testing.T, s *backupstore.Store) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -24,15 +24,15 @@ func versions(t *testing.T, s *backupstore.Store) map[string]string {
 			t.Fatal(err)
 		}
 		if _, twice := found[f.Name]; twice {
-			t.Errorf("%s is found twice", f.Name)
+			t.Errorf("%s is listed twice", f.Name)
 		}
 		found[f.Name] = f.Version
 	}
 	return found
 }
 
-// TestVersions has a backup whose manifest sorts before its other files, one whose
-// manifest sorts after them, and one whose name is the beginning of another's.
+// TestVersions uses a backup whose manifest sorts before its other files, one whose
+// manifest sorts after them, and one whose name is a prefix of another's.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
@@ -53,7 +53,7 @@ func TestVersions(t *testing.T) {
 				t.Fatalf("found %v, want 4 backups", before)
 			}
 			if !cmp.Equal(before, versions(t, s)) {
-				t.Errorf("versions change by themselves")
+				t.Errorf("versions change without a write")
 			}
 			putRaw(t, store, prefix+"/backups/a/a-grapnel.json", `{"version":2}`)
 			putRaw(t, store, prefix+"/backups/zebra/velero-backup.json", `{"other":1}`)

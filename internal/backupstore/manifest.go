@@ -23,41 +23,40 @@ import (
 // that this package can read.
 const ManifestVersion = 1
 
-// ManifestAnnotation is on velero-backup.json of every backup of Grapnel, with the version of
-// the GrapnelManifest that belongs to it: one that is missing was removed.
+// ManifestAnnotation is on velero-backup.json of every backup of Grapnel. Its value is the
+// version of the GrapnelManifest that belongs to it. If that is missing, it was removed.
 const ManifestAnnotation = "grapnel.dev/manifest-version"
 
-// commitAttempts bounds how often Commit looks again after a lost race.
+// commitAttempts bounds the retries of Commit after a lost race.
 const commitAttempts = 3
 
 // Manifest is what Commit writes.
 type Manifest struct {
-	// VeleroBackup is velero-backup.json: a velero.io/v1 Backup, which Velero
-	// servers read. It should contain the UID of the Backup (metadata.uid), by
-	// which a process recognises the manifest of another one that worked for
-	// the same UID.
+	// VeleroBackup is velero-backup.json: a velero.io/v1 Backup, which Velero servers read.
+	// It should contain the UID of the Backup (metadata.uid), by which a process recognizes
+	// the manifest of another one that worked for the same UID.
 	VeleroBackup []byte
 	// Grapnel is <b>-grapnel.json.
 	Grapnel GrapnelManifest
 }
 
-// GrapnelManifest is what Grapnel itself needs to know of a backup.
+// GrapnelManifest is the data about a backup that Grapnel itself needs.
 type GrapnelManifest struct {
 	// Version is set by Commit.
 	Version int `json:"version"`
-	// BackupUID is the UID of the Backup object that made it; required.
+	// BackupUID is the UID of the Backup object; required.
 	BackupUID string `json:"backupUID"`
-	// VeleroBackup is the digest of velero-backup.json, set by Commit. It ties
-	// the two manifests together.
+	// VeleroBackup is the digest of velero-backup.json, set by Commit. It links the two
+	// manifests.
 	VeleroBackup Digest `json:"veleroBackup"`
-	// Files are the digests of the files that belong to the complete backup,
-	// as the methods of an Attempt returned them. Contents is required.
+	// Files are the digests of the files of the complete backup, as returned by the methods
+	// of an Attempt. Contents is required.
 	Files map[File]Digest `json:"files"`
-	// ETags are what the store told of the files when they were stored. They are of use
-	// only where the backup was made, and only to find that nothing has changed. Commit
-	// adds those of its attempt.
+	// ETags are the ETags from the store when the files were stored. They are valid only in
+	// the location where the backup was created, and only prove that a file is unchanged.
+	// Commit adds those of its attempt.
 	ETags map[File]string `json:"etags,omitempty"`
-	// Attempt is that of the claim under which the backup was made, set by Commit.
+	// Attempt is that of the claim under which the backup was written, set by Commit.
 	Attempt string `json:"attempt,omitempty"`
 	// Outputs of the hook actions, by the name of the action.
 	Outputs map[string]map[string]string `json:"outputs,omitempty"`
@@ -65,7 +64,7 @@ type GrapnelManifest struct {
 	Backup json.RawMessage `json:"backup,omitempty"`
 }
 
-// sealManifest sets what Commit sets, and returns <b>-grapnel.json.
+// sealManifest sets the fields that Commit sets, and returns <b>-grapnel.json.
 func (a *Attempt) sealManifest(m *Manifest) ([]byte, error) {
 	if !json.Valid(m.VeleroBackup) {
 		return nil, errors.New("velero-backup.json is not valid JSON")
@@ -84,12 +83,12 @@ func (a *Attempt) sealManifest(m *Manifest) ([]byte, error) {
 		return nil, err
 	}
 	if size := max(len(grapnel), len(m.VeleroBackup)); size > maxJSONBytes {
-		return nil, fmt.Errorf("a manifest of %d bytes could not be read again, as it may have %d", size, maxJSONBytes)
+		return nil, fmt.Errorf("the manifest has %d bytes, more than the limit of %d", size, maxJSONBytes)
 	}
 	return grapnel, nil
 }
 
-// checkListedFiles checks the files of a manifest against those that are there.
+// checkListedFiles checks the files of a manifest against the existing files.
 func (st *backupState) checkListedFiles(listed map[File]Digest) error {
 	if _, found := listed[Contents]; !found {
 		return errors.New("the manifest lacks the archive")
@@ -110,7 +109,7 @@ func (st *backupState) checkListedFiles(listed map[File]Digest) error {
 	return nil
 }
 
-// compareManifests is for a manifest of our own that is there already.
+// compareManifests compares with an existing manifest of our own.
 func (s *Store) compareManifests(ctx context.Context, name string, velero, grapnel []byte) error {
 	storedVelero, err := s.readJSONFile(ctx, s.manifestKey(name))
 	if err != nil {
@@ -126,10 +125,10 @@ func (s *Store) compareManifests(ctx context.Context, name string, velero, grapn
 	return nil
 }
 
-// ReadManifest reads the manifests of a complete backup. Grapnel is nil for a
-// backup of Velero. The error is objectstore.ErrNotExist if there is no such
-// backup, and a *CorruptError if the two do not belong together or cannot be
-// understood. The content of velero is not checked further.
+// ReadManifest reads the manifests of a complete backup. Grapnel is nil for a backup of
+// Velero. The error is objectstore.ErrNotExist if there is no such backup, and a
+// *CorruptError if the two do not belong together or cannot be parsed. The content of
+// velero is not checked further.
 func (s *Store) ReadManifest(ctx context.Context, name string) (velero []byte, grapnel *GrapnelManifest, err error) {
 	velero, grapnel, err = s.readManifest(ctx, name)
 	if err != nil {
@@ -149,11 +148,11 @@ func (s *Store) readManifest(ctx context.Context, name string) ([]byte, *Grapnel
 	return m.velero, m.grapnel, err
 }
 
-// manifestPair are both manifests as they are stored.
+// manifestPair is both manifests as stored.
 type manifestPair struct {
 	velero   []byte
 	grapnel  *GrapnelManifest
-	mismatch error // Set if they do not belong together.
+	mismatch error // set if they do not belong together
 }
 
 func (s *Store) readManifestPair(ctx context.Context, name string) (manifestPair, error) {
@@ -176,7 +175,7 @@ func (s *Store) readManifestPair(ctx context.Context, name string) (manifestPair
 	case json.Unmarshal(data, grapnel) != nil || grapnel.BackupUID == "":
 		return manifestPair{}, corrupt("is not a manifest")
 	case grapnel.Version != ManifestVersion:
-		return manifestPair{}, corrupt(fmt.Sprintf("has version %d, and only %d is understood", grapnel.Version, ManifestVersion))
+		return manifestPair{}, corrupt(fmt.Sprintf("has version %d, and only version %d is supported", grapnel.Version, ManifestVersion))
 	case grapnel.VeleroBackup != computeDigest(velero):
 		return manifestPair{velero: velero, grapnel: grapnel, mismatch: corrupt("does not belong to " + manifestName)}, nil
 	}
@@ -217,16 +216,16 @@ func (s *Store) verifyFileDigest(ctx context.Context, name string, file File, wa
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	h := sha256.New()
-	// One byte more than expected is enough to see that there are more.
+	// One byte more than expected is enough to detect that there are more.
 	n, err := io.Copy(h, io.LimitReader(r, want.Size+1))
 	if err != nil {
 		return err
 	}
 	if n != want.Size {
-		return &CorruptError{Name: name, File: base, Reason: fmt.Sprintf("does not have the %d bytes it had", want.Size)}
+		return &CorruptError{Name: name, File: base, Reason: fmt.Sprintf("does not have its original size of %d bytes", want.Size)}
 	}
 	if hex.EncodeToString(h.Sum(nil)) != want.SHA256 {
-		return &CorruptError{Name: name, File: base, Reason: "does not have the content it had"}
+		return &CorruptError{Name: name, File: base, Reason: "does not match its digest"}
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// exploding is a value that panics where it is encoded.
+// exploding is a value that panics when it is encoded.
 type exploding struct{}
 
 // MarshalJSON implements json.Marshaler.
 func (exploding) MarshalJSON() ([]byte, error) { panic("boom") }
 
-// TestPutJSON_Panic: a panic where a file is encoded is an error, and nothing of the file is
+// TestPutJSON_Panic: a panic during encoding becomes an error, and nothing of the file is
 // stored.
 func TestPutJSON_Panic(t *testing.T) {
 	objects := memory.New()

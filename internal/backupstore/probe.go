@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// probePrefix starts the name of the object that Probe writes. It lies
-	// directly in backups/, where Velero looks for folders only.
+	// probePrefix starts the name of the object that Probe writes. The object is directly
+	// in backups/, where Velero looks only for directories.
 	probePrefix = "grapnel-probe-"
 
-	// staleProbeAge is the age, by the store's own clock, from which a probe is
-	// one that a process left behind when it died.
+	// staleProbeAge is the age, by the store's own clock, from which a probe counts as a
+	// leftover of a process that died.
 	staleProbeAge = time.Hour
 )
 
-// Probe finds out whether the location can be used: it can be listed, holds no
-// folders that make Velero reject it (else *ForeignPrefixesError), and an
-// object can be written, read back and removed. Afterwards Capabilities is
-// accurate. Errors of the store can be told apart with the sentinels of
-// package objectstore.
+// Probe checks that the location can be used. It can be listed, it contains no directories
+// that make Velero reject it (otherwise the error is a *ForeignPrefixesError), and an
+// object can be written, read back and removed. Afterwards Capabilities is accurate. Errors
+// of the store can be classified with the sentinels of package objectstore.
 func (s *Store) Probe(ctx context.Context) error {
 	err := s.checkForeignPrefixes(ctx)
 	if err == nil {
@@ -41,7 +40,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	return nil
 }
 
-// ProbeReadOnly is Probe for a location that is only read: nothing is written.
+// ProbeReadOnly is Probe for a read-only location: it writes nothing.
 func (s *Store) ProbeReadOnly(ctx context.Context) error {
 	if err := s.checkForeignPrefixes(ctx); err != nil {
 		return fmt.Errorf("checking the storage location: %w", err)
@@ -73,7 +72,7 @@ func (s *Store) checkForeignPrefixes(ctx context.Context) error {
 }
 
 func (s *Store) probeWriteAndRead(ctx context.Context) (err error) {
-	// The time is for stores that do not tell when an object was stored.
+	// The time is for stores that do not report when an object was stored.
 	content, name := time.Now().UTC().Format(time.RFC3339)+" "+rand.Text(), strings.ToLower(rand.Text())
 	key := s.prefix + backupsDir + probePrefix + name
 	defer func() {
@@ -94,13 +93,13 @@ func (s *Store) probeWriteAndRead(ctx context.Context) (err error) {
 		return fmt.Errorf("reading what was written to it: %w", err)
 	}
 	if string(got) != content {
-		return errors.New("what was written to it reads back as something else")
+		return errors.New("what was read back differs from what was written")
 	}
 	return s.removeStaleProbes(ctx, key)
 }
 
-// probeError leaves the random name out of the text, so that the same problem
-// always reads the same.
+// probeError omits the random name from the text, so that the same problem always has the
+// same text.
 type probeError struct {
 	cause error
 	name  string
@@ -112,7 +111,7 @@ func (e *probeError) Error() string { return strings.ReplaceAll(e.cause.Error(),
 // Unwrap returns the cause.
 func (e *probeError) Unwrap() error { return e.cause }
 
-// removeStaleProbes tidies up after processes that died within a probe.
+// removeStaleProbes removes the leftovers of processes that died during a probe.
 func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 	now, err := s.probeTime(ctx, own)
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 		}
 		stored := entry.ModTime
 		if stored.IsZero() {
-			// Whatever is wrong with it: it is not known to be old.
+			// Ignore the error: the probe is not known to be old.
 			if stored, err = s.probeTime(ctx, entry.Key); err != nil {
 				continue
 			}
@@ -143,8 +142,8 @@ func (s *Store) removeStaleProbes(ctx context.Context, own string) error {
 	return nil
 }
 
-// probeTime returns when a probe was written: by the clock of the store, or by that of
-// the writer if the store does not tell.
+// probeTime returns when a probe was written: by the clock of the store, or by that of the
+// writer if the store does not report it.
 func (s *Store) probeTime(ctx context.Context, key string) (time.Time, error) {
 	if s.Capabilities().Metadata {
 		info, err := s.objects.Stat(ctx, key)

@@ -31,7 +31,7 @@ func TestProbe(t *testing.T) {
 				t.Errorf("an empty location: %v", err)
 			}
 			wantKeys(t, store)
-			// What Velero and Grapnel keep is fine, as is what is beside the prefix.
+			// Files of Velero and Grapnel are fine, and so is anything outside the prefix.
 			for _, key := range []string{
 				"some/prefix/backups/a/velero-backup.json", "some/prefix/restores/r/restore-r-logs.gz", "some/prefix/kopia/x",
 				"some/prefix/restic/x", "some/prefix/metadata/revision", "some/prefix/plugins/x", "some/prefix/README", "other/x",
@@ -101,8 +101,8 @@ func TestProbeOfBrokenLocation(t *testing.T) {
 	}
 }
 
-// TestProbeTidiesUp removes the probes of processes that died, and not those
-// of processes that are at work.
+// TestProbeTidiesUp removes the probes of processes that died, and not those of processes
+// that are running.
 func TestProbeTidiesUp(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -118,7 +118,7 @@ func TestProbeTidiesUp(t *testing.T) {
 	wantKeys(t, store, "backups/grapnel-probe-backup/velero-backup.json", "backups/grapnel-probe-new")
 }
 
-// TestProbeTidiesUpByContent does the same in a store that does not tell times.
+// TestProbeTidiesUpByContent does the same in a store without times.
 func TestProbeTidiesUpByContent(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.WithoutMetadata())
@@ -160,14 +160,14 @@ func TestRestoreFiles(t *testing.T) {
 	wantKeys(t, store)
 }
 
-// TestProbeSaysTheSame checks twice what is wrong with a store: people watch the
-// message, and one that changes all the time looks like news. The filesystem names
-// the file it could not read.
+// TestProbeSaysTheSame checks a broken store twice: users watch the message, and one that
+// changes all the time looks like news. The filesystem store includes the file name in its
+// error.
 func TestProbeSaysTheSame(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "backups"), nil, 0o600); err != nil {
-		t.Fatal(err) // in the way of the folder of that name
+		t.Fatal(err) // blocks the directory of that name
 	}
 	store, err := filesystem.Open(root, "")
 	if err != nil {
@@ -177,11 +177,11 @@ func TestProbeSaysTheSame(t *testing.T) {
 	for range 2 {
 		err := backupstore.New(store, "").Probe(t.Context())
 		if err == nil {
-			t.Fatal("a location that can not be written passes")
+			t.Fatal("a location without write permission passes")
 		}
 		texts = append(texts, err.Error())
 	}
 	if texts[0] != texts[1] {
-		t.Errorf("the same problem reads %q and then %q", texts[0], texts[1])
+		t.Errorf("the same problem has the text %q and then %q", texts[0], texts[1])
 	}
 }

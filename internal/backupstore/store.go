@@ -17,21 +17,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// maxJSONBytes bounds the JSON files that are read into memory; a bucket is not
-// trusted, and what is decoded takes twelve times as much. The largest one is
-// <b>-grapnel.json: a Backup object, of which etcd takes 1.5 MiB, and outputs of
-// actions, of which a run keeps 256 KiB.
+// maxJSONBytes bounds the JSON files that are read into memory. A bucket is not trusted,
+// and decoding takes twelve times as much memory. The largest file is <b>-grapnel.json: a
+// Backup object, which etcd limits to 1.5 MiB, and outputs of actions, which a run limits
+// to 256 KiB.
 const maxJSONBytes = 4 << 20
 
-// Store is the backups of one storage location. It keeps no state and is safe
-// for concurrent use.
+// Store manages the backups of one storage location. It has no state and is safe for
+// concurrent use.
 type Store struct {
 	objects objectstore.Store
 	prefix  string
 }
 
-// New returns the backups below prefix in objects; prefix may be empty and may
-// end with a slash or not.
+// New returns the Store for the backups below prefix in objects. The prefix may be empty,
+// and may end with a slash.
 func New(objects objectstore.Store, prefix string) *Store {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
@@ -39,13 +39,12 @@ func New(objects objectstore.Store, prefix string) *Store {
 	return &Store{objects: objects, prefix: prefix}
 }
 
-// Capabilities returns those of the object store. Where PutIfAbsent is false,
-// two clusters that start a backup of the same name at the same moment may not
-// notice each other; people should be told. S3 knows it after the first Claim
-// or Probe.
+// Capabilities returns those of the object store. If PutIfAbsent is false, two clusters
+// that start a backup of the same name at the same moment may not detect each other; users
+// should be warned. For S3 it is known after the first Claim or Probe.
 func (s *Store) Capabilities() objectstore.Capabilities { return s.objects.Capabilities() }
 
-// Space returns the room of the object store, the zero value if it is unknown.
+// Space returns the capacity of the object store, or the zero value if it is unknown.
 func (s *Store) Space(ctx context.Context) (objectstore.Space, error) {
 	reporter, ok := s.objects.(objectstore.SpaceReporter)
 	if !ok {
@@ -54,9 +53,9 @@ func (s *Store) Space(ctx context.Context) (objectstore.Space, error) {
 	return reporter.Space(ctx)
 }
 
-// ListNames yields the names of all backups that have a manifest, ours and those of
-// other systems, in the order of their files. Folders whose names cannot be those of a
-// backup are left out.
+// ListNames yields the names of all backups that have a manifest, ours and those of other
+// systems, in the order of their files. It skips directories that do not have the name of a
+// backup.
 func (s *Store) ListNames(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for found, err := range s.ListEntries(ctx) {
@@ -68,8 +67,8 @@ func (s *Store) ListNames(ctx context.Context) iter.Seq2[string, error] {
 }
 
 // GetFile opens a file of the backup as it is stored, compressed. The error is
-// objectstore.ErrNotExist if there is none. The caller closes the reader, and
-// must not trust the content.
+// objectstore.ErrNotExist if there is none. The caller closes the reader, and must not
+// trust the content.
 func (s *Store) GetFile(ctx context.Context, name string, file File) (io.ReadCloser, error) {
 	key, err := s.fileKey(name, file)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Store) GetFile(ctx context.Context, name string, file File) (io.ReadClo
 	return r, nil
 }
 
-// PutRestoreFile stores a file of a restore, which the caller has compressed.
-// It replaces what is there.
+// PutRestoreFile stores a file of a restore, which the caller has compressed. It replaces
+// an existing file.
 func (s *Store) PutRestoreFile(ctx context.Context, name string, file RestoreFile, r io.Reader) (Digest, error) {
 	key, err := s.restoreFileKey(name, file)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Store) PutRestoreFile(ctx context.Context, name string, file RestoreFil
 	return digest, nil
 }
 
-// GetRestoreFile is Get for a file of a restore.
+// GetRestoreFile is GetFile for a file of a restore.
 func (s *Store) GetRestoreFile(ctx context.Context, name string, file RestoreFile) (io.ReadCloser, error) {
 	key, err := s.restoreFileKey(name, file)
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *Store) putBytes(ctx context.Context, key string, data []byte, opts obje
 	return err
 }
 
-// toIndentedJSON is for files that people may look at.
+// toIndentedJSON is for files that users may read.
 func toIndentedJSON(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err

@@ -133,7 +133,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLongestName uses a real file system, which is what sets the limit.
+// TestLongestName uses a real file system, which determines the limit.
 func TestLongestName(t *testing.T) {
 	t.Parallel()
 	store := openFilesystem(t)
@@ -187,7 +187,7 @@ func TestBackupOfVelero(t *testing.T) {
 	putRaw(t, store, "backups/theirs/theirs.tar.gz", "archive")
 	velero, grapnel, err := s.ReadManifest(t.Context(), "theirs")
 	if err != nil || grapnel != nil || string(velero) != `{"kind":"Backup"}` {
-		t.Errorf("Manifest returned %s, %v, %v", velero, grapnel, err)
+		t.Errorf("ReadManifest returned %s, %v, %v", velero, grapnel, err)
 	}
 	if err := s.Verify(t.Context(), "theirs"); !errors.Is(err, backupstore.ErrNoDigests) {
 		t.Errorf("Verify: error %v, want ErrNoDigests", err)
@@ -331,7 +331,7 @@ func TestPutJSON(t *testing.T) {
 	}
 }
 
-// TestLyingStore has a store that keeps less than it was given.
+// TestLyingStore uses a store that stores less than it was given.
 func TestLyingStore(t *testing.T) {
 	t.Parallel()
 	faulty := storetest.NewFaultyStore(memory.New(), storetest.Fault{Method: storetest.MethodPut, Key: "*.tar.gz", Cut: true, CutAt: 3})
@@ -341,7 +341,7 @@ func TestLyingStore(t *testing.T) {
 		err = s.Verify(t.Context(), "nightly")
 	}
 	if err == nil {
-		t.Error("a cut archive passes for a whole one")
+		t.Error("a truncated archive is taken for a complete one")
 	}
 }
 
@@ -366,7 +366,7 @@ func TestLostLeaseLeavesNothing(t *testing.T) {
 	}
 }
 
-// readerFunc is an empty stream that calls a function when it is reached.
+// readerFunc is an empty stream that calls a function when it is read.
 type readerFunc func()
 
 func (f readerFunc) Read([]byte) (int, error) {

@@ -90,9 +90,9 @@ func TestActions(t *testing.T) {
 			fake: fake{execute: fails(lost, "", 1)}, items: 4, said: "ended",
 			shown: []string{"disk", "web", "db", "disk", "web", "db", "cache", "cache"},
 		},
-		"cannot report its selector":    {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "could not say which objects concern it"},
+		"cannot report its selector":    {fake: fake{applies: func(int) error { return errFails }}, left: []string{"example.io/act keeps for any object of the backup"}, said: "AppliesTo failed"},
 		"panics instead":                {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
-		"reports its selector on retry": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "could not say"},
+		"reports its selector on retry": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "AppliesTo failed"},
 		"says nonsense":                 {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
 		"was removed from the plugin":   {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
 		"was removed meanwhile": {

@@ -50,7 +50,7 @@ func TestWhose(t *testing.T) {
 		"no UID":                    {edit: request("", false), stays: true, err: "UID of the Backup"},
 		"own, damaged":              {edit: request("u-1", false), change: damaged, shown: 4},
 		"another's, damaged":        {edit: request("u-2", false), change: damaged, taken: "is taken", stays: true},
-		"damaged, without a claim":  {edit: request("u-1", false), change: unowned, left: []string{"no claim says whose"}, stays: true, err: "no claim says whose"},
+		"damaged, without a claim":  {edit: request("u-1", false), change: unowned, left: []string{"no claim identifies the owner"}, stays: true, err: "no claim identifies the owner"},
 		"damaged, by force":         {edit: request("", true), change: unowned, shown: 4},
 		"own, half removed":         {edit: request("u-1", false), change: change{"velero-backup.json": ""}, shown: 4},
 		"own, without archive":      {edit: request("u-1", false), change: removed},

@@ -43,17 +43,16 @@ var _ aggregatedClient = discovery.AggregatedDiscoveryInterfaceWithContext(nil)
 // discovery.
 const maxConcurrentRequests = 8
 
-// serverResources is what a server answered: its groups in its order of priority, and
-// the resources of each version of them.
+// serverResources is the answer of a server: its groups in order of priority, and the
+// resources of each version of them.
 type serverResources struct {
 	groups    []metav1.APIGroup
 	resources map[schema.GroupVersion]*metav1.APIResourceList
 	failed    map[schema.GroupVersion]error
 }
 
-// Discover asks the cluster for everything it serves. An API group that does
-// not answer is reported in Resources.Failed; the error is for a cluster that
-// does not answer at all.
+// Discover requests everything that the cluster serves. An API group that does not answer
+// is reported in Resources.Failed. The error is for a cluster that does not answer at all.
 func Discover(ctx context.Context, client Client) (*Resources, error) {
 	s, err := fetchServerResources(ctx, client)
 	if err != nil {
@@ -87,8 +86,8 @@ func fetchServerResources(ctx context.Context, client Client) (*serverResources,
 	return s, nil
 }
 
-// fetchEachGroupVersion asks for every version of every group on its own, for servers
-// that do not support aggregated discovery.
+// fetchEachGroupVersion requests every version of every group separately, for servers
+// without aggregated discovery.
 func (s *serverResources) fetchEachGroupVersion(ctx context.Context, client Client) {
 	s.resources = map[schema.GroupVersion]*metav1.APIResourceList{}
 	var (
@@ -118,15 +117,15 @@ func (s *serverResources) fetchEachGroupVersion(ctx context.Context, client Clie
 	s.recordUnavailableVersions(ctx, client, notFound)
 }
 
-// fetchGroupVersion asks for the resources of one version.
+// fetchGroupVersion requests the resources of one version.
 func fetchGroupVersion(ctx context.Context, client Client, gv schema.GroupVersion) (list *metav1.APIResourceList, err error) {
 	defer panics.Recover(&err)
 	return client.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
 }
 
-// recordUnavailableVersions lists the groups again. A version that is not among them any more was
-// removed, and there is nothing to archive. Any other failed: an API server behind the
-// cluster's answers 404 while it is being replaced.
+// recordUnavailableVersions lists the groups again. A version that is no longer listed was
+// removed, and there is nothing to archive. Any other version failed: an extension API
+// server answers 404 while it is being replaced.
 func (s *serverResources) recordUnavailableVersions(ctx context.Context, client Client, notFound map[schema.GroupVersion]error) {
 	if len(notFound) == 0 {
 		return
@@ -138,7 +137,7 @@ func (s *serverResources) recordUnavailableVersions(ctx context.Context, client 
 	}
 	for gv, cause := range notFound {
 		if err != nil || slices.Contains(listed, gv) {
-			s.failed[gv] = fmt.Errorf("it is listed, and answers: %w", cause)
+			s.failed[gv] = fmt.Errorf("it is listed, but discovery failed: %w", cause)
 		}
 	}
 }
@@ -153,10 +152,10 @@ func groupVersions(groups []metav1.APIGroup) []schema.GroupVersion {
 	return gvs
 }
 
-// canArchive reports whether a resource can be read from one cluster and
-// created in another. The verbs are those Velero asks for: a type without
-// create is computed (ComponentStatus), one without list or get cannot be read
-// (TokenReview), one without delete cannot be replaced.
+// canArchive reports whether a resource can be read from one cluster and created in
+// another. Velero requires the same verbs: a type without create is computed
+// (ComponentStatus), one without list or get cannot be read (TokenReview), one without
+// delete cannot be replaced.
 func canArchive(r metav1.APIResource) bool {
 	if isSubresource(r) {
 		return false

@@ -340,7 +340,7 @@ func TestClusterDown(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Discover(ctx, (&fakeServer{groups: testGroups}).client(t)); err == nil {
-		t.Error("no error although the context is cancelled")
+		t.Error("no error although the context is canceled")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// nameResolver resolves what people write to resources, by the same rules as kubectl.
+// nameResolver resolves user input to resources, by the same rules as kubectl.
 type nameResolver struct {
 	mapper     meta.RESTMapper
 	shortNames []shortName // in the server's order of priority
@@ -55,8 +55,8 @@ func (n *nameResolver) addShortNames(group string, resources []metav1.APIResourc
 	}
 }
 
-// expandShortName replaces a short name by its plural. The group may be missing or a
-// prefix of the real one ("vs.snapshot"); an exact group wins.
+// expandShortName replaces a short name by its plural. The group may be missing or a prefix
+// of the real one ("vs.snapshot"); an exact group takes precedence.
 func (n *nameResolver) expandShortName(gr schema.GroupResource) schema.GroupResource {
 	for _, s := range n.shortNames {
 		if s.short == gr.Resource && (gr.Group == "" || gr.Group == s.long.Group) {
@@ -71,10 +71,10 @@ func (n *nameResolver) expandShortName(gr schema.GroupResource) schema.GroupReso
 	return gr
 }
 
-// Resolve finds the resource meant by a plural, singular or kind in any case, or
-// a short name in lower case, with its group, a prefix of its group or no
-// group, which means the group the server ranks first. It reports false for what the cluster does
-// not serve or what cannot be archived for lack of a verb.
+// Resolve finds the resource for a plural, singular or kind in any case, or a short name in
+// lower case. The group may be given in full, as a prefix, or not at all, which means the
+// group that the server ranks first. It reports false for a resource that the cluster does
+// not serve, or that cannot be archived because a verb is missing.
 func (r *Resources) Resolve(name string) (schema.GroupResource, bool) {
 	partial := r.resolver.expandShortName(schema.ParseGroupResource(name))
 	gvr, err := r.resolver.mapper.ResourceFor(partial.WithVersion(""))

@@ -22,29 +22,27 @@ type Resource struct {
 	// Namespaced is false for cluster-scoped resources.
 	Namespaced bool
 	// Preferred marks the one version per resource that a backup without
-	// EnableAPIGroupVersions contains: the version the group prefers or, if
-	// that lacks the resource, the first that has it.
+	// EnableAPIGroupVersions contains: the preferred version of the group or, if that lacks
+	// the resource, the first that has it.
 	Preferred bool
 }
 
 // GroupResource returns the group and plural.
 func (r Resource) GroupResource() schema.GroupResource { return r.GVR.GroupResource() }
 
-// Resources is what a cluster served at one moment. It does not change, so it
-// may be used concurrently; callers do not modify its fields. It implements
-// selection.Resolver.
+// Resources is a snapshot of what a cluster serves. It does not change, so it may be used
+// concurrently; callers do not modify its fields. It implements selection.Resolver.
 type Resources struct {
-	// Preferred are the resources that can be archived, in the preferred
-	// version, in the order of archiving: groups in the server's order with
-	// "extensions" last; in the core group pods, then persistentvolumeclaims,
-	// then persistentvolumes; otherwise by name. Records of backup runs
-	// (selection.IsNeverArchived) are left out.
+	// Preferred are the resources that can be archived, in the preferred version, in the
+	// order of archiving: groups in the server's order with "extensions" last; in the core
+	// group pods, then persistentvolumeclaims, then persistentvolumes; otherwise by name.
+	// Records of backup runs (selection.IsNeverArchived) are not included.
 	Preferred []Resource
 	// Versions are all served versions of these resources, in the server's
 	// order of preference.
 	Versions map[schema.GroupResource][]Resource
-	// Failed are the group versions the server could not describe, with the
-	// reason. Resources of theirs are missing from the other fields.
+	// Failed are the group versions that the server could not describe, with the reason.
+	// Their resources are missing from the other fields.
 	Failed map[schema.GroupVersion]error
 
 	preferred map[schema.GroupResource]Resource
@@ -127,8 +125,8 @@ func collectGroup(
 	return order
 }
 
-// addVersions records a resource if its preferred version can be archived.
-// Velero looks at the preferred version only; so does this.
+// addVersions records a resource if its preferred version can be archived. Like Velero, it
+// checks only the preferred version.
 func (r *Resources) addVersions(gr schema.GroupResource, versions []servedVersion) {
 	at := slices.IndexFunc(versions, func(v servedVersion) bool { return v.preferred })
 	if at < 0 || !canArchive(versions[at].resource) {
@@ -156,10 +154,9 @@ func (r *Resources) addVersions(gr schema.GroupResource, versions []servedVersio
 	}
 }
 
-// sortForArchive moves the group extensions to the end, so that a resource that
-// is served by another group too is archived from there, and in the core group
-// what a volume snapshot needs to the front: pods (whose hooks run first),
-// claims, volumes.
+// sortForArchive moves the group extensions to the end, so that a resource that another
+// group also serves is archived from that group. In the core group it moves what a volume
+// snapshot needs to the front: pods (whose hooks run first), claims, volumes.
 func sortForArchive(order []schema.GroupResource) {
 	slices.SortStableFunc(order, func(a, b schema.GroupResource) int {
 		if c := cmp.Compare(apiGroupRank(a.Group), apiGroupRank(b.Group)); c != 0 {
@@ -196,21 +193,20 @@ func coreResourceRank(resource string) int {
 	}
 }
 
-// PreferredVersion returns the preferred version of a resource, or false if the cluster does
-// not serve it or it cannot be archived.
+// PreferredVersion returns the preferred version of a resource, or false if the cluster
+// does not serve it or it cannot be archived.
 func (r *Resources) PreferredVersion(gr schema.GroupResource) (Resource, bool) {
 	resource, ok := r.preferred[gr]
 	return resource, ok
 }
 
-// Scopes returns all resources a name can resolve to and whether they are
-// namespaced: those of Preferred, and the records of backup runs. The caller
-// must not change the map.
+// Scopes returns all resources to which a name can resolve and whether they are namespaced:
+// those of Preferred, and the records of backup runs. The caller must not change the map.
 func (r *Resources) Scopes() map[schema.GroupResource]bool { return r.scopes }
 
 // FilterPreferred returns the resources for which include is true, in the order of
-// archiving. Some resources are served by two groups but stored once; of those
-// only the first that is included is returned.
+// archiving. If two groups serve a resource that is stored once, it returns only the first
+// included one.
 func (r *Resources) FilterPreferred(include func(gr schema.GroupResource, namespaced bool) bool) []Resource {
 	seen := map[string]bool{}
 	var result []Resource
@@ -230,9 +226,9 @@ func (r *Resources) FilterPreferred(include func(gr schema.GroupResource, namesp
 	return result
 }
 
-// cohabitatingResourceKey reports whether the objects of a resource are also served by
-// another group, and under which key the two belong together. The list is the
-// one of Velero's backup package.
+// cohabitatingResourceKey reports whether another group also serves the objects of a
+// resource, and returns the common key of the two. The list is from Velero's backup
+// package.
 func cohabitatingResourceKey(gr schema.GroupResource) (key string, twice bool) {
 	var other string
 	switch gr.Resource {

@@ -16,15 +16,14 @@ const (
 	// MaxSegmentLength is the longest part between two slashes in bytes, the
 	// limit of file systems.
 	MaxSegmentLength = 255
-	// ReservedPrefix starts segments that stores use for files of their own.
+	// ReservedPrefix starts segments that stores use for their own files.
 	ReservedPrefix = ".grapnel-tmp-"
 )
 
-// ValidateKey checks a key against the rules that hold for every store, so
-// that what works in one works in all of them: valid UTF-8 without control
-// characters and backslashes, at most 1024 bytes, segments between slashes of
-// 1 to 255 bytes, none of them "." or ".." or starting with ReservedPrefix.
-// The error is ErrInvalidKey with the reason.
+// ValidateKey checks a key against the rules of all stores, so that a key that works in one
+// store works in every other: valid UTF-8 without control characters and backslashes, at
+// most 1024 bytes, segments between slashes of 1 to 255 bytes, none of them "." or ".." or
+// starting with ReservedPrefix. The error is ErrInvalidKey with the reason.
 func ValidateKey(key string) error {
 	if err := checkKey(key); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidKey, err)
@@ -32,8 +31,8 @@ func ValidateKey(key string) error {
 	return nil
 }
 
-// ValidatePrefix checks a prefix for List: empty, or what ValidateKey accepts
-// with an optional slash at its end.
+// ValidatePrefix checks a prefix for List: empty, or a key that ValidateKey accepts, with
+// an optional trailing slash.
 func ValidatePrefix(prefix string) error {
 	if prefix == "" {
 		return nil

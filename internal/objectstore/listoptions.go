@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Validate checks the options; each store calls it before it lists.
+// Validate checks the options. Each store calls it before it lists.
 func (o ListOptions) Validate() error {
 	if o.Delimiter != "" && o.Delimiter != "/" {
 		return fmt.Errorf("delimiter %q is not supported, only a slash", o.Delimiter)
@@ -16,8 +16,8 @@ func (o ListOptions) Validate() error {
 	return ValidatePrefix(o.Prefix)
 }
 
-// RollUp turns an object whose key starts with the prefix into its entry of
-// the list: a common prefix if the delimiter says so, or the object itself.
+// RollUp converts an object whose key starts with the prefix to its entry in the list: a
+// common prefix if the delimiter requires that, otherwise the object itself.
 func (o ListOptions) RollUp(info Info) Entry {
 	if o.Delimiter == "" {
 		return Entry{Info: info}

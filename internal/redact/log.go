@@ -11,8 +11,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Logger returns a logger that redacts messages, errors and values and then
-// hands them to l.
+// Logger returns a logger that redacts messages, errors and values and then passes them to
+// l.
 func (r *Redactor) Logger(l logr.Logger) logr.Logger {
 	sink := l.GetSink()
 	if r == nil || sink == nil {
@@ -21,7 +21,7 @@ func (r *Redactor) Logger(l logr.Logger) logr.Logger {
 	return l.WithSink(newLogSink(r, sink))
 }
 
-// newLogSink keeps the call depth right: one frame of its own is added.
+// newLogSink keeps the call depth correct: it adds one frame of its own.
 func newLogSink(r *Redactor, sink logr.LogSink) logr.LogSink {
 	if deep, ok := sink.(logr.CallDepthLogSink); ok {
 		sink = deep.WithCallDepth(1)
@@ -36,18 +36,18 @@ type logSink struct {
 
 var _ logr.CallDepthLogSink = (*logSink)(nil)
 
-// Init does nothing: the wrapped sink was initialised by its own logger.
+// Init does nothing: the wrapped sink was initialized by its own logger.
 func (s *logSink) Init(logr.RuntimeInfo) {}
 
-// Enabled asks the wrapped sink.
+// Enabled calls the wrapped sink.
 func (s *logSink) Enabled(level int) bool { return s.sink.Enabled(level) }
 
-// Info redacts and hands on.
+// Info redacts the message and passes it on.
 func (s *logSink) Info(level int, msg string, kv ...any) {
 	s.sink.Info(level, s.redactor.String(msg), s.redactor.KeysAndValues(kv)...)
 }
 
-// Error redacts and hands on.
+// Error redacts the message and passes it on.
 func (s *logSink) Error(err error, msg string, kv ...any) {
 	if err != nil {
 		if text := s.redactor.String(err.Error()); text != err.Error() {
@@ -62,12 +62,12 @@ func (s *logSink) WithValues(kv ...any) logr.LogSink {
 	return &logSink{sink: s.sink.WithValues(s.redactor.KeysAndValues(kv)...), redactor: s.redactor}
 }
 
-// WithName hands on: names are constants of the program.
+// WithName passes the name on: names are constants of the program.
 func (s *logSink) WithName(name string) logr.LogSink {
 	return &logSink{sink: s.sink.WithName(name), redactor: s.redactor}
 }
 
-// WithCallDepth hands on if the wrapped sink can do it.
+// WithCallDepth passes the depth on if the wrapped sink supports it.
 func (s *logSink) WithCallDepth(depth int) logr.LogSink {
 	if deep, ok := s.sink.(logr.CallDepthLogSink); ok {
 		return &logSink{sink: deep.WithCallDepth(depth), redactor: s.redactor}
@@ -93,8 +93,8 @@ func (r *Redactor) KeysAndValues(kv []any) []any {
 	return out
 }
 
-// redactValue redacts one value of any type. A type that is not text stays what it is
-// unless its text holds a secret.
+// redactValue redacts one value of any type. A value that is not text is returned unchanged
+// unless its text contains a secret.
 func (r *Redactor) redactValue(key string, v any) any {
 	switch v := v.(type) {
 	case nil, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
@@ -114,8 +114,8 @@ func (r *Redactor) redactValue(key string, v any) any {
 	}
 }
 
-// ReplaceAttr redacts one attribute; it has the form that
-// slog.HandlerOptions.ReplaceAttr wants. The message is an attribute there, too.
+// ReplaceAttr redacts one attribute. It is a function for slog.HandlerOptions.ReplaceAttr,
+// for which the message is an attribute, too.
 func (r *Redactor) ReplaceAttr(_ []string, a slog.Attr) slog.Attr {
 	if r == nil {
 		return a

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Placeholder stands where a secret was.
+// Placeholder replaces a secret.
 const Placeholder = "[REDACTED]"
 
-// pattern is one shape of secret and what to write instead.
+// pattern is a pattern of secrets and its replacement.
 type pattern struct {
-	// hints are words, in lower case, of which the text has to contain one: looking
-	// for them is many times faster than the expression, and log lines rarely do.
+	// hints are words in lower case. The text must contain one of them to match: searching
+	// for them is many times faster than the expression, and log lines rarely contain them.
 	hints       []string
 	expr        *regexp.Regexp
 	replacement string
 }
 
 const (
-	// quoteExpr is an optional quotation mark, perhaps escaped because the text is
+	// quoteExpr is an optional quotation mark, which may be escaped because the text is
 	// JSON inside a JSON string.
 	quoteExpr = `(?:\\*["'])?`
-	// valueExpr is what stands behind "=" or ":" of a pair.
-	// The mark itself comes first: redacting twice must not change anything.
+	// valueExpr is the value after "=" or ":" of a pair. The placeholder comes first:
+	// redacting twice must not change anything.
 	valueExpr = `(?:\[REDACTED\]|\\+"[^"\\]*\\+"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'\\}\])]+)`
 	// secretNamesExpr are the words that make the value of a pair a secret wherever they
 	// occur in its key.
@@ -35,8 +35,8 @@ const (
 	keyCharsExpr = `[\w.-]*`
 )
 
-// secretPatterns returns all shapes, the ones that cover most text first: a private
-// key must be gone before a rule looks at one of its lines.
+// secretPatterns returns all patterns, the ones that match most text first: a private key
+// must be removed before another pattern is applied to one of its lines.
 func secretPatterns() []pattern {
 	words := []string{"passw", "passphrase", "pwd", "token", "key", "secret", "credential"}
 	return []pattern{
@@ -86,8 +86,8 @@ func secretPatterns() []pattern {
 			replacement: "${1}" + Placeholder,
 		},
 		{
-			// "secret" alone is also the name of a kind: "reading secret: not found"
-			// has to stay readable, so only quoted keys and "=" count here.
+			// "secret" alone is also the name of a kind: "reading secret: not found" must
+			// stay readable, so only quoted keys and "=" count here.
 			hints:       []string{"secret"},
 			expr:        regexp.MustCompile(`(?i)(` + keyCharsExpr + `secret` + keyCharsExpr + `(?:\s*=|\\*["']\s*[:=])\s*)` + valueExpr),
 			replacement: "${1}" + Placeholder,
@@ -100,8 +100,7 @@ func secretPatterns() []pattern {
 	}
 }
 
-// canMatch reports whether the expression can match; lower is the text in lower
-// case.
+// canMatch reports whether the expression can match; lower is the text in lower case.
 func (p pattern) canMatch(lower string) bool {
 	for _, hint := range p.hints {
 		if strings.Contains(lower, hint) {

@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 )
 
-// MinValueLength is the length in bytes from which an exact value is removed.
-// Shorter ones would tear holes into ordinary words.
+// MinValueLength is the minimum length in bytes of exact values. Shorter values would match
+// parts of ordinary words.
 const MinValueLength = 6
 
 // Redactor removes secrets from text. It is safe for concurrent use.
@@ -27,28 +27,26 @@ type Redactor struct {
 	sensitive *regexp.Regexp
 
 	mu sync.Mutex
-	// values are forms of values that are kept, recent those that are kept as long as they
-	// are among the last ones.
+	// values are the encoded forms of permanent values, recent those that are kept only
+	// while they are among the most recent ones.
 	values   map[string]struct{}
 	recent   map[string]*recentValue
 	addCount uint64
 	replacer atomic.Pointer[strings.Replacer]
 }
 
-// New returns a Redactor that knows all shapes of secrets and the exact values
-// given here.
+// New returns a Redactor with all patterns and the given exact values.
 func New(values ...string) *Redactor {
 	r := &Redactor{patterns: secretPatterns(), sensitive: sensitiveKeyRegexp(), values: map[string]struct{}{}, recent: map[string]*recentValue{}}
 	r.AddValues(values...)
 	return r
 }
 
-// AddValues makes exact values secrets from now on, also where they appear
-// escaped in JSON or a URL, or in base64, and each line of a value that has
-// several, because a log is redacted line by line. What is shorter than
-// MinValueLength is left out. A value is never forgotten: a line that holds it
-// may arrive long after it was changed. For those that change all the time there is
-// AddRecentValues.
+// AddValues registers exact values as secrets. The Redactor also removes them where they
+// are escaped in JSON or a URL, or in base64. It removes each line of a value with several
+// lines, because a log is redacted line by line. It ignores values shorter than
+// MinValueLength. Values are kept forever: a line with an old value may arrive long after
+// it was changed. For values that change all the time there is AddRecentValues.
 func (r *Redactor) AddValues(values ...string) {
 	if r == nil {
 		return
@@ -72,19 +70,19 @@ func (r *Redactor) AddValues(values ...string) {
 // recentValue is a value of AddRecentValues.
 type recentValue struct {
 	forms []string
-	// lastAdded is when it was added last.
+	// lastAdded is when it was last added.
 	lastAdded uint64
 }
 
 const (
-	// maxRecent is how many values of AddRecentValues are kept, and maxRecentBytes how many
-	// bytes they have in all forms, if that is more than minRecent values.
+	// maxRecent is how many values of AddRecentValues are kept, and maxRecentBytes the
+	// total size of all their forms, if there are more than minRecent values.
 	maxRecent, minRecent = 512, 64
 	maxRecentBytes       = 16 << 20
 )
 
-// AddRecentValues is AddValues for values that change, as tokens do, and that whoever uses
-// them adds before each use: only those that were added last are kept, so that a process that
+// AddRecentValues is AddValues for values that change, such as tokens, and that the caller
+// adds before each use. Only the most recent ones are kept, so the memory of a process that
 // runs for years does not grow.
 func (r *Redactor) AddRecentValues(values ...string) {
 	if r == nil {
@@ -111,7 +109,7 @@ func (r *Redactor) AddRecentValues(values ...string) {
 	}
 }
 
-// evictOldestValues drops the values that were not added for longest, beyond the limits.
+// evictOldestValues drops the least recently added values beyond the limits.
 func (r *Redactor) evictOldestValues() {
 	total := 0
 	for _, v := range r.recent {
@@ -131,7 +129,7 @@ func (r *Redactor) evictOldestValues() {
 	}
 }
 
-// rebuildReplacer makes the replacer of all values that are known.
+// rebuildReplacer creates the replacer for all registered values.
 func (r *Redactor) rebuildReplacer() {
 	all := maps.Clone(r.values)
 	for _, v := range r.recent {
@@ -140,8 +138,7 @@ func (r *Redactor) rebuildReplacer() {
 		}
 	}
 	forms := slices.Collect(maps.Keys(all))
-	// Longest first: of two values of which one contains the other, the whole
-	// longer one has to disappear.
+	// Longest first: if one value contains another, the whole longer one must be removed.
 	slices.SortFunc(forms, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
@@ -152,7 +149,7 @@ func (r *Redactor) rebuildReplacer() {
 	r.replacer.Store(strings.NewReplacer(pairs...))
 }
 
-// encodedForms returns the ways in which a value may be written.
+// encodedForms returns the encodings in which a value may occur.
 func encodedForms(v string) []string {
 	forms := []string{v, url.QueryEscape(v), url.PathEscape(v), base64.StdEncoding.EncodeToString([]byte(v))}
 	if quoted, err := json.Marshal(v); err == nil {
@@ -164,7 +161,7 @@ func encodedForms(v string) []string {
 	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < MinValueLength })
 }
 
-// secretLines returns the lines of a value that has several, as far as each is a secret of its own.
+// secretLines returns the lines of a multi-line value that are secrets on their own.
 func (r *Redactor) secretLines(v string) []string {
 	if !strings.ContainsAny(v, "\r\n") {
 		return nil
@@ -178,9 +175,9 @@ func (r *Redactor) secretLines(v string) []string {
 	return lines
 }
 
-// isSecretPrefix says whether a line is what others recognise a secret by that stands behind it:
-// "password=", the first line of a key. If it disappeared from all texts, those of other
-// secrets would be shown.
+// isSecretPrefix reports whether a line is what marks the text after it as a secret:
+// "password=", or the first line of a key. If the Redactor removed it everywhere, the
+// patterns would no longer find other secrets.
 func (r *Redactor) isSecretPrefix(line string) bool {
 	if strings.Contains(line, keyBegin) || strings.Contains(line, keyEnd) {
 		return true
@@ -190,7 +187,7 @@ func (r *Redactor) isSecretPrefix(line string) bool {
 		(!strings.Contains(r.redactPatterns(line+behind), behind) || !strings.Contains(r.redactPatterns(line+" "+behind), behind))
 }
 
-// String returns s with every secret replaced by Mark.
+// String returns s with every secret replaced by Placeholder.
 func (r *Redactor) String(s string) string {
 	if r == nil || s == "" {
 		return s
@@ -201,9 +198,9 @@ func (r *Redactor) String(s string) string {
 	return r.redactPatterns(s)
 }
 
-// redactPatterns returns s without what has the shape of a secret.
+// redactPatterns returns s without text that matches a pattern.
 func (r *Redactor) redactPatterns(s string) string {
-	// Replacements only take text away, so one look at the words is enough.
+	// Replacements only remove text, so one check of the hints is enough.
 	lower := strings.ToLower(s)
 	for _, p := range r.patterns {
 		if !p.canMatch(lower) {
@@ -214,8 +211,8 @@ func (r *Redactor) redactPatterns(s string) string {
 	return s
 }
 
-// RedactPair returns the value of a key/value pair as it may be shown: Mark if the key
-// says that it is a secret, else what String returns.
+// RedactPair returns the redacted value of a key/value pair: Placeholder if the key marks
+// it as a secret, otherwise the result of String.
 func (r *Redactor) RedactPair(key, value string) string {
 	if r == nil {
 		return value
@@ -226,23 +223,22 @@ func (r *Redactor) RedactPair(key, value string) string {
 	return r.String(value)
 }
 
-// IsSensitive reports whether the value that belongs to key is a secret, going
-// by the key's name alone: "DB_PASSWORD", "apiKey".
+// IsSensitive reports whether the value of key is a secret, based only on the name of the
+// key: "DB_PASSWORD", "apiKey".
 func (r *Redactor) IsSensitive(key string) bool {
 	return r != nil && r.sensitive.MatchString(key)
 }
 
-// Stream redacts text that arrives line by line, as one log does. Other than
-// String it recognises a private key over several lines. It is for one
-// goroutine.
+// Stream redacts text that arrives line by line, such as one log. Unlike String, it
+// recognizes a private key that spans several lines. It is for one goroutine.
 type Stream struct {
 	redactor *Redactor
-	// inKey counts the lines since the beginning of a private key; 0 outside.
+	// inKey counts the lines since the beginning of a private key; 0 outside of keys.
 	inKey int
 }
 
 const (
-	// maxKeyLines ends a private key whose last line never came.
+	// maxKeyLines ends a private key without a last line.
 	maxKeyLines = 200
 	keyBegin    = "-----BEGIN "
 	keyEnd      = "-----END "
@@ -254,7 +250,7 @@ func (r *Redactor) NewStream() *Stream {
 	return &Stream{redactor: r}
 }
 
-// RedactLine returns the next line redacted, and false if nothing of it may be shown.
+// RedactLine returns the next line redacted, and false if the whole line must be hidden.
 func (s *Stream) RedactLine(line string) (string, bool) {
 	if s.inKey > 0 {
 		s.inKey++

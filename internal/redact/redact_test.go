@@ -84,7 +84,7 @@ func TestAddValues(t *testing.T) {
 	}
 }
 
-// TestAddRecentValues has tokens that rotate for years, and one that is used all the time.
+// TestAddRecentValues uses tokens that rotate for years, and one that is used all the time.
 func TestAddRecentValues(t *testing.T) {
 	t.Parallel()
 	r := redact.New("kept-for-ever")
@@ -104,7 +104,7 @@ func TestAddRecentValues(t *testing.T) {
 	}
 }
 
-// TestAddRecentValues_Large keeps the last ones, however large they are.
+// TestAddRecentValues_Large keeps the most recent values, regardless of their size.
 func TestAddRecentValues_Large(t *testing.T) {
 	t.Parallel()
 	r := redact.New()
@@ -119,7 +119,7 @@ func TestAddRecentValues_Large(t *testing.T) {
 	}
 }
 
-// TestLinesOfAValue has a log show a value of several lines, one at a time.
+// TestLinesOfAValue logs a value of several lines, one line at a time.
 func TestLinesOfAValue(t *testing.T) {
 	t.Parallel()
 	r := redact.New("db:5432:shop:bob:hunter2\r\n  other:5432:*:eve:x1y2z3\nabc\npassword=\n" +
@@ -176,7 +176,7 @@ func TestLoggers(t *testing.T) {
 			t.Errorf("%s shows the secret: %s", name, text)
 		}
 		if !strings.Contains(text, "7") || !strings.Contains(text, "aying") {
-			t.Errorf("%s lost what is no secret: %s", name, text)
+			t.Errorf("%s lost text that is not a secret: %s", name, text)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestNilAndDiscard(t *testing.T) {
 	if got := r.String("password=x"); got != "password=x" {
 		t.Errorf("nil Redactor changed the text to %q", got)
 	}
-	redact.New().Logger(logr.Discard()).Info("Saying nothing")
+	redact.New().Logger(logr.Discard()).Info("Testing")
 }
 
 func BenchmarkString(b *testing.B) {

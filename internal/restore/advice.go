@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// errorAdvice says what to do about an error of the API server.
+// errorAdvice is a hint for an error of the API server.
 type errorAdvice struct {
 	applies func(err error, message string) bool
 	text    string
@@ -40,32 +40,32 @@ var advices = []errorAdvice{
 	},
 	{
 		func(err error, _ string) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) },
-		"the namespace is being deleted: restore again when it is gone",
+		"the namespace is being deleted: restore again after it is deleted",
 	},
 	{messageContains("exceeded quota"), "raise the quota of the namespace and restore again"},
 	{
 		messageContains("failed calling webhook", "failed to call webhook"),
-		"a webhook does not answer: repair it, or remove its configuration, and restore again",
+		"a webhook does not answer: fix it, or remove its configuration, and restore again",
 	},
-	{messageContains("admission webhook", "ValidatingAdmissionPolicy"), "a policy of the cluster refuses it: change the policy or the object"},
+	{messageContains("admission webhook", "ValidatingAdmissionPolicy"), "a policy of the cluster rejects it: change the policy or the object"},
 	{
 		messageContains("port is already allocated"),
-		"another Service has the port: change that Service or, if nobody stated this port, restore without preserveNodePorts",
+		"another Service has the port: change that Service or, if no user set this port, restore without preserveNodePorts",
 	},
 	{
 		func(err error, _ string) bool { return errors.Is(err, errStillDeleting) },
-		"restore again when it is gone",
+		"restore again after it is deleted",
 	},
 	{
 		messageContains("field is immutable", "updates to", "may not be changed", "may not change"),
 		"it cannot be changed in place: existingResourcePolicy recreate replaces it",
 	},
-	{func(err error, _ string) bool { return apierrors.IsRequestEntityTooLargeError(err) }, "the API server takes no object of this size"},
+	{func(err error, _ string) bool { return apierrors.IsRequestEntityTooLargeError(err) }, "the API server does not accept objects of this size"},
 	{
 		func(err error, message string) bool {
 			return apierrors.IsForbidden(err) && strings.Contains(message, " cannot ")
 		},
-		"the operator has no right to do that",
+		"the operator does not have the required permission",
 	},
 	{
 		func(err error, _ string) bool {
@@ -75,8 +75,7 @@ var advices = []errorAdvice{
 	},
 }
 
-// explainError adds to an error of an object which one it is, if the error does not
-// say so, and what to do about it.
+// explainError adds the object to an error, unless the error already names it, and a hint.
 func explainError(about string, err error) error {
 	message := err.Error()
 	if !strings.Contains(message, about) {
@@ -90,5 +89,5 @@ func explainError(about string, err error) error {
 	return err
 }
 
-// hasNoResponse reports whether there was no answer.
+// hasNoResponse reports whether the API server did not respond.
 func hasNoResponse(err error) bool { return request.IsConnectionError(err) }

@@ -15,11 +15,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 )
 
-// fieldManager is the name under which the API server notes what a restore
-// wrote.
+// fieldManager is the field manager of the writes of a restore.
 const fieldManager = "grapnel-restore"
 
-// The embedded types have names of their own because both are called Client.
+// The embedded types are renamed because both are called Client.
 type (
 	reader = list.Client
 	writer = write.Client
@@ -34,8 +33,7 @@ type apiCluster struct {
 
 var _ Cluster = (*apiCluster)(nil)
 
-// NewCluster returns the Cluster of the API server of cfg. It opens no
-// connection yet.
+// NewCluster returns the Cluster of the API server of cfg. It opens no connection.
 func NewCluster(cfg *rest.Config, reading list.Options, writing write.Options) (Cluster, error) {
 	r, err := list.New(cfg, reading)
 	if err != nil {
@@ -52,7 +50,7 @@ func NewCluster(cfg *rest.Config, reading list.Options, writing write.Options) (
 	own.QPS = -1 // a few requests per run, not worth waiting for
 	disc, err := clientdiscovery.NewDiscoveryClientForConfig(own)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
 	return &apiCluster{reader: r, writer: w, discovery: disc}, nil
 }

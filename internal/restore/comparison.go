@@ -30,12 +30,12 @@ import (
 // maxReportedFields is how many fields a warning names.
 const maxReportedFields = 5
 
-// errConcurrentlyModified is the end for an object that somebody else keeps changing.
-var errConcurrentlyModified = errors.New("something else keeps changing it, or creates it again")
+// errConcurrentlyModified is the error for an object that another client keeps changing.
+var errConcurrentlyModified = errors.New("another client keeps changing or recreating it")
 
-// updateOnlyResources are the resources whose objects are never deleted to be created again: what they
-// hold would go with them, and a Schedule or location that works would be paused or
-// read-only.
+// updateOnlyResources are the resources whose objects are never deleted to be recreated:
+// their contents would be deleted with them, and an active Schedule or location would
+// become paused or read-only.
 var updateOnlyResources = newUpdateOnlyResources()
 
 func newUpdateOnlyResources() map[schema.GroupResource]bool {
@@ -51,7 +51,7 @@ func newUpdateOnlyResources() map[schema.GroupResource]bool {
 	return all
 }
 
-// compareItem decides about an object that exists.
+// compareItem compares and updates an existing object according to the policy.
 func (r *enginePass) compareItem(ctx context.Context, it *item, found list.Item) itemResult {
 	if it.comparisons++; it.comparisons > maxComparisons {
 		return failedResult(errConcurrentlyModified)
@@ -89,7 +89,8 @@ func (r *enginePass) compareItem(ctx context.Context, it *item, found list.Item)
 	return r.patchExisting(ctx, it, existing, patch)
 }
 
-// adoptStampedOutcome reports an object that this restore wrote before it was interrupted.
+// adoptStampedOutcome reports the outcome of an object that this restore wrote before it
+// was interrupted.
 func (r *enginePass) adoptStampedOutcome(ctx context.Context, it *item, existing *unstructured.Unstructured) (v itemResult, own bool) {
 	outcome, own, foreign := r.readStamp(it.target, existing.Object)
 	if foreign && !slices.Contains(it.unconditionalWarnings, foreignStampWarning) {
@@ -100,23 +101,23 @@ func (r *enginePass) adoptStampedOutcome(ctx context.Context, it *item, existing
 	}
 	v = newItemResult(outcome, r.restoreStatus(ctx, it))
 	if outcome == Created || outcome == Recreated {
-		v.warnings = it.creationWarnings // who created it did not live to tell them
+		v.warnings = it.creationWarnings // the attempt that created it did not report them
 	}
 	return v, true
 }
 
-// leftUnchangedWarning is the warning about an object that differs and stays.
+// leftUnchangedWarning is the warning about an object that differs and is not changed.
 func leftUnchangedWarning(it *item, patch map[string]any) string {
-	text := fmt.Sprintf("it exists and differs from the backup in %s; it was left as it is (existingResourcePolicy none)",
+	text := fmt.Sprintf("it exists and differs from the backup in %s; it was not changed (existingResourcePolicy none)",
 		strings.Join(compare.ChangedFields(patch, maxReportedFields), ", "))
 	if len(it.skippedPluginActions) > 0 {
-		text += fmt.Sprintf("; restore action %s, which is not asked about objects that stay, may be why it differs",
+		text += fmt.Sprintf("; restore action %s, which is not called for unchanged objects, may be the reason",
 			strings.Join(it.skippedPluginActions, ", "))
 	}
 	return text
 }
 
-// normalizeExisting returns an existing object without what the actions take from
+// normalizeExisting returns an existing object without what the actions remove from
 // archived ones.
 func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *unstructured.Unstructured) map[string]any {
 	normal := it.kind.normalizers
@@ -131,12 +132,12 @@ func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *
 		return existing.Object
 	}
 	here := *r.actionRun
-	here.NamespaceMapping = nil // it is in its place already
+	here.NamespaceMapping = nil // it is already in its target namespace
 	shown := &restoreaction.Item{Resource: it.target.Resource, Object: object, Archived: existing, Restore: &here}
 	for _, action := range normal {
 		result, err := action.Execute(ctx, shown)
 		if err != nil || result.Skip != "" {
-			break // what they did until then is all they would do
+			break // the changes so far are all that they would make
 		}
 	}
 	return shown.Object.Object
@@ -152,7 +153,7 @@ func (r *enginePass) patchExisting(ctx context.Context, it *item, existing *unst
 		metadata = map[string]any{}
 		patch["metadata"] = metadata
 	}
-	// Only what was compared is changed.
+	// Change only the compared version.
 	metadata["resourceVersion"] = existing.GetResourceVersion()
 	setMetadataEntry(metadata, "labels", clean.LabelBackupName, shortname.LabelValue(r.req.BackupName))
 	setMetadataEntry(metadata, "labels", clean.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
@@ -177,15 +178,14 @@ func setMetadataEntry(metadata map[string]any, key, name, value string) {
 	entries[name] = value
 }
 
-// handleWriteResult decides about an object after it was changed.
+// handleWriteResult determines the result after a change of an object.
 func (r *enginePass) handleWriteResult(ctx context.Context, it *item, err error) itemResult {
 	r.trackUnanswered(err)
 	switch {
 	case err == nil:
 		return newItemResult(Updated, r.restoreStatus(ctx, it))
 	case apierrors.IsConflict(err):
-		// It changed since it was read, or this is our own change, whose answer
-		// was lost.
+		// It changed since it was read, or this is our own change, whose reply was lost.
 		if v, exists := r.compareIfExists(ctx, it); exists {
 			return v
 		}
@@ -194,7 +194,7 @@ func (r *enginePass) handleWriteResult(ctx context.Context, it *item, err error)
 	return failedResult(err)
 }
 
-// mergeServiceAccount adds to a ServiceAccount what it lacks.
+// mergeServiceAccount adds the missing parts to a ServiceAccount.
 func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
 	wanted := it.object.DeepCopy()
 	field.RemoveKeys(wanted.Object, []string{"metadata", "labels"}, clean.LabelBackupName, clean.LabelRestoreName)
@@ -206,7 +206,7 @@ func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing
 	return r.replaceExisting(ctx, it, merged)
 }
 
-// replaceExisting replaces an existing object by one with its resourceVersion.
+// replaceExisting replaces an existing object with one that has its resourceVersion.
 func (r *enginePass) replaceExisting(ctx context.Context, it *item, object *unstructured.Unstructured) itemResult {
 	if r.req.DryRun {
 		return newItemResult(Updated, nil)
@@ -223,7 +223,8 @@ func (r *enginePass) replaceExisting(ctx context.Context, it *item, object *unst
 	return r.handleWriteResult(ctx, it, err)
 }
 
-// createAfterDeletion waits for the end of an object that somebody deleted.
+// createAfterDeletion waits until an object that another client deleted is gone, and then
+// creates it.
 func (r *enginePass) createAfterDeletion(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
 	if !r.req.DryRun {
 		if err := r.waitUntilDeleted(ctx, it, string(existing.GetUID())); err != nil {

@@ -19,13 +19,13 @@ func data(o *unstructured.Unstructured) map[string]string {
 	return got
 }
 
-// TestPolicies restores what exists, in few objects (which are created to see
-// whether they exist) and in many (which are listed).
+// TestPolicies restores existing objects, in small numbers (where a create request shows
+// whether they exist) and in large numbers (which are listed).
 func TestPolicies(t *testing.T) {
 	for _, few := range []bool{true, false} {
 		for _, tc := range []struct {
 			policy restore.ExistingPolicy
-			// differs is what becomes of the one object that differs.
+			// differs is the outcome of the object that differs.
 			differs restore.Outcome
 			value   string
 			message string
@@ -83,7 +83,7 @@ func TestPolicies(t *testing.T) {
 					}
 				}
 				if posts := len(c.wire.requests("POST", "/configmaps")); !few && posts > 3 {
-					t.Errorf("%d POSTs for one object to create and perhaps one to recreate, which is asked about before", posts)
+					t.Errorf("%d POSTs for one object to create and perhaps one to recreate, which is preceded by a dry run", posts)
 				}
 				if gets := c.wire.requests("GET", "/configmaps/"); !few && len(gets) > 2 {
 					t.Errorf("GETs beside the LIST: %v", gets)
@@ -101,8 +101,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestManyNamespaces lists across namespaces, and namespace by namespace if
-// there is much else in the cluster.
+// TestManyNamespaces lists across namespaces, and namespace by namespace if the cluster has
+// many other objects.
 func TestManyNamespaces(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	var objects []*unstructured.Unstructured
@@ -160,8 +160,8 @@ func TestServiceAccountsAreMerged(t *testing.T) {
 	}
 }
 
-// TestWhatTheClusterFillsInIsNoDifference restores objects as a backup has them
-// onto objects that were created from the same definitions.
+// TestWhatTheClusterFillsInIsNoDifference restores archived objects over objects that were
+// created from the same definitions.
 func TestWhatTheClusterFillsInIsNoDifference(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const old, ns = "filled-old", "filled-new"
@@ -254,7 +254,7 @@ func TestRecreateGivesUpOnWhatDoesNotGo(t *testing.T) {
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "held", "then"), configMap(t, ns, "other", "x")}),
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Failed: 1, restore.Created: 1})
-	wantMessages(t, result, "error recreate-stuck: |configmaps \"recreate-stuck/held\"|still there after 1ns; restore again when it is gone")
+	wantMessages(t, result, "error recreate-stuck: |configmaps \"recreate-stuck/held\"|still exists after 1ns; restore again after it is deleted")
 	unhold(c, held)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 )
 
-// retargetItem makes the target of an item that of the object which an action made of it,
-// another version or another kind.
+// retargetItem updates the target of an item to the object that an action returned, in
+// another version or of another kind.
 func (r *enginePass) retargetItem(it *item) error {
 	apiVersion, kind := it.object.GetAPIVersion(), it.object.GetKind()
 	key := apiVersion + "/" + kind
@@ -26,7 +26,7 @@ func (r *enginePass) retargetItem(it *item) error {
 	target := write.Target{Resource: became.GVR, Namespace: it.target.Namespace, Name: it.target.Name}
 	switch hasNamespace := target.Namespace != ""; {
 	case !ok:
-		return fmt.Errorf("made %.253q of %q, which the cluster does not serve: install what defines it, or correct the plugin", key, it.listEntry.key)
+		return fmt.Errorf("made %.253q of %q, which the cluster does not serve: install what defines it, or fix the plugin", key, it.listEntry.key)
 	case became.Namespaced != hasNamespace:
 		return fmt.Errorf("made %q of %q: one has a namespace in this cluster, and the other has not", key, it.listEntry.key)
 	case gr == namespaceResource || clean.NeverRestoredReason(gr) != "":
@@ -42,7 +42,8 @@ func (r *enginePass) retargetItem(it *item) error {
 	return nil
 }
 
-// findServedResource finds the resource of an object, preferably the one of the same name.
+// findServedResource finds the resource of an object, preferably the one with the same
+// name.
 func (r *enginePass) findServedResource(resource, apiVersion, kind string) (discovery.Resource, bool) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil || kind == "" {
@@ -61,8 +62,8 @@ func (r *enginePass) findServedResource(resource, apiVersion, kind string) (disc
 	return discovery.Resource{}, false
 }
 
-// hasTargetConflict reports whether something else of the archive becomes an object: one that is
-// there under its name, or another one that was made into it before.
+// hasTargetConflict reports whether another object of the archive has the same target: one
+// with that name, or one that was already converted to it.
 func (r *enginePass) hasTargetConflict(it *item, target write.Target) bool {
 	if k := r.kinds[target.Resource.GroupResource()]; k != nil {
 		sources := []string{""}

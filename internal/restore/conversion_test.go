@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
-// converts is an action that makes objects of a resource into others, by their names:
+// converts is an action that converts objects of a resource, by their names:
 // "apiVersion kind".
 func converts(resource string, into map[string]string) *plugged {
 	return &plugged{name: "converts", of: []string{resource}, execute: func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
@@ -29,8 +29,8 @@ func converts(resource string, into map[string]string) *plugged {
 	}}
 }
 
-// TestConvertedObjects become what the cluster serves, also those that it does not
-// serve as they were archived; each error is one of its object.
+// TestConvertedObjects become objects that the cluster serves, even if it does not serve
+// them as they were archived; each error concerns one object.
 func TestConvertedObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped, group = "plug-convert", "plug-convert-mapped", "plug-convert.example.org"
@@ -69,8 +69,8 @@ func TestConvertedObjects(t *testing.T) {
 	}
 }
 
-// TestNotConvertedAfterAll: what the action did for the object is told although the
-// object is not restored, and a dry run names the action that might convert it.
+// TestNotConvertedAfterAll: the results of the action are reported although the object is
+// not restored, and a dry run names the action that might convert it.
 func TestNotConvertedAfterAll(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
@@ -106,7 +106,7 @@ func TestConvertedVersions(t *testing.T) {
 	c.get(widget(t, group, "v2", ns, "w"))
 }
 
-// TestTwoObjectsThatBecomeOne: the second is an error, not the first one again.
+// TestTwoObjectsThatBecomeOne: the second is an error, and does not overwrite the first.
 func TestTwoObjectsThatBecomeOne(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, one, other = "plug-one", "plug-one.example.org", "plug-other.example.org"

@@ -20,8 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// maxComparisons bounds how often an object may turn out to be in another state than
-// it was seen in.
+// maxComparisons bounds how often an object may be in another state than it was read in.
 const maxComparisons = 5
 
 // createObject creates an object that is not known to exist.
@@ -56,8 +55,8 @@ func (r *enginePass) createObject(ctx context.Context, it *item, outcome Outcome
 	return failedResult(r.addMissingObjectHint(it, err))
 }
 
-// addRequiredStatus gives an object the status that it had, if the API server refused it
-// for the lack of one, and reports whether it did.
+// addRequiredStatus adds the archived status to an object if the API server rejected it
+// because the status is missing, and reports whether it did.
 func (r *enginePass) addRequiredStatus(it *item, err error) bool {
 	status := it.archived.Object["status"]
 	if it.converted || !isStatusRequired(err) || status == nil || it.object.Object["status"] != nil {
@@ -68,8 +67,8 @@ func (r *enginePass) addRequiredStatus(it *item, err error) bool {
 	return true
 }
 
-// createWithRetry sends the object, again where its kind or namespace is so new that not
-// every part of the control plane knows it.
+// createWithRetry creates the object, and retries if its kind or namespace is so new that
+// not every part of the control plane knows it.
 func (r *enginePass) createWithRetry(ctx context.Context, it *item, body []byte) error {
 	for n := 1; ; n++ {
 		err := r.cluster.Create(ctx, it.target, body)
@@ -83,22 +82,22 @@ func (r *enginePass) createWithRetry(ctx context.Context, it *item, body []byte)
 	}
 }
 
-// isTooNew reports whether the API server refuses an object because of something
-// that this run made a moment ago.
+// isTooNew reports whether the API server rejects an object because of something that this
+// run has just created.
 func (r *enginePass) isTooNew(ctx context.Context, it *item, err error) bool {
 	switch {
 	case apierrors.IsNotFound(err):
 		return it.kind.crdCreated || it.converted && r.writtenCRDs.definesResource(it.resource)
 	case apierrors.IsForbidden(err):
-		// Pods need the ServiceAccount that a controller makes.
+		// Pods need the ServiceAccount that a controller creates.
 		return it.target.Namespace != "" && r.ensureNamespace(ctx, it.target.Namespace).created &&
 			strings.Contains(err.Error(), "error looking up service account")
 	}
 	return false
 }
 
-// isStatusRequired reports whether the API server refuses an object for its lack of
-// a status. Only custom resources without a subresource for it can be so.
+// isStatusRequired reports whether the API server rejects an object because it has no
+// status. This is only possible for custom resources without a status subresource.
 func isStatusRequired(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -109,15 +108,15 @@ func isStatusRequired(err error) bool {
 	})
 }
 
-// isPossiblyExisting reports whether an object that could not be created may be there.
-// What exists already is not always refused as such: a quota, a webhook, or its
-// own address or node port may come first.
+// isPossiblyExisting reports whether an object that could not be created may exist. An
+// existing object is not always rejected as such: a quota, a webhook, or its own address or
+// node port may be checked first.
 func isPossiblyExisting(err error) bool {
 	return apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsForbidden(err) || apierrors.IsInternalError(err)
 }
 
-// compareIfExists looks for the object in the cluster.
+// compareIfExists looks up the object in the cluster.
 func (r *enginePass) compareIfExists(ctx context.Context, it *item) (v itemResult, exists bool) {
 	found, err := r.getExisting(ctx, it)
 	switch {
@@ -136,8 +135,7 @@ func (r *enginePass) getExisting(ctx context.Context, it *item) (list.Item, erro
 	return found, err
 }
 
-// restoreStatus writes the archived status of an object that was written, if
-// that is wanted.
+// restoreStatus writes the archived status of an object that was written, if requested.
 func (r *enginePass) restoreStatus(ctx context.Context, it *item) error {
 	status := field.GetMap(it.archived.Object, "status")
 	if len(status) == 0 || it.converted || !shouldRestoreStatus(it) || r.req.DryRun {
@@ -169,10 +167,10 @@ func shouldRestoreStatus(it *item) bool {
 	return it.kind.withStatus
 }
 
-// errStillDeleting says that a deleted object did not go in time.
-var errStillDeleting = errors.New("it is being deleted and still there")
+// errStillDeleting means that a deleted object was not removed in time.
+var errStillDeleting = errors.New("it is being deleted and still exists")
 
-// waitUntilDeleted waits until an object with a UID is gone.
+// waitUntilDeleted waits until an object with a UID is deleted.
 func (r *enginePass) waitUntilDeleted(ctx context.Context, it *item, uid string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.engine.opts.WaitTimeout)
 	defer cancel()

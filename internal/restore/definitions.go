@@ -27,13 +27,13 @@ import (
 type writtenCRD struct {
 	target   write.Target
 	resource schema.GroupResource
-	// versions that it serves.
+	// versions are the served versions.
 	versions []string
-	// established says that the cluster has accepted it.
+	// established reports that the cluster has accepted it.
 	established bool
 }
 
-// writtenCRDList are those that this run wrote. It is safe for concurrent use.
+// writtenCRDList has the definitions that this run wrote. It is safe for concurrent use.
 type writtenCRDList struct {
 	mu   sync.Mutex
 	crds []writtenCRD
@@ -69,8 +69,8 @@ func (d *writtenCRDList) definesResource(resource schema.GroupResource) bool {
 	return false
 }
 
-// restoreCRDs restores the CustomResourceDefinitions, waits until the
-// cluster serves what they define, and looks at the cluster again.
+// restoreCRDs restores the CustomResourceDefinitions, waits until the cluster serves their
+// resources, and repeats discovery.
 func (r *enginePass) restoreCRDs(ctx context.Context, p *planner) error {
 	for _, resource := range r.req.Archive.Resources() {
 		if schema.ParseGroupResource(resource.Name) != crdResource {
@@ -100,8 +100,8 @@ func (r *enginePass) restoreCRDs(ctx context.Context, p *planner) error {
 	return r.waitForServedCRDs(ctx)
 }
 
-// selectNeededCRDs selects the definitions of selected objects that the cluster
-// does not serve, where definitions come only along with others.
+// selectNeededCRDs selects the definitions of selected objects that the cluster does not
+// serve, if definitions are only included as related items.
 func (p *planner) selectNeededCRDs(ctx context.Context, k *kind) error {
 	if k.inclusion != selection.RelatedOnly {
 		return nil
@@ -112,7 +112,7 @@ func (p *planner) selectNeededCRDs(ctx context.Context, k *kind) error {
 	}
 	for _, resource := range p.req.Archive.Resources() {
 		gr := schema.ParseGroupResource(resource.Name)
-		definition, ok := k.findEntry("", resource.Name) // it is called like its resource
+		definition, ok := k.findEntry("", resource.Name) // it has the name of its resource
 		if !ok || !p.hasSelectedObjects(gr, p.archivedObjects(resource, p.defaultStoredVersion(resource))) {
 			continue
 		}
@@ -122,8 +122,9 @@ func (p *planner) selectNeededCRDs(ctx context.Context, k *kind) error {
 	return nil
 }
 
-// listStampedCRDs returns those that this restore wrote before it was interrupted: what
-// they define is served since, and they are still a part of what was restored.
+// listStampedCRDs returns the definitions that this restore wrote before it was
+// interrupted: their resources are served since then, and they are still part of the
+// restore.
 func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool, error) {
 	own := map[string]bool{}
 	if !p.newStamper().isEnabled() || p.req.DryRun || !k.isServed {
@@ -144,12 +145,12 @@ func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool
 		return nil
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("looking for definitions that this restore wrote already: %w", err)
+		return nil, fmt.Errorf("looking for definitions that this restore already wrote: %w", err)
 	}
 	return own, nil
 }
 
-// waitForEstablishedCRDs waits for all definitions at the same time.
+// waitForEstablishedCRDs waits for all definitions concurrently.
 func (r *enginePass) waitForEstablishedCRDs(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.WaitTimeout)
 	defer cancel()
@@ -176,13 +177,13 @@ func (r *enginePass) waitForEstablishedCRDs(ctx context.Context) {
 	wg.Wait()
 }
 
-// errNamesNotAccepted says that the names of a definition are taken.
+// errNamesNotAccepted means that the names of a definition are taken.
 var errNamesNotAccepted = errors.New("its names are not accepted")
 
 // establishedCondition reads the conditions of a definition.
 func establishedCondition(object []byte) (established bool, state string, err error) {
 	if object == nil {
-		return false, "it is gone", nil
+		return false, "it was deleted", nil
 	}
 	var definition struct {
 		Status struct {
@@ -206,8 +207,8 @@ func establishedCondition(object []byte) (established bool, state string, err er
 	return established, state, nil
 }
 
-// waitForServedCRDs looks at the cluster until it serves what was defined. What
-// it does not serve in time, its objects will say.
+// waitForServedCRDs repeats discovery until the cluster serves the resources of the
+// definitions. For a resource that is not served in time, its objects report that.
 func (r *enginePass) waitForServedCRDs(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, r.engine.opts.WaitTimeout)
 	defer cancel()

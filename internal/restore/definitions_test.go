@@ -62,8 +62,8 @@ func TestDefinitionsComeFirst(t *testing.T) {
 	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Created: len(objects) + 1})
 }
 
-// TestDefinitionsComeAlong selects a namespace: definitions are cluster-scoped,
-// and still needed. A restore that goes on after an interruption knows its own.
+// TestDefinitionsComeAlong selects a namespace: definitions are cluster-scoped, and still
+// needed. A restore that continues after an interruption recognizes its own.
 func TestDefinitionsComeAlong(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "along"
@@ -78,7 +78,7 @@ func TestDefinitionsComeAlong(t *testing.T) {
 	wantMessages(t, result)
 	c.get(widget(t, "along.example.org", "v1", ns, "w"))
 	if diff := cmp.Diff(listOf(result), listOf(c.run(request))); diff != "" {
-		t.Errorf("the same restore tells something else when it goes on (-want +got):\n%s", diff)
+		t.Errorf("the continued restore reports something else (-want +got):\n%s", diff)
 	}
 	request.RestoreUID = "another"
 	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 1})
@@ -102,8 +102,8 @@ func TestDefinitionThatIsNotAccepted(t *testing.T) {
 		"error run: 1 object of widgets."+group+" is not restored")
 }
 
-// TestVersions restores one archive with two versions, of which v1 was
-// preferred, to clusters that serve others.
+// TestVersions restores one archive with two versions, of which v1 was preferred, to
+// clusters with other versions.
 func TestVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		served   []string
@@ -167,8 +167,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestObjectsThatTheirDefinitionsDoNotServe fail for a reason that helps, and a
-// dry run knows.
+// TestObjectsThatTheirDefinitionsDoNotServe fail with a helpful reason, and a dry run
+// predicts that.
 func TestObjectsThatTheirDefinitionsDoNotServe(t *testing.T) {
 	for name, tc := range map[string]struct {
 		definition func(group string) *unstructured.Unstructured

@@ -17,9 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestDryRunForetells what a restore does, object by object, for every kind,
-// where nothing exists, where a part exists and differs, and where everything is
-// as it should be. It writes nothing.
+// TestDryRunForetells what a restore does, object by object, for every kind: if nothing
+// exists, if a part exists and differs, and if everything is as desired. It writes nothing.
 func TestDryRunForetells(t *testing.T) {
 	for i, policy := range []restore.ExistingPolicy{restore.ExistingNone, restore.ExistingUpdate, restore.ExistingRecreate} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -47,7 +46,7 @@ func TestDryRunForetells(t *testing.T) {
 			if done := same("into an empty cluster", "u"); done.Counts[restore.Created] < len(objects) || done.Counts[restore.Failed] > 0 {
 				t.Errorf("restored %v:\n%s", done.Counts, messages(done))
 			}
-			// Claims take their time to be bound.
+			// Binding of claims takes some time.
 			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "PersistentVolumeClaim" })
 			settle(c, objects)
 			s = spool(t, objects)

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin"
 )
 
-// Reader is what the engine reads of a cluster.
+// Reader is the read access of the engine to a cluster.
 type Reader interface {
-	// Discover returns what the cluster serves now.
+	// Discover returns the resources that the cluster currently serves.
 	Discover(ctx context.Context) (*discovery.Resources, error)
 	// List reads a kind; see list.Client.List.
 	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
@@ -29,7 +29,7 @@ type Reader interface {
 	Get(ctx context.Context, kind list.ResourceKind, namespace, name string) (list.Item, error)
 }
 
-// Writer is how the engine changes a cluster; see write.Client.
+// Writer is the write access of the engine to a cluster; see write.Client.
 type Writer interface {
 	Create(ctx context.Context, t write.Target, object []byte) error
 	CreateDryRun(ctx context.Context, t write.Target, object []byte) error
@@ -40,15 +40,15 @@ type Writer interface {
 	Wait(ctx context.Context, t write.Target, ready func(object []byte) (bool, error)) error
 }
 
-// Cluster is what is restored to. NewCluster makes one of an API server.
+// Cluster is the target of a restore. NewCluster creates one for an API server.
 type Cluster interface {
 	Reader
 	Writer
 }
 
 const (
-	// DefaultWorkers is how many objects are restored at a time: as many as the
-	// API server of a small cluster makes use of (measured).
+	// DefaultWorkers is how many objects are restored at a time: as many as the API server
+	// of a small cluster can use (measured).
 	DefaultWorkers       = 32
 	defaultActionWorkers = 4
 	defaultWaitTimeout   = 2 * time.Minute
@@ -58,32 +58,31 @@ const (
 
 // Options of an Engine. A zero field means its default.
 type Options struct {
-	// Actions returns the restore actions of every run, by default the built-in
-	// ones. They are asked in this order, and before those of the Request.
+	// Actions returns the restore actions of every run, by default the built-in ones. They
+	// are called in this order, and before those of the Request.
 	Actions func() []restoreaction.Action
-	// ActionWorkers is how many calls are made at a time to one action of a Request,
+	// ActionWorkers is the maximum number of concurrent calls to one action of a Request,
 	// by default 4.
 	ActionWorkers int
-	// ReadyTimeout is how long an object waits for those it needs to be ready, if its
-	// action says nothing else; by default ten minutes.
+	// ReadyTimeout is how long an object waits for its related items to be ready, unless
+	// its action sets a timeout; by default ten minutes.
 	ReadyTimeout time.Duration
 	// Workers is how many objects are restored at a time, by default
 	// DefaultWorkers.
 	Workers int
 	// Order of the resources, by default DefaultOrder.
 	Order *Order
-	// WaitTimeout is how long a run waits for a single thing, by default two minutes:
-	// that a definition is established, or that an object that is being deleted
-	// is gone.
+	// WaitTimeout is how long a run waits for a single condition, by default two minutes:
+	// that a definition is established, or that an object that is being deleted is gone.
 	WaitTimeout time.Duration
-	// GracePeriod is how long a run that is to end goes on with an object that it deleted and
-	// has not created again; by default 30 seconds.
+	// GracePeriod is how long an ending run may continue with an object that it deleted and
+	// has not recreated yet; by default 30 seconds.
 	GracePeriod time.Duration
-	// Log gets the stacks of panics, and has to be that of the operator: the logs of runs,
-	// which are in the context, are stored beside the backups.
+	// Log receives the stacks of panics, and must be that of the operator: the logs of
+	// runs, which are in the context, are stored beside the backups.
 	Log logr.Logger
-	// Sleep waits for d or until ctx is done, whose error it returns then. It
-	// is replaced in tests.
+	// Sleep waits for d or until ctx is done, in which case it returns the error of ctx.
+	// Tests replace it.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -127,8 +126,8 @@ func New(cluster Cluster, opts Options) *Engine {
 	return &Engine{cluster: cluster, opts: opts.withDefaults()}
 }
 
-// RestoreObjects does one restore. A Result is returned with an error too, with what was
-// done by then; running the same Request again goes on from there.
+// RestoreObjects runs one restore. With an error, it also returns the result so far.
+// Another run of the same Request continues from there.
 func (e *Engine) RestoreObjects(ctx context.Context, req Request) (Result, error) {
 	if errs := Validate(req); len(errs) > 0 {
 		return Result{}, fmt.Errorf("validating the restore: %w", errors.Join(errs...))
@@ -138,7 +137,7 @@ func (e *Engine) RestoreObjects(ctx context.Context, req Request) (Result, error
 	r := newEnginePass(e, req, cancel)
 	err := recoverPanic(func() error { return r.restoreArchive(ctx) })
 	if ctx.Err() != nil {
-		err = fmt.Errorf("restoring: %w", context.Cause(ctx)) // whatever it led to
+		err = fmt.Errorf("restoring: %w", context.Cause(ctx)) // regardless of later errors
 	}
 	return r.buildResult(), err
 }

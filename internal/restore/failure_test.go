@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestOneFailureStopsNoOther has an object for each way to be refused.
+// TestOneFailureStopsNoOther has an object for each way in which the API server rejects it.
 func TestOneFailureStopsNoOther(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, full = "refused", "refused-full"
@@ -73,17 +73,17 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 		`error refused: |services "refused/bad"|Invalid value: 70000`,
 		`error refused: |deployments.apps "refused/web"|field is immutable|existingResourcePolicy recreate`,
 		`error refused-full: |configmaps "refused-full/over"|exceeded quota: none|raise the quota`,
-		`error refused: |podtemplates "refused/unseen"|failed calling webhook "down.example.org"|repair it, or remove its configuration`,
+		`error refused: |podtemplates "refused/unseen"|failed calling webhook "down.example.org"|fix it, or remove its configuration`,
 		`error refused: |services "refused/wants-taken"|provided port is already allocated|preserveNodePorts`,
 		`error run: |2 objects of widgets.example.org are not restored|the cluster does not serve them`,
 	)
-	if diff := cmp.Diff(map[string]int{"events tell what happened in the old cluster": 1}, result.SkipReasons); diff != "" {
+	if diff := cmp.Diff(map[string]int{"events describe the old cluster": 1}, result.SkipReasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }
 
-// TestKindThatIsNotServedIsSelectedByName by its plural, with the group or with
-// its beginning: a name that nobody knows would select nothing, in silence.
+// TestKindThatIsNotServedIsSelectedByName by its plural, with the group or a prefix of it:
+// an unknown name would silently select nothing.
 func TestKindThatIsNotServedIsSelectedByName(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	s := spool(t, []*unstructured.Unstructured{
@@ -136,8 +136,8 @@ func TestDamagedObjects(t *testing.T) {
 	}
 }
 
-// TestNamespaceThatIsBeingDeleted is waited for; and what belongs into one that
-// stays is one error.
+// TestNamespaceThatIsBeingDeleted is waited for; if it stays, the objects in it fail with
+// one error.
 func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 	for _, goes := range []bool{true, false} {
 		t.Run(fmt.Sprintf("goes=%t", goes), func(t *testing.T) {
@@ -170,12 +170,12 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 			}
 			result = <-done
 			unhold(c, held)
-			if result.Counts[restore.Failed] != 3 { // the Namespace and what belongs into it
+			if result.Counts[restore.Failed] != 3 { // the Namespace and the objects in it
 				t.Errorf("counts are %v", result.Counts)
 			}
 			wantMessages(t, result,
 				"error cluster: |namespaces \""+ns+"\"|being deleted",
-				"error "+ns+": 2 objects of configmaps are not restored: namespace "+ns+" is not there|being deleted")
+				"error "+ns+": 2 objects of configmaps are not restored: namespace "+ns+" does not exist|being deleted")
 		})
 	}
 }
@@ -188,7 +188,7 @@ func already(result restore.Result) int {
 	return 1
 }
 
-// lossy loses the answers to every n-th write, after the server did it.
+// lossy loses the replies to every n-th write, after the server has executed it.
 func lossy(n int64) func(*http.Request, http.RoundTripper) (*http.Response, error) {
 	var count atomic.Int64
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -201,7 +201,7 @@ func lossy(n int64) func(*http.Request, http.RoundTripper) (*http.Response, erro
 	}
 }
 
-// errLost is like what a broken connection leads to.
+// errLost is like the error of a broken connection.
 var errLost = fmt.Errorf("the answer is lost: %w", errTimeout{})
 
 type errTimeout struct{}
@@ -262,11 +262,11 @@ func TestServerThatIsGoneEndsTheRun(t *testing.T) {
 		return next.RoundTrip(r)
 	})
 	result, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects)})
-	if err == nil || !strings.Contains(err.Error(), "does not answer any more") {
+	if err == nil || !strings.Contains(err.Error(), "no longer answers") {
 		t.Errorf("the run ended with %v", err)
 	}
 	if posts := c.wire.requests("POST", "/"); len(posts) > 200 {
-		t.Errorf("%d POSTs to a server that is gone", len(posts))
+		t.Errorf("%d POSTs to a server that is unreachable", len(posts))
 	}
 	if result.Counts[restore.Created] > 0 {
 		t.Errorf("created: %v", result.Counts)
@@ -317,7 +317,7 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
-// needy is an action for which objects need each other in a ring.
+// needy is an action for which objects need each other in a cycle.
 type needy struct{ size int }
 
 func (needy) Name() string                           { return "test/needy" }
@@ -358,7 +358,7 @@ func TestObjectsThatNeedEachOther(t *testing.T) {
 		if seen.total != size+1 || seen.done != size+1 {
 			t.Errorf("progress ended at %d of %d", seen.done, seen.total)
 		}
-		// What exists needs nothing before it: there is nothing to ask one by one.
+		// Existing objects need nothing before them: no single requests are necessary.
 		again := c.run(restore.Request{Archive: spool(t, objects)})
 		wantCounts(t, again, map[restore.Outcome]int{restore.Unchanged: size - 1, restore.Failed: 1})
 		if posts := c.wire.requests("POST", "configmaps"); len(posts) != 0 {

@@ -21,8 +21,7 @@ import (
 // errLeader is why an interrupted run ends.
 var errLeader = errors.New("the leader changed")
 
-// interrupted runs a restore that ends when the n-th request that is told by
-// when was answered.
+// interrupted runs a restore that ends after the n-th request for which when returns true.
 func (c *target) interrupted(req restore.Request, n int64, when func(*http.Request) bool) restore.Result {
 	c.t.Helper()
 	result := c.interrupt(req, n, when)
@@ -54,8 +53,8 @@ func (c *target) interrupt(req restore.Request, n int64, when func(*http.Request
 	return result
 }
 
-// TestInterruptedWhileRecreating ends after each write of a restore that deletes
-// and creates again: what is deleted by then must come back.
+// TestInterruptedWhileRecreating ends after each write of a restore that deletes and
+// recreates objects: objects deleted by then must be recreated.
 func TestInterruptedWhileRecreating(t *testing.T) {
 	const size = 4
 	isWrite := func(r *http.Request) bool { return r.Method != http.MethodGet }
@@ -85,8 +84,8 @@ func TestInterruptedWhileRecreating(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileTheOldObjectGoes comes back while the object that it
-// deleted is still there.
+// TestInterruptedWhileTheOldObjectGoes continues while the object that it deleted still
+// exists.
 func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
 	c := newTarget(t, restore.Options{GracePeriod: time.Millisecond})
 	const ns = "recreated-held"
@@ -99,7 +98,7 @@ func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
 	}
 	watches := func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" }
 	result := c.interrupt(request, 1, watches)
-	wantMessages(t, result, "error "+ns+": |it was deleted, to be created as it is in the backup, and is not created yet|restore again when it is gone")
+	wantMessages(t, result, "error "+ns+": |it was deleted to be recreated from the backup, and is not recreated yet|restore again after it is deleted")
 	done := make(chan restore.Result)
 	go func() { done <- c.run(request) }()
 	eventually(t, "the second run waits", func() bool { return len(c.wire.requests("GET", "watch=")) > 0 })
@@ -110,8 +109,8 @@ func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
 	}
 }
 
-// TestInterruptedWarnings ends when an object was created that people must be
-// warned of.
+// TestInterruptedWarnings ends after an object was created about which users must be
+// warned.
 func TestInterruptedWarnings(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "interrupted-warned"

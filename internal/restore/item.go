@@ -22,19 +22,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// startedEntry is an entry that somebody has claimed to restore it.
+// startedEntry is an entry that a worker has claimed.
 type startedEntry struct {
 	kind  *kind
 	entry entry
 	// existing is the object in the cluster, if it is known to exist.
 	existing *list.Item
-	// slot is that of the worker, nil if there is none to give away.
+	// slot is that of the worker, nil if there is none to yield.
 	slot *workerSlot
-	// depth is how many objects wait for this one, each because of the next.
+	// depth is the length of the chain of objects that wait for this one.
 	depth int
 }
 
-// item is one object on its way into the cluster.
+// item is one object to be restored.
 type item struct {
 	kind      *kind
 	entry     entry
@@ -42,41 +42,40 @@ type item struct {
 	depth     int
 	target    write.Target
 	listEntry listEntry
-	// resource of the target. Where an action made another one of it than that of the
-	// kind, it was converted.
+	// resource of the target. If an action changed it from that of the kind, the object was
+	// converted.
 	resource  schema.GroupResource
 	converted bool
 	// existing is the object in the cluster, if it is known to exist, in the version
 	// existingGVR.
 	existing    *list.Item
 	existingGVR schema.GroupVersionResource
-	// unserved is why the object can not be restored unless an action converts it.
+	// unserved is why the object cannot be restored unless an action converts it.
 	unserved *refusal
-	// object as it is to be created, and archived as it is in the archive.
+	// object is the object to create, and archived the object in the archive.
 	object, archived *unstructured.Unstructured
-	// creationWarnings are about the object if it is created, notes and late errors in any
-	// case.
+	// creationWarnings are about the object if it is created; notes and late errors apply
+	// in any case.
 	creationWarnings, unconditionalWarnings []string
 	deferredErrors                          []error
-	// skippedPluginActions are the actions of the request that the object concerns and that were
-	// not asked, because it exists and stays as it is.
+	// skippedPluginActions are the matching actions of the request that were not called,
+	// because the object exists and is not changed.
 	skippedPluginActions []string
-	// createAccepted says that the API server would create the object if its name were free, and
-	// deleted that the object which had the name was deleted, to be replaced.
+	// createAccepted reports that the API server would create the object if its name were
+	// free, and deleted that the object with the name was deleted, to be replaced.
 	createAccepted, deleted bool
-	// createErr is why an action does not want the object created.
+	// createErr is why an action refuses to create the object.
 	createErr error
 	// relatedRefs are restored before the object.
 	relatedRefs []restoreaction.ItemRef
-	// comparisons counts how often the object turned out to be in another state than
-	// it was seen in.
+	// comparisons counts how often the object was in another state than it was read in.
 	comparisons int
 }
 
 // displayName names the object in messages.
 func (i *item) displayName() string { return i.target.String() }
 
-// jsonBuffers are for the JSON of objects, which is decoded at once.
+// jsonBuffers are for the JSON of objects, which is decoded immediately.
 var jsonBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // restoreEntry restores an entry.
@@ -95,7 +94,7 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 		v = failedResult(err)
 	}
 	if ctx.Err() != nil && v.outcome == Failed && !it.deleted {
-		return v // it did not fail, it was interrupted
+		return v // it was interrupted and did not fail
 	}
 	t.entry.exists = v.isPresent()
 	if v.refusal != nil {
@@ -113,8 +112,8 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 	return v
 }
 
-// applyItem restores what a prepared object needs, shows it to the actions of the
-// request, and brings it into the cluster.
+// applyItem restores the related items of a prepared object, calls the actions of the
+// request for it, and writes it to the cluster.
 func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
 	ask, err := r.shouldExecutePluginActions(ctx, it)
 	if err != nil {
@@ -137,7 +136,7 @@ func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
 	return r.createObject(ctx, it, Created)
 }
 
-// newItem returns the item of an entry, about which nothing is known yet.
+// newItem returns the item of an entry before it is read.
 func (r *enginePass) newItem(t startedEntry) *item {
 	k, e := t.kind, t.entry
 	it := &item{kind: k, entry: e, slot: t.slot, depth: t.depth, resource: k.resource, existing: t.existing, existingGVR: k.served.GVR}
@@ -147,8 +146,8 @@ func (r *enginePass) newItem(t startedEntry) *item {
 	return it
 }
 
-// prepareItem reads an object and makes of it what is to be created. The verdict
-// has an outcome if that is the end of it.
+// prepareItem reads an object and computes the object to create. The result has an outcome
+// if the object is finished.
 func (r *enginePass) prepareItem(ctx context.Context, it *item) itemResult {
 	if rival, ok := r.namespaceMapping.conflictingSource(it.kind, it.entry); ok {
 		return failedResult(fmt.Errorf("namespaces %s and %s are both mapped onto %s, and both have an object of this name",
@@ -169,7 +168,7 @@ func (r *enginePass) prepareItem(ctx context.Context, it *item) itemResult {
 }
 
 // checkRestorable returns why objects like this one cannot be restored, and nil if its
-// version is served and its namespace is there.
+// version is served and its namespace exists.
 func (r *enginePass) checkRestorable(ctx context.Context, it *item) *refusal {
 	if it.unserved = r.refusalForVersion(it); it.unserved != nil {
 		return it.unserved
@@ -183,7 +182,7 @@ func (r *enginePass) checkRestorable(ctx context.Context, it *item) *refusal {
 	return nil
 }
 
-// readArchivedObject decodes an object and sees that it is what its place in the archive says.
+// readArchivedObject decodes an object and checks that it matches its path in the archive.
 func (r *enginePass) readArchivedObject(it *item) error {
 	buf, _ := jsonBuffers.Get().(*[]byte)
 	defer jsonBuffers.Put(buf)
@@ -199,7 +198,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	it.archived = &unstructured.Unstructured{Object: object}
 	e := it.entry
 	if it.archived.GetName() != e.Name || it.archived.GetNamespace() != e.Namespace {
-		return fmt.Errorf("in the place of this object is %q of namespace %q", it.archived.GetName(), it.archived.GetNamespace())
+		return fmt.Errorf("the file of this object contains %q of namespace %q", it.archived.GetName(), it.archived.GetNamespace())
 	}
 	gv, err := schema.ParseGroupVersion(it.archived.GetAPIVersion())
 	switch {
@@ -210,7 +209,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	}
 	if annotations := field.Get[any](object, "metadata", "annotations"); annotations != nil {
 		if _, ok := annotations.(map[string]any); !ok {
-			return errors.New("metadata.annotations is no object")
+			return errors.New("metadata.annotations is not an object")
 		}
 	}
 	it.target.Resource = it.kind.resource.WithVersion(gv.Version)
@@ -254,8 +253,8 @@ func (r *enginePass) refusalForVersion(it *item) *refusal {
 	return &refusal{resource: it.resource, reason: reason}
 }
 
-// executeEngineActions asks the actions of the engine. The verdict has an outcome if one of them does not want
-// the object restored.
+// executeEngineActions calls the actions of the engine. The result has an outcome if an
+// action skips or fails the object.
 func (r *enginePass) executeEngineActions(ctx context.Context, it *item) itemResult {
 	if len(it.kind.actions) > 0 {
 		it.kind.engineActionsExecuted.Store(true)
@@ -279,7 +278,7 @@ func (r *enginePass) executeEngineActions(ctx context.Context, it *item) itemRes
 	return itemResult{}
 }
 
-// newActionItem returns an object as actions see it.
+// newActionItem returns an object in the form for actions.
 func (r *enginePass) newActionItem(it *item) *restoreaction.Item {
 	return &restoreaction.Item{Resource: it.target.Resource, Object: it.object, Archived: it.archived, Restore: r.actionRun}
 }

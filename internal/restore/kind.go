@@ -21,57 +21,57 @@ type kind struct {
 	resource schema.GroupResource
 	// storedVersion of the archive: a version, or empty for the objects without one.
 	storedVersion string
-	// served is the resource in the version that most of its objects are
-	// restored in. It is the zero Resource if the cluster does not serve it.
+	// served is the resource in the version in which most of its objects are restored. It
+	// is the zero Resource if the cluster does not serve it.
 	served     discovery.Resource
 	isServed   bool
 	namespaced bool
 	inclusion  selection.Inclusion
-	// neverReason says why no object of the resource is restored.
+	// neverReason is the reason why no object of the resource is restored.
 	neverReason string
-	// actions and normal are the parts of run.actions and run.normal that
-	// concern the resource.
+	// actions and normalizers are the parts of run.actions and run.normalizers that handle
+	// the resource.
 	actions, normalizers []restoreaction.Action
-	// pluginActions are the actions of the request that may concern its objects.
+	// pluginActions are the actions of the request that may handle its objects.
 	pluginActions []*resourceAction
-	// engineActionsExecuted says that actions were asked.
+	// engineActionsExecuted reports that actions were called.
 	engineActionsExecuted atomic.Bool
-	// withStatus says that the status is restored, unless an object says
-	// otherwise.
+	// withStatus reports that the status is restored, unless an object's annotation
+	// overrides it.
 	withStatus bool
-	// crdCreated says that this run created the definition of the resource.
+	// crdCreated reports that this run created the definition of the resource.
 	crdCreated bool
-	// existingCompared says that those of its objects that exist are dealt with.
+	// existingCompared reports that its existing objects are finished.
 	existingCompared bool
-	// existingListed says that those of its selected objects that exist are known, but for
-	// what was created since.
+	// existingListed reports that its existing selected objects are known, except those
+	// created since.
 	existingListed atomic.Bool
 
-	// objects are those of the archive, and marks what is known of each.
+	// objects are those of the archive, and statuses the status of each.
 	objects  archive.Objects
 	statuses []itemStatus
 	// listKey is the key of the objects in the list of resources; see outcomes.
 	listKey string
 }
 
-// entry is one object of the archive. The zero entry is none.
+// entry is one object of the archive. The zero entry means none.
 type entry struct {
 	archive.SpooledObject
 	*itemStatus
 }
 
-// itemStatus is what a run knows of one object. It is small, for there may be millions.
+// itemStatus is the state of one object in a run. It is small, for there may be millions.
 type itemStatus struct {
 	state atomic.Uint32
-	// isInScope says that it may be restored: it is cluster-scoped or in a
-	// selected namespace.
+	// inScope reports that it may be restored: it is cluster-scoped or in a selected
+	// namespace.
 	inScope bool
-	// selected says that it is restored for its own sake, and not only if
-	// another object needs it.
+	// selected reports that it is restored because it is selected, and not only if another
+	// object needs it.
 	selected bool
 	// outcome is for the list of resources.
 	outcome outcomeCode
-	// exists says that the object is in the cluster. It is set before the state says
+	// exists reports that the object is in the cluster. It is set before the state becomes
 	// finished, and not read before.
 	exists bool
 }
@@ -80,19 +80,18 @@ type itemStatus struct {
 const (
 	statePending uint32 = iota
 	stateRunning
-	stateStalled // running, and waiting for something that takes its time
+	stateStalled // running, and waiting for something slow
 	stateFinished
 )
 
-// tryStart takes an entry for the caller to restore, and returns false if somebody
-// else has it.
+// tryStart claims an entry for the caller, and returns false if another worker has it.
 func (m *itemStatus) tryStart() bool { return m.state.CompareAndSwap(statePending, stateRunning) }
 
-// entryAt returns the one at a place.
+// entryAt returns the entry at an index.
 func (k *kind) entryAt(at int) entry { return entry{k.objects.At(at), &k.statuses[at]} }
 
-// entriesInScope goes through the objects that may be restored, sorted by namespace
-// and name.
+// entriesInScope iterates over the objects that may be restored, sorted by namespace and
+// name.
 func (k *kind) entriesInScope() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for i := range k.statuses {
@@ -103,7 +102,7 @@ func (k *kind) entriesInScope() iter.Seq[entry] {
 	}
 }
 
-// isEmpty reports whether there is nothing that may be restored.
+// isEmpty reports whether there are no objects in scope.
 func (k *kind) isEmpty() bool {
 	for range k.entriesInScope() {
 		return false
@@ -120,7 +119,7 @@ func (k *kind) findEntry(namespace, name string) (entry, bool) {
 	return k.entryAt(at), true
 }
 
-// countSelected returns how many entries are restored for their own sake.
+// countSelected returns the number of selected entries.
 func (k *kind) countSelected() int {
 	count := 0
 	for i := range k.statuses {

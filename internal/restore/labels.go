@@ -12,16 +12,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
 )
 
-// backupLabels are the labels that actions want to have on the Backup: the first value of
-// each key. It is safe for concurrent use.
+// backupLabels are the labels that actions add to the Backup: the first value of each key.
+// It is safe for concurrent use.
 type backupLabels struct {
 	mu     sync.Mutex
 	labels map[string]string
-	// warned has the keys that are warned of, and an empty one for the limit.
+	// warned has the keys with a warning, and an empty key for the limit.
 	warned map[string]bool
 }
 
-// addLabels takes labels and returns warnings about those it did not take, one for each key.
+// addLabels adds labels and returns warnings about rejected ones, one for each key.
 func (l *backupLabels) addLabels(labels map[string]string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,9 +38,9 @@ func (l *backupLabels) addLabels(labels map[string]string) []string {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch value, taken := l.labels[key]; {
 		case taken && value != labels[key]:
-			warn(key, fmt.Sprintf("the Backup gets the label %s=%s, which was wanted first, and not the value %q", key, value, labels[key]))
+			warn(key, fmt.Sprintf("the Backup gets the label %s=%s, which was requested first, and not the value %q", key, value, labels[key]))
 		case !taken && len(l.labels) >= external.MaxBackupLabels:
-			warn("", fmt.Sprintf("the Backup gets no label %s: it gets %d labels of item actions already, which is the most",
+			warn("", fmt.Sprintf("the Backup gets no label %s: it gets %d labels of item actions already, which is the limit",
 				key, external.MaxBackupLabels))
 		case !taken:
 			l.labels[key] = labels[key]

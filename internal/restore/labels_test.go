@@ -42,9 +42,9 @@ func TestRestoreObjects_BackupLabels(t *testing.T) {
 	if got := result.BackupLabels["tier"]; len(result.BackupLabels) != 1 || got != "gold" && got != "silver" {
 		t.Errorf("the labels are %v", result.BackupLabels)
 	}
-	wantMessages(t, result, "warning "+ns+": |the Backup gets the label tier=|which was wanted first")
+	wantMessages(t, result, "warning "+ns+": |the Backup gets the label tier=|which was requested first")
 	result = restores("many")
-	if diff := cmp.Diff(32, len(result.BackupLabels)); diff != "" || !strings.Contains(messages(result), "which is the most") {
+	if diff := cmp.Diff(32, len(result.BackupLabels)); diff != "" || !strings.Contains(messages(result), "which is the limit") {
 		t.Errorf("%d labels, messages:\n%s", len(result.BackupLabels), messages(result))
 	}
 }

@@ -18,9 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestLookingAgainWaitsForNoList has as many LISTs open as there may be, all of
-// them waiting for the one worker, who must look once more at an object that
-// changed.
+// TestLookingAgainWaitsForNoList has as many open LISTs as allowed, all of them waiting for
+// the only worker, which must read an object again that changed.
 func TestLookingAgainWaitsForNoList(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
 	const namespaces, each = 16, 2
@@ -56,7 +55,7 @@ func TestLookingAgainWaitsForNoList(t *testing.T) {
 			}
 			return cancelRefusedOperation(r, http.StatusConflict, metav1.StatusReasonConflict), nil
 		case r.Method == http.MethodGet && !single && r.URL.Path != "/api/v1/namespaces" && strings.HasPrefix(r.URL.Path, "/api/v1/"):
-			// So much else is in the cluster that each namespace is listed.
+			// The cluster has so many other objects that each namespace is listed.
 			return answer(r, http.StatusOK, `{"metadata":{"resourceVersion":"1","continue":"x","remainingItemCount":1000000},"items":[]}`), nil
 		case r.Method == http.MethodGet && single && lists.Add(1) == list.DefaultInFlight:
 			close(full)

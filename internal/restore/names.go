@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// nameResolver resolves what people write to resources of the cluster and, where it
-// does not serve them, of the archive. Only plurals are known of those.
+// nameResolver resolves user input to resources of the cluster and, if it does not serve
+// them, of the archive. For the latter only plurals are known.
 type nameResolver struct {
 	served       *discovery.Resources
 	archivedOnly []schema.GroupResource
@@ -41,7 +41,7 @@ func newNameResolver(served *discovery.Resources, archived map[schema.GroupResou
 func (n *nameResolver) Resolve(name string) (schema.GroupResource, bool) {
 	for _, gr := range n.archivedOnly {
 		if gr.String() == name {
-			return gr, true // not another resource with the beginning of its name
+			return gr, true // not another resource of which its name is a prefix
 		}
 	}
 	if gr, ok := n.served.Resolve(name); ok {
@@ -59,7 +59,7 @@ func (n *nameResolver) Resolve(name string) (schema.GroupResource, bool) {
 // Scopes implements selection.Resolver.
 func (n *nameResolver) Scopes() map[schema.GroupResource]bool { return n.scopes }
 
-// matchesStatusFilter reports whether a resource is one of those of a filter.
+// matchesStatusFilter reports whether a filter selects a resource.
 func (n *nameResolver) matchesStatusFilter(filter *StatusFilter, gr schema.GroupResource) bool {
 	if filter == nil || n.containsResource(filter.ExcludedResources, gr) {
 		return false

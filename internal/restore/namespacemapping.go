@@ -5,7 +5,7 @@ package restore
 
 import "github.com/grapnel-dev/grapnel/internal/archive"
 
-// namespaceMapping says which namespaces of the archive become which of the cluster.
+// namespaceMapping maps namespaces of the archive to those of the cluster.
 type namespaceMapping struct {
 	// originals are the names in the archive, sorted.
 	originals []string
@@ -30,7 +30,7 @@ func (p namespaceMapping) targetNamespace(original string) string {
 	return original
 }
 
-// targetNames returns the namespace and name that an object has in the cluster.
+// targetNames returns the namespace and name of an object in the cluster.
 func (p namespaceMapping) targetNames(k *kind, object archive.SpooledObject) (namespace, name string) {
 	name = object.Name
 	if object.Namespace != "" {
@@ -42,12 +42,12 @@ func (p namespaceMapping) targetNames(k *kind, object archive.SpooledObject) (na
 	return namespace, name
 }
 
-// sourceNamespaces returns the names in the archive, sorted, of a namespace in the cluster.
+// sourceNamespaces returns the sorted names in the archive of a namespace in the cluster.
 // There are several if namespaces are merged.
 func (p namespaceMapping) sourceNamespaces(target string) []string { return p.sources[target] }
 
-// conflictingSource returns an object of the archive that takes the place of another one in
-// the cluster, because their namespaces are merged and it comes first.
+// conflictingSource returns an object of the archive with the same target as another one,
+// because their namespaces are merged and it comes first.
 func (p namespaceMapping) conflictingSource(k *kind, e entry) (namespace string, ok bool) {
 	if e.Namespace == "" {
 		return "", false

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// ofTeam makes a Namespace that is told from others by its label.
+// ofTeam creates a Namespace with a distinguishing label.
 func ofTeam(t testing.TB, name, team string) *unstructured.Unstructured {
 	t.Helper()
 	return obj(t, "v1", "Namespace", "", name, fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, team))
@@ -31,8 +31,7 @@ func binding(t testing.TB, kind, namespace, name, subject string) *unstructured.
 			{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"system:serviceaccounts:%[1]s"}]}`, subject))
 }
 
-// TestNamespacesThatChangePlaces maps each of a ring of namespaces onto the
-// next one.
+// TestNamespacesThatChangePlaces maps each of a cycle of namespaces to the next one.
 func TestNamespacesThatChangePlaces(t *testing.T) {
 	for name, ring := range map[string][]string{
 		"two": {"swap-a", "swap-b"}, "three": {"ring-a", "ring-b", "ring-c"},
@@ -74,8 +73,8 @@ func TestNamespacesThatChangePlaces(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsMadeFromItsSource and not from another one that the backup has
-// under the new name.
+// TestNamespaceIsMadeFromItsSource and not from another one that has the new name in the
+// backup.
 func TestNamespaceIsMadeFromItsSource(t *testing.T) {
 	for slug, spec := range map[string]selection.Spec{
 		"name":  {IncludedNamespaces: []string{"source-name"}},

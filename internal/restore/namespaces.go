@@ -19,10 +19,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// namespaceState is what a run knows of a namespace of the cluster.
+// namespaceState is the state of a namespace of the cluster in a run.
 type namespaceState struct {
 	once sync.Once
-	// created says that this run made it: nothing was in it before.
+	// created reports that this run created it: it was empty before.
 	created bool
 	// err is why nothing can be restored into it.
 	err error
@@ -51,7 +51,7 @@ func (b *namespaceTracker) getState(name string) *namespaceState {
 	return state
 }
 
-// ensureNamespace returns the state of a namespace, which is made if it is missing.
+// ensureNamespace returns the state of a namespace, and creates it if it is missing.
 func (r *enginePass) ensureNamespace(ctx context.Context, name string) *namespaceState {
 	state := r.namespaces.getState(name)
 	state.once.Do(func() {
@@ -63,8 +63,8 @@ func (r *enginePass) ensureNamespace(ctx context.Context, name string) *namespac
 	return state
 }
 
-// restoreNamespaces restores the Namespace objects, and makes those namespaces that
-// selected objects belong into.
+// restoreNamespaces restores the Namespace objects, and creates the namespaces of selected
+// objects.
 func (r *enginePass) restoreNamespaces(ctx context.Context) error {
 	if err := r.listNamespaces(ctx); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *enginePass) restoreNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// listNamespaces learns which namespaces exist.
+// listNamespaces lists the existing namespaces.
 func (r *enginePass) listNamespaces(ctx context.Context) error {
 	r.namespaces.existing = map[string]list.Item{}
 	kind := list.ResourceKind{Resource: namespaceResource.WithVersion("v1"), Kind: "Namespace"}
@@ -113,8 +113,8 @@ func (r *enginePass) listNamespaces(ctx context.Context) error {
 	return err
 }
 
-// neededNamespaces returns the namespaces of the archive with objects that are
-// going to be restored.
+// neededNamespaces returns the namespaces of the archive with objects that will be
+// restored.
 func (r *enginePass) neededNamespaces() map[string]bool {
 	needed := map[string]bool{}
 	for _, k := range r.kinds {
@@ -130,8 +130,8 @@ func (r *enginePass) neededNamespaces() map[string]bool {
 	return needed
 }
 
-// selectNamespaces selects Namespace objects. Of namespaces that are merged,
-// the first has its object restored.
+// selectNamespaces selects Namespace objects. If namespaces are merged, the object of the
+// first is restored.
 func (r *enginePass) selectNamespaces(needed map[string]bool) []entry {
 	k := r.kinds[namespaceResource]
 	if k == nil {
@@ -157,7 +157,7 @@ func (r *enginePass) selectNamespaces(needed map[string]bool) []entry {
 	return selected
 }
 
-// restoreOrCreateNamespace makes a namespace that does not exist, as it was archived.
+// restoreOrCreateNamespace creates a missing namespace, as it was archived if possible.
 func (r *enginePass) restoreOrCreateNamespace(ctx context.Context, name string) (fresh bool, err error) {
 	found, exists := r.namespaces.existing[name]
 	k, e := r.findNamespaceEntry(name)
@@ -176,13 +176,13 @@ func (r *enginePass) restoreOrCreateNamespace(ctx context.Context, name string) 
 		v = r.createNamespace(ctx, name, exists, found)
 	}
 	if v.outcome == Failed {
-		return false, fmt.Errorf("namespace %s is not there: %w", name, v.err)
+		return false, fmt.Errorf("namespace %s does not exist: %w", name, v.err)
 	}
 	return v.outcome == Created, nil
 }
 
-// adoptStampedNamespace reports a namespace that this restore made before it was
-// interrupted, unless its object is restored for its own sake.
+// adoptStampedNamespace reports a namespace that this restore created before it was
+// interrupted, unless its object is selected.
 func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found list.Item) error {
 	if e != nil && (e.selected || !e.tryStart()) {
 		return nil
@@ -207,8 +207,8 @@ func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found lis
 	return nil
 }
 
-// findNamespaceEntry returns the Namespace object for a namespace of the cluster.
-// Another one that has its name in the archive, and is not selected, is none.
+// findNamespaceEntry returns the Namespace object for a namespace of the cluster. A
+// different, unselected one with its name in the archive is not returned.
 func (r *enginePass) findNamespaceEntry(name string) (*kind, entry) {
 	var first entry
 	k := r.kinds[namespaceResource]
@@ -228,7 +228,7 @@ func (r *enginePass) findNamespaceEntry(name string) (*kind, entry) {
 	return k, first
 }
 
-// createNamespace makes a namespace whose object is not in the archive.
+// createNamespace creates a namespace whose object is not in the archive.
 func (r *enginePass) createNamespace(ctx context.Context, name string, exists bool, found list.Item) itemResult {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestWhatIsNeverRestored is in Velero's backups, and in those of people. The
-// reason is told, whether the cluster serves the kind or not, and nothing is made
+// TestWhatIsNeverRestored uses resources in Velero's backups, and in those of users. The
+// reason is reported, whether the cluster serves the kind or not, and nothing is created
 // for such objects, not even a namespace.
 func TestWhatIsNeverRestored(t *testing.T) {
 	c := newTarget(t, restore.Options{})
@@ -43,26 +43,26 @@ func TestWhatIsNeverRestored(t *testing.T) {
 		t.Errorf("wrote %v", writes)
 	}
 	if diff := cmp.Diff(map[string]int{
-		"the kubelets of this cluster register their own":                                                   2,
-		"events tell what happened in the old cluster":                                                      2,
-		"volumes are attached where their pods run now":                                                     1,
-		"a lease says who is alive, not who was":                                                            1,
-		"it records a run, which would start again":                                                         4,
-		"it describes data that its own cluster's Velero keeps":                                             1,
-		"a Plugin makes the operator run a program, which only an administrator of this cluster may decide": 1,
-		"a snapshot is with the storage that took it":                                                       2,
+		"the kubelets of this cluster register their own":                                                  2,
+		"events describe the old cluster":                                                                  2,
+		"volumes are attached where their pods run now":                                                    1,
+		"a lease shows which process is alive now":                                                         1,
+		"it records a run, which would start again":                                                        4,
+		"it describes data that its own cluster's Velero keeps":                                            1,
+		"a Plugin makes the operator run a program, which only an administrator of this cluster may allow": 1,
+		"a snapshot stays in the storage that took it":                                                     2,
 	}, result.SkipReasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 
-	// Nobody is bothered with what is not selected.
+	// There are no warnings about unselected objects.
 	result = c.run(restore.Request{Archive: s, Selection: selection.Spec{ExcludedResources: []string{"nodes", "*.velero.io"}}})
 	if got := result.Counts[restore.Skipped]; got != len(objects)-4 {
 		t.Errorf("%d objects are skipped, want those that are not excluded: %v", got, result.SkipReasons)
 	}
 }
 
-// TestGroupThatDoesNotAnswer has an API server of its own, which is away.
+// TestGroupThatDoesNotAnswer uses an extension API server that is unavailable.
 func TestGroupThatDoesNotAnswer(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const group, ns = "away.example.org", "group-away"

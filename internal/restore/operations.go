@@ -19,26 +19,27 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// operationCallbackTimeout is how long Request.Started may take, also when the run has ended.
+// operationCallbackTimeout bounds Request.OnOperationStarted, also after the run has ended.
 const operationCallbackTimeout = 30 * time.Second
 
-// Operation is what an action started for one object and what goes on by itself.
+// Operation is an operation that an action started for one object and that continues
+// independently.
 type Operation struct {
-	// Action is the name of the action, and ID what it calls the operation.
+	// Action is the name of the action, and ID its ID for the operation.
 	Action, ID string
 	// Kind and Plugin are those of the action.
 	Kind, Plugin string
-	// Resource, Namespace and Name are those of the object, in the cluster; of one that
-	// was converted the Resource is that of the archive.
+	// Resource, Namespace and Name identify the object in the cluster; for a converted
+	// object, the Resource is that of the archive.
 	Resource        schema.GroupResource
 	Namespace, Name string
-	// PollInterval is how often the action wants to be asked how far it is; zero
-	// leaves that to whoever asks.
+	// PollInterval is how often the action wants to be polled for progress; zero lets the
+	// caller choose.
 	PollInterval time.Duration
 }
 
-// operationList collects what actions started and what was recorded. It is safe for
-// concurrent use.
+// operationList collects the started and the recorded operations. It is safe for concurrent
+// use.
 type operationList struct {
 	mu       sync.Mutex
 	recorded []Operation
@@ -50,7 +51,7 @@ func (o *operationList) addOperation(op Operation) {
 	o.recorded = append(o.recorded, op)
 }
 
-// sortedOperations is called when nothing is restored any more.
+// sortedOperations must be called after everything is restored.
 func (o *operationList) sortedOperations() []Operation {
 	return slices.SortedFunc(slices.Values(o.recorded), func(a, b Operation) int {
 		return cmp.Or(
@@ -60,12 +61,13 @@ func (o *operationList) sortedOperations() []Operation {
 	})
 }
 
-// errOperationsUnsupported is why an operation of a run without Request.Started is cancelled.
-var errOperationsUnsupported = errors.New("nobody would wait for its end")
+// errOperationsUnsupported is the reason to cancel an operation of a run without
+// Request.OnOperationStarted.
+var errOperationsUnsupported = errors.New("this run does not wait for operations")
 
-// recordOrCancelOperation has an operation recorded that an action started for an object. One that
-// nobody would ask for is cancelled, and an error of the object. That is told at once:
-// the object may not be told of, because the run is interrupted.
+// recordOrCancelOperation records an operation that an action started for an object. An
+// operation that cannot be recorded is canceled, which is an error of the object. The error
+// is reported at once: the object may not be reported if the run is interrupted.
 func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *restoreaction.StartedOperation) {
 	if started == nil {
 		return
@@ -87,17 +89,17 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 	r.results.Error(results.ObjectScope(it.listEntry.namespace), explainError(it.displayName(), err))
 }
 
-// cancelRefusedOperation cancels the operation, if there is one, of an answer that is refused for a
-// reason, which it returns with what became of the operation.
+// cancelRefusedOperation cancels the operation, if any, of a rejected answer. It returns
+// the reason with the result of the cancellation.
 func cancelRefusedOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
 	if started == nil {
 		return reason
 	}
-	return cancelOperation(ctx, started, fmt.Errorf("%w; with it the operation %.100q was started", reason, started.ID))
+	return cancelOperation(ctx, started, fmt.Errorf("%w; it started the operation %.100q", reason, started.ID))
 }
 
-// notifyOperationStarted calls Request.Started, which must come to its end although the run is
-// interrupted.
+// notifyOperationStarted calls Request.OnOperationStarted, which must complete even if the
+// run is interrupted.
 func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) error {
 	if r.req.OnOperationStarted == nil {
 		return errOperationsUnsupported
@@ -107,14 +109,14 @@ func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) e
 	return r.req.OnOperationStarted(ctx, op)
 }
 
-// cancelOperation cancels an operation for a reason, which it returns with what the action
-// said to that.
+// cancelOperation cancels an operation, and returns the reason with the result of the
+// cancellation.
 func cancelOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
 	if started.Cancel == nil {
-		return fmt.Errorf("%w; it could not be cancelled and may go on: the action has no way to do that", reason)
+		return fmt.Errorf("%w; it could not be canceled and may still be running: the action has no way to do that", reason)
 	}
 	if err := started.Cancel(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("%w; it could not be cancelled and may go on: %w", reason, err)
+		return fmt.Errorf("%w; it could not be canceled and may still be running: %w", reason, err)
 	}
-	return fmt.Errorf("%w; it was cancelled", reason)
+	return fmt.Errorf("%w; it was canceled", reason)
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
-// book is where operations are recorded and where plugins are told to end them.
+// book records operations, and cancels them.
 type book struct {
 	mu                  sync.Mutex
 	recorded, cancelled []string
-	// full, if set, is why nothing can be recorded, and refuses why nothing can be cancelled.
+	// full, if set, is the error of recording, and refuses that of canceling.
 	full, refuses error
 }
 
@@ -40,7 +40,7 @@ func (b *book) start(id string) *restoreaction.StartedOperation {
 	}}
 }
 
-// started is a restore.Request's.
+// started is an OnOperationStarted.
 func (b *book) started(ctx context.Context, op restore.Operation) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,13 +48,13 @@ func (b *book) started(ctx context.Context, op restore.Operation) error {
 		return err
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
-		return errors.New("it could take for ever")
+		return errors.New("it could take forever")
 	}
 	b.recorded = append(b.recorded, op.ID)
 	return nil
 }
 
-// since returns, sorted, what was recorded and cancelled since it was asked last.
+// since returns, sorted, what was recorded and canceled since its last call.
 func (b *book) since() (recorded, cancelled []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *book) want(t *testing.T, recorded, cancelled []string) {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(cancelled, gotCancelled); diff != "" {
-		t.Errorf("cancelled (-want +got):\n%s", diff)
+		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 }
 
@@ -81,8 +81,8 @@ func (b *book) starts(name string) *plugged {
 	}}
 }
 
-// TestOperationsAreRecorded, those of several actions for one object too, and count
-// whatever becomes of the object then.
+// TestOperationsAreRecorded, also several for one object, regardless of the later outcome
+// of the object.
 func TestOperationsAreRecorded(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "plug-operations", "plug-operations-mapped"
@@ -93,7 +93,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 		result, err := starts(ctx, item)
 		switch item.Archived.GetName() {
 		case "skipped":
-			result.Skip = "second leaves it out"
+			result.Skip = "second skips it"
 		case "failed":
 			return restoreaction.Result{}, errors.New("second fails")
 		case "refused":
@@ -129,8 +129,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 	}, nil)
 }
 
-// TestOperationsThatAreNotRecorded are cancelled, and their objects restored all the
-// same.
+// TestOperationsThatAreNotRecorded are canceled, and their objects are still restored.
 func TestOperationsThatAreNotRecorded(t *testing.T) {
 	const said = `restore action copy: the operation "copy of c" was started and could not be recorded: `
 	for name, tc := range map[string]struct {
@@ -139,10 +138,10 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 		forGood bool
 		want    string
 	}{
-		"it is refused":           {book: &book{full: errors.New("no space")}, want: said + "no space; it was cancelled"},
-		"nobody would wait":       {book: &book{}, nobody: true, want: said + "nobody would wait for its end; it was cancelled"},
-		"nor is the cancellation": {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be cancelled and may go on: not now"},
-		"it has no end":           {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be cancelled and may go on: the action has no way to do that"},
+		"it is refused":                {book: &book{full: errors.New("no space")}, want: said + "no space; it was canceled"},
+		"operations are not supported": {book: &book{}, nobody: true, want: said + "this run does not wait for operations; it was canceled"},
+		"nor is the cancellation":      {book: &book{full: errors.New("no space"), refuses: errors.New("not now")}, want: said + "no space; it could not be canceled and may still be running: not now"},
+		"it has no end":                {book: &book{full: errors.New("no space")}, forGood: true, want: said + "no space; it could not be canceled and may still be running: the action has no way to do that"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})
@@ -175,8 +174,8 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 	}
 }
 
-// TestOperationOfAnObjectThatIsRefused is cancelled and not recorded: the answer that
-// told of it does not count.
+// TestOperationOfAnObjectThatIsRefused is canceled and not recorded: the rejected answer
+// does not count.
 func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 	for name, refuses := range map[string]error{"acknowledged": nil, "not acknowledged": errors.New("not now")} {
 		t.Run(name, func(t *testing.T) {
@@ -193,19 +192,19 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []restoreaction.PluginAction{acts}, OnOperationStarted: b.started,
 			})
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1})
-			end := "it was cancelled"
+			end := "it was canceled"
 			if refuses != nil {
-				end = "it could not be cancelled and may go on: not now"
+				end = "it could not be canceled and may still be running: not now"
 			}
-			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |with it the operation "copy of c" was started; `+end)
+			wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/c": restore action copy: made |it started the operation "copy of c"; `+end)
 			b.want(t, nil, []string{"copy of c"})
 		})
 	}
 }
 
-// TestOperationsOfAnInterruptedRun are recorded although it has ended, and those of
-// objects that it wrote stay what was started for them: the next attempt starts others
-// only for the rest, one for each.
+// TestOperationsOfAnInterruptedRun are recorded although the run has ended, and objects
+// that it wrote keep their operations: the next attempt starts operations only for the
+// other objects, one for each.
 func TestOperationsOfAnInterruptedRun(t *testing.T) {
 	const size = 6
 	for n := range int64(size) {
@@ -224,7 +223,7 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 			result := c.interrupted(request, n+1, func(r *http.Request) bool { return r.Method == http.MethodPost })
 			recorded, cancelled := b.since()
 			if len(recorded) != len(result.Operations) || len(recorded) < int(n+1) || len(cancelled) > 0 {
-				t.Errorf("recorded %v and cancelled %v; the result has %v", recorded, cancelled, result.Operations)
+				t.Errorf("recorded %v and canceled %v; the result has %v", recorded, cancelled, result.Operations)
 			}
 			var missing []string
 			for _, o := range objects {
@@ -240,8 +239,8 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 	}
 }
 
-// TestInterruptedBetweenTheAnswerAndItsRecord: the operation goes on, so it must be
-// known, or be told of.
+// TestInterruptedBetweenTheAnswerAndItsRecord: the operation continues, so it must be
+// recorded or reported.
 func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
 	for name, b := range map[string]*book{
 		"recorded": {}, "cancelled": {full: errors.New("no space")}, "lost": {full: errors.New("no space"), refuses: errors.New("not now")},
@@ -290,8 +289,8 @@ func TestDryRunStartsNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationAndWaiting: the operation is recorded before anything else happens, and
-// the object waits for what it needs beside it, for no longer than it may.
+// TestOperationAndWaiting: the operation is recorded before anything else happens, and the
+// object waits for its related items for no longer than the timeout.
 func TestOperationAndWaiting(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ready bool
@@ -299,7 +298,7 @@ func TestOperationAndWaiting(t *testing.T) {
 	}{
 		"ready": {ready: true},
 		"never ready": {want: []string{
-			`error plug-op-never-ready: configmaps "plug-op-never-ready/c": restore action copy: the objects that it needs were not ready after 20ms`,
+			`error plug-op-never-ready: configmaps "plug-op-never-ready/c": restore action copy: its related items were not ready after 20ms`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +313,7 @@ func TestOperationAndWaiting(t *testing.T) {
 				result.RelatedItems, result.ReadyTimeout = []restoreaction.ItemRef{ref("limitranges", ns, "later")}, 20*time.Millisecond
 				result.AreRelatedItemsReady = func(context.Context, []restoreaction.ItemRef) (bool, error) {
 					if !recorded || c.has(configMap(t, ns, "c", "")) {
-						t.Error("it is asked before the operation was recorded, or too late")
+						t.Error("it is called before the operation was recorded, or too late")
 					}
 					return tc.ready, nil
 				}

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Order says which resources are restored before and after all others, by names
-// in any form the cluster resolves.
+// Order defines which resources are restored before and after all others, by names in any
+// form that the cluster resolves.
 type Order struct {
-	// High are restored first, one resource after the other. Definitions of
-	// custom resources and namespaces come before them in any case.
+	// High are restored first, one resource after the other. CustomResourceDefinitions and
+	// namespaces always come before them.
 	High []string
 	// Low are restored last, one resource after the other.
 	Low []string
@@ -30,9 +30,9 @@ func (o Order) MarshalText() ([]byte, error) {
 	return []byte(strings.Join(slices.Concat(o.High, []string{lowPrioritySeparator}, o.Low), ",")), nil
 }
 
-// UnmarshalText reads the format of Velero's flag --restore-resource-priorities:
-// "serviceaccounts,secrets,-,resourcequotas". What follows the "-", which may be
-// left out, is restored last.
+// UnmarshalText parses the format of Velero's flag --restore-resource-priorities:
+// "serviceaccounts,secrets,-,resourcequotas". The resources after the optional "-" are
+// restored last.
 func (o *Order) UnmarshalText(text []byte) error {
 	var order Order
 	list, seen := &order.High, map[string]bool{}
@@ -42,7 +42,7 @@ func (o *Order) UnmarshalText(text []byte) error {
 		case entry == "" && len(text) > 0:
 			return errors.New("there is an empty entry; write names of resources, separated by commas")
 		case seen[entry]:
-			return fmt.Errorf("%q is there twice", entry)
+			return fmt.Errorf("%q occurs twice", entry)
 		case entry == lowPrioritySeparator:
 			list = &order.Low
 		case entry != "":
@@ -54,10 +54,10 @@ func (o *Order) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// DefaultOrder returns the order of Velero, with more kinds at the end: a webhook that is
-// called before the pods behind it run, a quota that was lowered after its namespace was
-// filled, and an admission policy, which has no effect before its binding, would keep out
-// what they once let in, and could refuse the operator the status of the restore itself.
+// DefaultOrder returns the order of Velero, with more kinds at the end. A webhook that is
+// called before its pods run, a quota that was lowered after its namespace was filled, and
+// an admission policy, which has no effect before its binding, would reject what they once
+// accepted. They could even reject the operator's updates of the restore's own status.
 func DefaultOrder() Order {
 	return Order{
 		High: []string{
@@ -90,9 +90,9 @@ func DefaultOrder() Order {
 	}
 }
 
-// orderedWaves returns the kinds in the order they are restored in: those of a wave
-// together, one wave after the other. Definitions and namespaces are no part of
-// it.
+// orderedWaves returns the kinds in the order in which they are restored: those of a wave
+// together, one wave after the other. CustomResourceDefinitions and namespaces are not
+// included.
 func (r *enginePass) orderedWaves() [][]*kind {
 	order := r.engine.opts.Order
 	placed := map[schema.GroupResource]bool{crdResource: true, namespaceResource: true}
@@ -120,7 +120,7 @@ func (r *enginePass) wavesForEntries(entries []string, placed map[schema.GroupRe
 	return waves
 }
 
-// resolveOrderEntry finds a resource that an order names.
+// resolveOrderEntry finds the resource of an entry.
 func (r *enginePass) resolveOrderEntry(entry string) (schema.GroupResource, bool) {
 	if gr := schema.ParseGroupResource(entry); r.kinds[gr] != nil {
 		return gr, true

@@ -45,8 +45,8 @@ func TestOrderAsText(t *testing.T) {
 	}
 }
 
-// TestDefaultOrder_PoliciesLast: what may refuse the operator's own requests comes after
-// everything else, and a policy before its binding.
+// TestDefaultOrder_PoliciesLast: policies that may reject the operator's own requests come
+// after everything else, and a policy before its binding.
 func TestDefaultOrder_PoliciesLast(t *testing.T) {
 	low := restore.DefaultOrder().Low
 	const group = ".admissionregistration.k8s.io"

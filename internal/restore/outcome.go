@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// itemResult is what became of one object.
+// itemResult is the result for one object.
 type itemResult struct {
 	outcome Outcome
 	// reason why it was skipped.
@@ -25,9 +25,9 @@ type itemResult struct {
 	// warnings and err are for the results.
 	warnings []string
 	err      error
-	// refusal is set in the place of err for what concerns many objects.
+	// refusal is set instead of err for a reason that concerns many objects.
 	refusal *refusal
-	// deferredErrors are errors that did not keep the object out.
+	// deferredErrors are errors that did not prevent the object from being restored.
 	deferredErrors []error
 }
 
@@ -38,17 +38,17 @@ func (v itemResult) hasChanged() bool {
 	return v.outcome == Created || v.outcome == Updated || v.outcome == Recreated
 }
 
-// isPresent reports whether the object is in the cluster: one that was skipped for no
-// reason was left as it is.
+// isPresent reports whether the object is in the cluster: an object that was skipped
+// without a reason was not changed.
 func (v itemResult) isPresent() bool {
 	return v.hasChanged() || v.outcome == Unchanged || v.outcome == Skipped && v.reason == ""
 }
 
-// listEntry is how an object is called in the list of resources.
+// listEntry identifies an object in the list of resources.
 type listEntry struct {
 	key             string // group/version/Kind
 	namespace, name string // in the cluster
-	// kind and mark are those of an object of the archive.
+	// kind and status are those of an object of the archive.
 	kind   *kind
 	status *itemStatus
 }
@@ -60,7 +60,7 @@ func (l listEntry) String() string {
 	return l.namespace + "/" + l.name
 }
 
-// outcomeCode is an Outcome in a mark, 0 for none.
+// outcomeCode is an Outcome in an itemStatus, 0 for none.
 type outcomeCode uint8
 
 var outcomesByCode = []Outcome{1: Created, Updated, Recreated, Unchanged, Skipped, Failed}
@@ -71,18 +71,18 @@ type outcomeTracker struct {
 
 	mu     sync.Mutex
 	counts map[Outcome]int
-	// otherEntries are those in the list of resources whose marks do not tell how they
-	// are called there: namespaces that no object of the archive is behind, and
-	// objects of another version or kind than the first one of their resource.
+	// otherEntries are entries in the list of resources that cannot be derived from an
+	// itemStatus: namespaces without an object in the archive, and objects of another
+	// version or kind than the first one of their resource.
 	otherEntries map[string][]string
 	skipReasons  map[string]int
 	refusals     map[refusal]int
 }
 
-// refusal is a reason for which many objects are not restored, told once.
+// refusal is a reason for which many objects are not restored, reported once.
 type refusal struct {
 	resource schema.GroupResource
-	// namespace that the objects belong into, empty for all.
+	// namespace of the objects, empty for all.
 	namespace string
 	reason    string
 }
@@ -109,7 +109,7 @@ func (o *outcomeTracker) addOutcome(what listEntry, v itemResult) {
 	o.otherEntries[what.key] = append(o.otherEntries[what.key], formatListEntry(what, v.outcome))
 }
 
-// formatListEntry returns an object as it is in the list of resources.
+// formatListEntry returns the entry of an object in the list of resources.
 func formatListEntry(what listEntry, outcome Outcome) string {
 	return what.String() + "(" + string(outcome) + ")"
 }
@@ -129,7 +129,7 @@ func (o *outcomeTracker) countSkipReason(reason string, n int) {
 	o.skipReasons[reason] += n
 }
 
-// addSkippedObjects records objects of a kind none of which is restored.
+// addSkippedObjects records objects of a kind of which none is restored.
 func (o *outcomeTracker) addSkippedObjects(reason string, n int) {
 	if n == 0 {
 		return
@@ -140,7 +140,7 @@ func (o *outcomeTracker) addSkippedObjects(reason string, n int) {
 	o.countSkipReason(reason, n)
 }
 
-// addRefusal records objects that fail for a reason that is not theirs.
+// addRefusal records objects that fail for a common reason.
 func (o *outcomeTracker) addRefusal(why refusal, n int) {
 	if n == 0 {
 		return
@@ -181,7 +181,7 @@ func (o *outcomeTracker) toResult() Result {
 	return Result{Counts: maps.Clone(o.counts), SkipReasons: maps.Clone(o.skipReasons)}
 }
 
-// newResourceList returns Result.ResourceList, when nothing is restored any more.
+// newResourceList returns Result.ResourceList after everything is restored.
 func (r *enginePass) newResourceList() iter.Seq2[string, []string] {
 	kinds := map[string][]*kind{}
 	for key := range r.outcomes.otherEntries {
@@ -206,7 +206,7 @@ func (r *enginePass) newResourceList() iter.Seq2[string, []string] {
 	}
 }
 
-// appendListEntries appends the objects of a kind that are listed as all of them are.
+// appendListEntries appends the objects of a kind that have its common list key.
 func (r *enginePass) appendListEntries(names []string, k *kind) []string {
 	for e := range k.entriesInScope() {
 		if e.outcome == 0 {
@@ -219,7 +219,7 @@ func (r *enginePass) appendListEntries(names []string, k *kind) []string {
 	return names
 }
 
-// recordOutcome records what became of an object.
+// recordOutcome records the result of an object.
 func (r *enginePass) recordOutcome(what listEntry, about string, v itemResult) {
 	r.outcomes.addOutcome(what, v)
 	r.recordWarnings(what, about, v.warnings)
@@ -244,7 +244,7 @@ func (r *enginePass) recordWarnings(what listEntry, about string, warnings []str
 
 func (r *enginePass) recordRunWarning(message string) { r.results.Warn(results.RunScope(), message) }
 
-// trackUnanswered ends the run when the API server has gone.
+// trackUnanswered ends the run when the API server is unreachable.
 func (r *enginePass) trackUnanswered(err error) {
 	if err == nil || !hasNoResponse(err) {
 		r.unansweredCount.Store(0)

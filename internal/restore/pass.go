@@ -23,11 +23,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// errUnreachable ends a run whose API server is gone. What is left would fail
-// object by object otherwise, and could not be told from what is wrong.
-var errUnreachable = errors.New("the API server does not answer any more")
+// errUnreachable ends a run whose API server is unreachable. Otherwise the remaining
+// objects would fail one by one, and hide the real errors.
+var errUnreachable = errors.New("the API server no longer answers")
 
-// enginePass is one restore under way.
+// enginePass is one restore in progress.
 type enginePass struct {
 	engine   *Engine
 	cluster  Cluster
@@ -37,21 +37,21 @@ type enginePass struct {
 	results  results.Collector
 	outcomes outcomeTracker
 
-	// workerSlots are the places of those who restore objects, and waiting those of
-	// objects that wait for others without one; see place.
+	// workerSlots are the slots of workers, and waitingSlots those of objects that wait for
+	// others without one; see workerSlot.
 	workerSlots, waitingSlots chan struct{}
-	// listSlots are the places of LISTs, whose handlers wait for workers. The GETs
-	// of workers must not wait for these in turn.
+	// listSlots are the slots of LISTs, whose handlers wait for workers. The GETs of
+	// workers must not wait for these in turn.
 	listSlots *list.Slots
-	// unansweredCount counts objects in a row that got no answer.
+	// unansweredCount counts consecutive objects without an answer.
 	unansweredCount atomic.Int64
 
-	// What the plan sets, and nobody changes while objects are restored.
+	// These are set by the plan, and not changed while objects are restored.
 	served    *discovery.Resources
 	selection *selection.Selection
 	kinds     map[schema.GroupResource]*kind
 	choices   map[string]version.Choice
-	// namespaceMapping are the names the namespaces of the archive have in the cluster.
+	// namespaceMapping maps the namespaces of the archive to those of the cluster.
 	namespaceMapping namespaceMapping
 	// dryRunCRDVersions has the versions that the definitions would serve that a dry run
 	// would create.
@@ -59,22 +59,22 @@ type enginePass struct {
 	// writtenCRDs are those that this run created.
 	writtenCRDs writtenCRDList
 
-	// allPlanned says that all kinds are planned, and not only the definitions.
+	// allPlanned reports that all kinds are planned, and not only the
+	// CustomResourceDefinitions.
 	allPlanned bool
 
 	namespaces   namespaceTracker
 	dependencies dependencyTracker
-	// converted has the targets that objects of other resources were made into.
+	// converted has the targets of objects that were converted from other resources.
 	converted sync.Map
 
-	// actions are asked about the objects to restore, in the context of
-	// actionRun, and normal are those that the same is done to existing objects
-	// with before they are compared: built-in ones, which only look at what they
-	// are given.
+	// actions are called for the objects to restore, with the context actionRun.
+	// normalizers are those that are also applied to existing objects before the
+	// comparison: built-in ones, which only read their input.
 	actions     []restoreaction.Action
 	normalizers []restoreaction.Action
 	actionRun   *restoreaction.RestoreContext
-	// pluginActions are the actions of the request that were not left out.
+	// pluginActions are the actions of the request that were not skipped.
 	pluginActions []*pluginAction
 	operations    operationList
 	backupLabels  backupLabels
@@ -115,7 +115,7 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 	return r
 }
 
-// restoreArchive goes through the stages of a run.
+// restoreArchive runs the stages of a run.
 func (r *enginePass) restoreArchive(ctx context.Context) error {
 	if err := r.discoverResources(ctx); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (r *enginePass) isArchived(resource schema.GroupResource, namespace, name s
 	return found
 }
 
-// acquireWorkerSlot takes the place of a worker, and returns false if the run has ended.
+// acquireWorkerSlot acquires the slot of a worker, and returns false if the run has ended.
 func (r *enginePass) acquireWorkerSlot(ctx context.Context) bool {
 	select {
 	case r.workerSlots <- struct{}{}:
@@ -181,8 +181,8 @@ func (r *enginePass) acquireWorkerSlot(ctx context.Context) bool {
 
 func (r *enginePass) releaseWorkerSlot() { <-r.workerSlots }
 
-// reportProgress tells the caller how far the run is, unless somebody is doing that
-// already. The last word must be heard.
+// reportProgress reports the progress to the caller, unless another goroutine is doing
+// that. The last report is always delivered.
 func (r *enginePass) reportProgress(last bool) {
 	if r.req.Progress == nil {
 		return
@@ -197,7 +197,7 @@ func (r *enginePass) reportProgress(last bool) {
 	r.req.Progress(int(max(total, done)), int(done))
 }
 
-// buildResult is called when nothing is restored any more.
+// buildResult must be called after everything is restored.
 func (r *enginePass) buildResult() Result {
 	out := r.outcomes.toResult()
 	out.ResourceList = r.newResourceList()
@@ -213,7 +213,7 @@ func (r *enginePass) buildResult() Result {
 	return out
 }
 
-// toListKind returns what the list package calls a resource.
+// toListKind converts a resource to a kind of the list package.
 func toListKind(resource discovery.Resource) list.ResourceKind {
 	return list.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
 }

@@ -24,7 +24,7 @@ var (
 	namespaceResource = schema.GroupResource{Resource: "namespaces"}
 )
 
-// planner makes the plan of a run for what the cluster serves at one moment.
+// planner plans a run for one discovery of the cluster.
 type planner struct {
 	*enginePass
 	resolver         *nameResolver
@@ -62,8 +62,8 @@ func (r *enginePass) newPlanner() (*planner, error) {
 	return p, nil
 }
 
-// defaultStoredVersion returns where the objects of a resource are, unless a version is
-// chosen for them.
+// defaultStoredVersion returns the stored version of a resource, unless a version is
+// chosen.
 func (r *enginePass) defaultStoredVersion(resource archive.Resource) string {
 	if r.req.Archive.Objects(resource.Name, "").Len() > 0 {
 		return ""
@@ -75,8 +75,8 @@ func (r *enginePass) archivedObjects(resource archive.Resource, folder string) a
 	return r.req.Archive.Objects(resource.Name, folder)
 }
 
-// makePlan plans everything that is not planned yet, which are all kinds but
-// definitions.
+// makePlan plans everything that is not planned yet, which are all kinds except
+// CustomResourceDefinitions.
 func (r *enginePass) makePlan(ctx context.Context) error {
 	p, err := r.newPlanner()
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *enginePass) makePlan(ctx context.Context) error {
 	return nil
 }
 
-// planResource decides about one resource.
+// planResource plans one resource.
 func (p *planner) planResource(ctx context.Context, resource archive.Resource) (*kind, error) {
 	gr := schema.ParseGroupResource(resource.Name)
 	k := &kind{
@@ -171,8 +171,7 @@ func (p *planner) addEntries(ctx context.Context, k *kind, resource archive.Reso
 	return nil
 }
 
-// hasSelectedObjects reports whether the selection has one of the objects of a
-// resource.
+// hasSelectedObjects reports whether the selection includes an object of a resource.
 func (p *planner) hasSelectedObjects(gr schema.GroupResource, objects archive.Objects) bool {
 	if p.selection.ResourceInclusion(gr, p.resolver.scopes[gr]) != selection.Included {
 		return false
@@ -195,7 +194,7 @@ func (p *planner) isInScope(namespace string) bool {
 	return namespace == "" || p.selection.IncludesNamespace(namespace)
 }
 
-// objectHead is what the plan must know of some objects.
+// objectHead is the part of some objects that the plan needs.
 type objectHead struct {
 	APIVersion string `json:"apiVersion"`
 	Metadata   struct {
@@ -203,8 +202,8 @@ type objectHead struct {
 	} `json:"metadata"`
 }
 
-// readObjectHead returns the head of an object. One that cannot be read has none, and
-// fails when it is restored.
+// readObjectHead returns the head of an object. The head of an unreadable object is empty;
+// the object fails when it is restored.
 func (p *planner) readObjectHead(item archive.SpooledObject, buf []byte) (objectHead, []byte) {
 	var h objectHead
 	raw, err := p.req.Archive.Read(item, buf)
@@ -222,7 +221,7 @@ func (p *planner) readObjectLabels(item archive.SpooledObject, buf []byte) (map[
 	return h.Metadata.Labels, buf
 }
 
-// resolveServed finds the resource in what the cluster serves.
+// resolveServed looks up the resource in the discovery.
 func (p *planner) resolveServed(k *kind) {
 	if k.isEmpty() {
 		return

@@ -26,20 +26,20 @@ import (
 // pluginAction is an action of the request: its calls leave this program.
 type pluginAction struct {
 	restoreaction.PluginAction
-	// callSlots are the places of calls to it.
+	// callSlots limits the concurrent calls to it.
 	callSlots                            chan struct{}
 	callCount, skippedCount, failedCount atomic.Int64
 }
 
-// resourceAction is an action of the request that may concern the objects of one kind.
+// resourceAction is an action of the request that may handle the objects of one kind.
 type resourceAction struct {
 	*pluginAction
-	// matched says that it concerned one of them.
+	// matched reports that it handled one of them.
 	matched atomic.Bool
 }
 
-// resolveActionSelectors asks the actions of the request which objects concern them, all at
-// once. Nothing has been written by then.
+// resolveActionSelectors requests the selectors of all actions of the request concurrently,
+// before anything is written.
 func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemaction.ResourceResolver) error {
 	errs := make([]error, len(r.req.Actions))
 	var wg sync.WaitGroup
@@ -60,14 +60,14 @@ func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemactio
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("no object was touched: %w", errors.Join(wrong...))
+		return fmt.Errorf("no object was changed: %w", errors.Join(wrong...))
 	}
 	return nil
 }
 
-// pluginActionsForResource returns the actions of the request that may concern a resource. Velero's
-// are not asked about Namespaces either, and what needs a namespace would wait for
-// what the action wants to have in it.
+// pluginActionsForResource returns the actions of the request that may handle a resource.
+// Like Velero's, they are not called for Namespaces; otherwise objects that need a
+// namespace would wait for objects that the action wants in it.
 func (r *enginePass) pluginActionsForResource(resource schema.GroupResource) []*resourceAction {
 	if resource == namespaceResource {
 		return nil
@@ -81,8 +81,8 @@ func (r *enginePass) pluginActionsForResource(resource schema.GroupResource) []*
 	return all
 }
 
-// matchingPluginActions returns the names of the actions of the request that an object
-// concerns as it is.
+// matchingPluginActions returns the names of the actions of the request that match an
+// object in its current form.
 func (r *enginePass) matchingPluginActions(it *item) []string {
 	var names []string
 	for _, action := range it.kind.pluginActions {
@@ -94,15 +94,16 @@ func (r *enginePass) matchingPluginActions(it *item) []string {
 	return names
 }
 
-// canConvert reports whether an action of the request may make something of an
-// object that the cluster serves.
+// canConvert reports whether an action of the request may convert an object to one that the
+// cluster serves.
 func (r *enginePass) canConvert(it *item) bool {
 	return len(r.matchingPluginActions(it)) > 0 && !r.req.DryRun
 }
 
-// shouldExecutePluginActions reports whether the actions of the request are asked about an object.
-// What they do cannot be taken back, so one that exists is looked for first: this
-// restore may have made it before it was interrupted, or may have to leave it alone.
+// shouldExecutePluginActions reports whether the actions of the request are called for an
+// object. Their effects cannot be undone, so it first looks up the object in the cluster:
+// this restore may have created it before it was interrupted, or may not be allowed to
+// change it.
 func (r *enginePass) shouldExecutePluginActions(ctx context.Context, it *item) (bool, error) {
 	names := r.matchingPluginActions(it)
 	if len(names) == 0 || r.req.DryRun {
@@ -118,7 +119,7 @@ func (r *enginePass) shouldExecutePluginActions(ctx context.Context, it *item) (
 	return true, nil
 }
 
-// findExisting looks for an object in the cluster, unless it is known whether it is there.
+// findExisting looks up an object in the cluster, unless it is known whether it exists.
 func (r *enginePass) findExisting(ctx context.Context, it *item) error {
 	known := it.kind.existingListed.Load() && it.entry.selected ||
 		it.target.Namespace != "" && it.unserved == nil && r.ensureNamespace(ctx, it.target.Namespace).created
@@ -136,7 +137,7 @@ func (r *enginePass) findExisting(ctx context.Context, it *item) error {
 	return nil
 }
 
-// isLeftUnchanged reports whether an object that exists is not going to be changed.
+// isLeftUnchanged reports whether an existing object will not be changed.
 func (r *enginePass) isLeftUnchanged(it *item) bool {
 	if it.existing.Deleting {
 		return false
@@ -144,7 +145,7 @@ func (r *enginePass) isLeftUnchanged(it *item) bool {
 	var existing struct {
 		Metadata struct{ Annotations map[string]string }
 	}
-	// What cannot be decoded is told when it is met.
+	// A decoding error is reported later.
 	if err := json.Unmarshal(it.existing.JSON, &existing); err != nil {
 		return true
 	}
@@ -154,8 +155,8 @@ func (r *enginePass) isLeftUnchanged(it *item) bool {
 	return r.req.Policy == ExistingNone && it.resource != schema.GroupResource{Resource: "serviceaccounts"}
 }
 
-// executePluginActions shows an object to the actions of the request, one after the other. The
-// verdict has an outcome if that is the end of it.
+// executePluginActions calls the actions of the request for an object, one after the other.
+// The result has an outcome if the object is finished.
 func (r *enginePass) executePluginActions(ctx context.Context, it *item) itemResult {
 	for _, action := range it.kind.pluginActions {
 		shown := r.newActionItem(it)
@@ -179,7 +180,8 @@ func (r *enginePass) executePluginActions(ctx context.Context, it *item) itemRes
 	return itemResult{}
 }
 
-// executePluginAction shows an object to one action, and restores what that wants to have first.
+// executePluginAction calls one action for an object, and restores the related items that
+// it names.
 func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *pluginAction, shown *restoreaction.Item) itemResult {
 	var result restoreaction.Result
 	err := action.callWithSlot(ctx, func() (err error) {
@@ -199,11 +201,11 @@ func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *
 	if err := r.sanitizeReturnedObject(it); err != nil {
 		return failedResult(cancelRefusedOperation(ctx, result.Operation, err))
 	}
-	// From here on the operation counts, whatever becomes of the object.
+	// From here on the operation is recorded, regardless of the object's outcome.
 	r.recordOrCancelOperation(ctx, it, action, result.Operation)
 	if it.existing != nil && r.req.Policy != ExistingRecreate {
 		r.restoreRelatedItems(ctx, it, result.RelatedItems)
-		return itemResult{} // it exists, and needs nothing first
+		return itemResult{} // it exists, so its related items are not needed first
 	}
 	there := r.restoreRelatedItems(ctx, it, result.RelatedItems)
 	if err := r.waitUntilReady(ctx, it, action, result, there); err != nil {
@@ -212,7 +214,7 @@ func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *
 	return itemResult{}
 }
 
-// callWithSlot makes a call to an action when there is a place for it.
+// callWithSlot calls an action when a slot is free.
 func (o *pluginAction) callWithSlot(ctx context.Context, make func() error) error {
 	select {
 	case o.callSlots <- struct{}{}:
@@ -223,7 +225,7 @@ func (o *pluginAction) callWithSlot(ctx context.Context, make func() error) erro
 	return make()
 }
 
-// sanitizeReturnedObject makes sure that an object which an action returned is that of its item.
+// sanitizeReturnedObject ensures that an object returned by an action is that of its item.
 func (r *enginePass) sanitizeReturnedObject(it *item) error {
 	if err := clean.NormalizePluginResult(it.object, it.archived, r.labels); err != nil {
 		return fmt.Errorf("returned an object whose %w", err)
@@ -236,7 +238,7 @@ func (r *enginePass) sanitizeReturnedObject(it *item) error {
 	return r.retargetItem(it)
 }
 
-// matchedActionNames returns the names of the actions that objects of a kind concerned.
+// matchedActionNames returns the names of the actions that matched objects of a kind.
 func (k *kind) matchedActionNames() []string {
 	var names []string
 	if k.engineActionsExecuted.Load() {
@@ -252,8 +254,8 @@ func (k *kind) matchedActionNames() []string {
 	return names
 }
 
-// warnAboutUncalledActions says which actions a dry run did not call, because what they would do
-// is not foretold.
+// warnAboutUncalledActions warns about actions that a dry run did not call, because their
+// changes cannot be predicted.
 func (r *enginePass) warnAboutUncalledActions() {
 	if !r.req.DryRun {
 		return
@@ -262,13 +264,13 @@ func (r *enginePass) warnAboutUncalledActions() {
 		if slices.ContainsFunc(slices.Collect(maps.Values(r.kinds)), func(k *kind) bool {
 			return slices.Contains(k.matchedActionNames(), action.Name())
 		}) {
-			r.recordRunWarning(fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: what it would change is not foretold",
+			r.recordRunWarning(fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: its changes are not predicted",
 				action.Name(), action.Plugin()))
 		}
 	}
 }
 
-// addActionReports adds to a Result what the actions of the request did.
+// addActionReports adds the reports of the actions of the request to a Result.
 func (r *enginePass) addActionReports(out *Result) {
 	for _, action := range r.pluginActions {
 		out.ActionReports = append(out.ActionReports, ActionReport{

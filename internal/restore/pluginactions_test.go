@@ -21,19 +21,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
-// plugged is an action of a request. As one of a plugin does, it returns objects in
-// the namespaces that they had.
+// plugged is an action of a request. Like a plugin's action, it returns objects in their
+// original namespaces.
 type plugged struct {
 	name string
-	// of are the resources that concern it, and those objects alone that only selects.
+	// of are the resources that it handles, and only selects the objects.
 	of   []string
 	only func(*restoreaction.Item) bool
-	// choose and execute answer.
+	// choose and execute answer the calls.
 	choose  func(names itemaction.ResourceResolver) error
 	execute func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error)
 
 	mu sync.Mutex
-	// shown are the objects that it was shown, as they were called in the backup.
+	// shown are the objects for which it was called, by their names in the backup.
 	shown []string
 }
 
@@ -62,7 +62,7 @@ func (p *plugged) Execute(ctx context.Context, item *restoreaction.Item) (restor
 	return p.execute(ctx, item)
 }
 
-// seen returns what was shown since it was asked last, sorted.
+// seen returns the objects since its last call, sorted.
 func (p *plugged) seen() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +86,8 @@ func wantSeen(t *testing.T, p *plugged, want ...string) {
 	}
 }
 
-// TestPluggedActionsChangeObjects in the order of the request, and each for those
-// objects that concern it as the one before left them; namespaces change places.
+// TestPluggedActionsChangeObjects in the order of the request, each for the objects that
+// match after the previous one; namespaces are swapped.
 func TestPluggedActionsChangeObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const a, b = "plug-swap-a", "plug-swap-b"
@@ -123,8 +123,8 @@ func TestPluggedActionsChangeObjects(t *testing.T) {
 	}
 }
 
-// TestPluggedActionsCannotBend what a restore promises: names, labels and what only the
-// old cluster knew.
+// TestPluggedActionsCannotBend the guarantees of a restore: names, labels and removed data
+// of the old cluster.
 func TestPluggedActionsCannotBend(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-bend"
@@ -149,7 +149,7 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 	}
 }
 
-// TestPluggedActionsFailOneObject, and leave one out.
+// TestPluggedActionsFailOneObject, and skip another one.
 func TestPluggedActionsFailOneObject(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-fail"
@@ -158,7 +158,7 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 		case "bad":
 			return restoreaction.Result{}, errors.New("does not like it")
 		case "skipped":
-			return restoreaction.Result{Skip: "restore action picky leaves it out"}, nil
+			return restoreaction.Result{Skip: "restore action picky skips it"}, nil
 		case "warned":
 			return restoreaction.Result{Warnings: []string{"beware"}}, nil
 		}
@@ -175,7 +175,7 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 	wantMessages(t, result,
 		`error plug-fail: configmaps "plug-fail/bad": restore action picky: does not like it`,
 		`warning plug-fail: configmaps "plug-fail/warned": beware`)
-	if result.SkipReasons["restore action picky leaves it out"] != 1 {
+	if result.SkipReasons["restore action picky skips it"] != 1 {
 		t.Errorf("reasons %v", result.SkipReasons)
 	}
 	wantSeen(t, after, ns+"/good", ns+"/warned")
@@ -184,7 +184,7 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 	}
 }
 
-// TestActionThatCannotChooseEndsTheRun before anything is written, also a definition.
+// TestActionThatCannotChooseEndsTheRun before anything is written, including definitions.
 func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-choose", "plug-choose.example.org"
@@ -204,7 +204,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	missing := stamps("missing")
 	missing.choose = func(itemaction.ResourceResolver) error {
-		return &itemaction.SkippedActionError{Reason: "action missing was left out"}
+		return &itemaction.SkippedActionError{Reason: "action missing was skipped"}
 	}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widgets(t, group, "v1"), widget(t, group, "v1", ns, "w"), configMap(t, ns, "c", "x")}),
@@ -212,7 +212,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	c.wire.reset()
 	result, err := c.engine.RestoreObjects(t.Context(), request)
-	if err == nil || !strings.Contains(err.Error(), `no object was touched: action broken of plugin "p" does not answer: repair it`) {
+	if err == nil || !strings.Contains(err.Error(), `no object was changed: action broken of plugin "p" does not answer: repair it`) {
 		t.Errorf("error %v", err)
 	}
 	if writes := c.wire.writes(); len(writes) > 0 || result.Total() > 0 {
@@ -223,12 +223,12 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	request.Actions = []restoreaction.PluginAction{knows, missing}
 	result = c.run(request)
-	wantMessages(t, result, "warning run: action missing was left out")
+	wantMessages(t, result, "warning run: action missing was skipped")
 	wantSeen(t, knows, ns+"/c")
 	wantSeen(t, missing)
 }
 
-// TestDryRunCallsNoAction, and names those that would be called.
+// TestDryRunCallsNoAction, and lists those that would be called.
 func TestDryRunCallsNoAction(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-dry"
@@ -247,7 +247,7 @@ func TestDryRunCallsNoAction(t *testing.T) {
 	wantSeen(t, named)
 }
 
-// TestWhatExistsAndStaysIsNotShown: nothing that an action does can be taken back.
+// TestWhatExistsAndStaysIsNotShown: the effects of an action cannot be undone.
 func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 	const many = 25 // as many as are listed
 	for name, tc := range map[string]struct {
@@ -284,7 +284,7 @@ func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 				t.Errorf("the new one has %q", got)
 			}
 			text := messages(result)
-			if hint := strings.Contains(text, "restore action acts, which is not asked about objects that stay"); hint != (tc.policy == restore.ExistingNone) {
+			if hint := strings.Contains(text, "restore action acts, which is not called for unchanged objects"); hint != (tc.policy == restore.ExistingNone) {
 				t.Errorf("messages:\n%s", text)
 			}
 			if tc.policy == restore.ExistingNone {
@@ -300,8 +300,8 @@ func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 	}
 }
 
-// TestRunningAgainShowsOnlyWhatItTouches: an object that an interrupted restore made
-// is not shown again, and one that it did not come to is.
+// TestRunningAgainShowsOnlyWhatItTouches: actions are not called again for an object that
+// an interrupted restore created, and are called for the others.
 func TestRunningAgainShowsOnlyWhatItTouches(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, size = "plug-again", 12
@@ -323,13 +323,13 @@ func TestRunningAgainShowsOnlyWhatItTouches(t *testing.T) {
 	}
 	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Created: size + 1})
 	wantSeen(t, acts, ns+"/"+gone.GetName())
-	// Another restore touches none of them.
+	// Another restore does not change them.
 	request.RestoreUID = "v"
 	c.run(request)
 	wantSeen(t, acts)
 }
 
-// TestCallsToOneActionOverlap, but not more of them than may.
+// TestCallsToOneActionOverlap, up to the limit.
 func TestCallsToOneActionOverlap(t *testing.T) {
 	const workers, size = 4, 24
 	c := newTarget(t, restore.Options{ActionWorkers: workers})
@@ -347,7 +347,7 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 		arrived++
 		most = max(most, in)
 		together.Broadcast()
-		for arrived < workers { // nobody leaves before that many have come
+		for arrived < workers { // no call returns before that many have arrived
 			together.Wait()
 		}
 		in--
@@ -360,7 +360,7 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 	}
 }
 
-// TestInterruptedDuringACall: what was not done does not count as failed.
+// TestInterruptedDuringACall: an interrupted call does not count as failed.
 func TestInterruptedDuringACall(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestPodOfAServiceAccountThatComesLater is one in a namespace that the restore
-// makes: some controller makes the ServiceAccount after it.
+// TestPodOfAServiceAccountThatComesLater uses a namespace that the restore creates: a
+// controller creates the ServiceAccount after it.
 func TestPodOfAServiceAccountThatComesLater(t *testing.T) {
 	for name, comes := range map[string]bool{"comes": true, "stays away": false} {
 		t.Run(name, func(t *testing.T) {

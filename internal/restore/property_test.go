@@ -23,8 +23,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// shape is one way an object of a kind may be. In its fields, NS is the
-// namespace, NAME the name, and ID is unique to the set.
+// shape is one form of an object of a kind. In its fields, NS is the namespace, NAME the
+// name, and ID is unique to the set.
 type shape struct {
 	apiVersion, kind string
 	namespaced       bool
@@ -229,8 +229,8 @@ func tokenless(entries []any) []any {
 	return out
 }
 
-// TestRestoreOfABackupIsWhatWasBackedUp creates sets of objects, backs them up,
-// destroys them, restores them, and compares.
+// TestRestoreOfABackupIsWhatWasBackedUp creates sets of objects, backs them up, deletes
+// them, restores them, and compares.
 func TestRestoreOfABackupIsWhatWasBackedUp(t *testing.T) {
 	// A webhook is called some time longer than its configuration exists.
 	probe := newTarget(t, restore.Options{})
@@ -332,7 +332,7 @@ func backedUp(t *testing.T, id string) *archive.Spool {
 	return s
 }
 
-// destroy deletes a set and waits until nothing is left of it.
+// destroy deletes a set and waits until it is completely removed.
 func destroy(c *target, objects []*unstructured.Unstructured) {
 	c.t.Helper()
 	for _, o := range objects {
@@ -342,7 +342,7 @@ func destroy(c *target, objects []*unstructured.Unstructured) {
 			}
 		}
 	}
-	eventually(c.t, "everything is gone", func() bool {
+	eventually(c.t, "everything is deleted", func() bool {
 		for _, o := range objects {
 			if o.GetNamespace() == "" && c.has(o) {
 				return false

@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// waitersPerWorker is how many objects may wait for others without holding up
-	// anybody, for each worker. They are in memory meanwhile.
+	// waitersPerWorker is how many objects may wait for others without blocking a worker,
+	// for each worker. They are in memory meanwhile.
 	waitersPerWorker    = 4
 	initialReadyBackoff = time.Second
 	maxReadyBackoff     = 10 * time.Second
-	// maxReadyTimeout is the longest time that an action may ask for.
+	// maxReadyTimeout is the maximum timeout that an action may set.
 	maxReadyTimeout = 24 * time.Hour
 )
 
-// workerSlot is that of a worker, who gives it away when the object has to wait. The
-// worker goes on without one then: to wait for another place could be to wait for
-// somebody who waits for this object.
+// workerSlot is the slot of a worker, who yields it when the object has to wait. The worker
+// then continues without a slot: waiting for another one could deadlock with a worker that
+// waits for this object.
 type workerSlot struct {
 	pass *enginePass
-	// yielded says that others have it.
+	// yielded reports that the slot was released to others.
 	yielded bool
-	// substitute, if set, makes another worker take the place.
+	// substitute, if set, starts another worker for the slot.
 	substitute func()
 }
 
-// yieldSlot lets others have the place, unless too many wait already.
+// yieldSlot releases the slot to others, unless too many objects already wait.
 func (p *workerSlot) yieldSlot() {
 	if p == nil || p.yielded {
 		return
@@ -49,7 +49,7 @@ func (p *workerSlot) yieldSlot() {
 	}
 }
 
-// releaseSlot is called when the worker is done.
+// releaseSlot must be called when the worker is done.
 func (p *workerSlot) releaseSlot() {
 	if p.yielded {
 		<-p.pass.waitingSlots
@@ -58,9 +58,9 @@ func (p *workerSlot) releaseSlot() {
 	p.pass.releaseWorkerSlot()
 }
 
-// waitUntilReady waits until an action says that what an object needs is ready for it.
-// An error says why it was not waited for any longer. The object is restored then all
-// the same: it may still become what it should be, and would be missed for certain.
+// waitUntilReady waits until an action reports that the related items of an object are
+// ready. An error explains why it stopped waiting. The object is restored in any case: it
+// may still become ready, and otherwise would certainly be missing.
 func (r *enginePass) waitUntilReady(
 	ctx context.Context, it *item, action *pluginAction, result restoreaction.Result, there []restoreaction.ItemRef,
 ) error {
@@ -84,7 +84,7 @@ func (r *enginePass) waitUntilReady(
 		case err == nil && ready:
 			return nil
 		case err != nil && waiting.Err() == nil:
-			return fmt.Errorf("it could not be found out whether the objects that it needs are ready, and they were not waited for: %w", err)
+			return fmt.Errorf("checking whether its related items are ready failed, so the restore did not wait for them: %w", err)
 		}
 		r.dependencies.markStalled(it.entry.itemStatus)
 		it.slot.yieldSlot()
@@ -93,5 +93,5 @@ func (r *enginePass) waitUntilReady(
 		}
 		delay = min(2*delay, maxReadyBackoff)
 	}
-	return fmt.Errorf("the objects that it needs were not ready after %s and are not waited for any longer: check them, and this one", timeout)
+	return fmt.Errorf("its related items were not ready after %s, and the restore no longer waits for them: check them and this object", timeout)
 }

@@ -37,9 +37,8 @@ func additional(refs ...restoreaction.ItemRef) restoreaction.Result {
 	return restoreaction.Result{RelatedItems: refs}
 }
 
-// TestAdditionalItemsAreRestoredOnce, before what needs them, named by the namespace of
-// the backup; those that need each other come to an end, and those that do not exist
-// are a warning.
+// TestAdditionalItemsAreRestoredOnce, before the objects that need them, by the namespace
+// of the backup. Cycles of objects end, and missing objects are a warning.
 func TestAdditionalItemsAreRestoredOnce(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "plug-needs", "plug-needs-mapped"
@@ -111,12 +110,12 @@ func TestLongChainOfAdditionalItems(t *testing.T) {
 	}
 }
 
-// TestObjectsWaitForWhatTheyNeed until it is ready, and not for ever.
+// TestObjectsWaitForWhatTheyNeed until it is ready, but not forever.
 func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 	const ns = "plug-ready"
 	for name, tc := range map[string]struct {
-		// yes is the poll that says so; err is returned before. There are so many polls,
-		// or any number if it is negative.
+		// yes is the number of the poll that returns true; err is returned before. There
+		// are exactly that many polls, or any number if it is negative.
 		yes     int64
 		err     error
 		timeout time.Duration
@@ -127,11 +126,11 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 		"after a while": {yes: 4, polls: 4},
 		"never": {
 			yes: 1 << 40, timeout: 20 * time.Millisecond, polls: -1,
-			want: []string{`error plug-ready-never: configmaps "plug-ready-never/main": restore action wants: the objects that it needs were not ready after 20ms`},
+			want: []string{`error plug-ready-never: configmaps "plug-ready-never/main": restore action wants: its related items were not ready after 20ms`},
 		},
 		"an error": {
 			yes: 2, err: errors.New("lost it"), polls: 1,
-			want: []string{`error plug-ready-an-error: configmaps "plug-ready-an-error/main": restore action wants: |were not waited for: lost it`},
+			want: []string{`error plug-ready-an-error: configmaps "plug-ready-an-error/main": restore action wants: |did not wait for them: lost it`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,8 +172,8 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestWaitingHoldsNobodyUp: with a single worker, objects wait for one that is
-// restored after them, and for what others wait for.
+// TestWaitingHoldsNobodyUp: with a single worker, objects wait for one that is restored
+// after them, and for objects of others.
 func TestWaitingHoldsNobodyUp(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
 	const ns, size = "plug-wait", 2 // each of which makes two wait, and four may

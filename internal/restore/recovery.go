@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// recoverAndLogPanic returns a panic of f as an error of what f is about.
+// recoverAndLogPanic returns a panic of f as an error of the given object.
 func (r *enginePass) recoverAndLogPanic(about string, f func() error) error {
 	err := recoverPanic(f)
 	if p := (*panics.Error)(nil); errors.As(err, &p) {
@@ -19,7 +19,7 @@ func (r *enginePass) recoverAndLogPanic(about string, f func() error) error {
 	return err
 }
 
-// startGoroutine runs f in a goroutine of wg. A panic that is not one of a single object, see
+// startGoroutine runs f in a goroutine of wg. A panic outside of a single object, see
 // restoreEntry, ends the run and not the operator.
 func (r *enginePass) startGoroutine(wg *sync.WaitGroup, f func()) {
 	wg.Go(func() {

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
-// TestRestoreObjects_PanicOfAnObject has an action panic about one object of several kinds: it fails,
-// and all others are restored.
+// TestRestoreObjects_PanicOfAnObject uses an action that panics for one object of several
+// kinds: it fails, and all others are restored.
 func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
 	for _, kind := range []string{"ConfigMap", "Namespace", "CustomResourceDefinition"} {
 		t.Run(kind, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
 	}
 }
 
-// TestRestoreObjects_PanicOfAPlugin has the code that asks plugins panic.
+// TestRestoreObjects_PanicOfAPlugin lets the code that calls plugins panic.
 func TestRestoreObjects_PanicOfAPlugin(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "panic-plugin"
@@ -70,7 +70,8 @@ func TestRestoreObjects_PanicOfAPlugin(t *testing.T) {
 	}
 }
 
-// TestRestoreObjects_PanicOfTheRun is about what is no object's fault: the run ends with an error.
+// TestRestoreObjects_PanicOfTheRun is about a panic outside of an object: the run ends with
+// an error.
 func TestRestoreObjects_PanicOfTheRun(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{

@@ -17,12 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// dependencyTracker lets those who restore an object wait for another one that has
-// to be there first.
+// dependencyTracker lets workers wait for an object that must be restored first.
 type dependencyTracker struct {
 	mu           sync.Mutex
 	stateChanged *sync.Cond
-	// waitsFor has, for an object that is being restored, the one it waits for.
+	// waitsFor maps an object that is being restored to the one for which it waits.
 	waitsFor map[*itemStatus]*itemStatus
 }
 
@@ -31,7 +30,7 @@ func (s *dependencyTracker) initWaits() {
 	s.waitsFor = map[*itemStatus]*itemStatus{}
 }
 
-// markFinished marks an entry as restored, whatever became of it.
+// markFinished marks an entry as finished with any outcome.
 func (s *dependencyTracker) markFinished(e *itemStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +38,7 @@ func (s *dependencyTracker) markFinished(e *itemStatus) {
 	s.stateChanged.Broadcast()
 }
 
-// addWait notes that parent waits for e, and end that it does so no longer.
+// addWait records that parent waits for e, and end that it no longer does.
 func (s *dependencyTracker) addWait(parent, e *itemStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +51,8 @@ func (s *dependencyTracker) removeWait(parent *itemStatus) {
 	delete(s.waitsFor, parent)
 }
 
-// markStalled notes that e waits for something that takes its time, and with it all that
-// wait for e.
+// markStalled records that e, and with it everything that waits for e, waits for something
+// slow.
 func (s *dependencyTracker) markStalled(e *itemStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,9 +72,9 @@ func (s *dependencyTracker) markStalledLocked(e *itemStatus) {
 	s.stateChanged.Broadcast()
 }
 
-// waitUntilFinished waits until somebody else has restored e, unless that one waits, perhaps
-// through others, for parent: objects that need each other cannot all be first. If
-// that takes its time, others get the place.
+// waitUntilFinished waits until another worker has restored e, unless e waits, perhaps
+// through others, for parent: objects that need each other cannot all be first. If e is
+// stalled, the own slot is yielded to others.
 func (s *dependencyTracker) waitUntilFinished(parent, e *itemStatus, own *workerSlot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,12 +96,12 @@ func (s *dependencyTracker) waitUntilFinished(parent, e *itemStatus, own *worker
 	}
 }
 
-// maxRelatedDepth is how many objects may wait for one another in a row. Pods, claims and
-// volumes are three; what a plugin asks for may be as long as the archive.
+// maxRelatedDepth bounds the length of a chain of waiting objects. Pods, claims and volumes
+// are three; a chain requested by a plugin may be as long as the archive.
 const maxRelatedDepth = 100
 
-// restoreRelatedItems restores what an object needs, if it may be restored, and
-// returns what of it is in the cluster then. An object that exists does not need it
+// restoreRelatedItems restores the related items of an object, if they may be restored, and
+// returns those that are in the cluster afterwards. An existing object does not need them
 // before its turn.
 func (r *enginePass) restoreRelatedItems(ctx context.Context, it *item, refs []restoreaction.ItemRef) []restoreaction.ItemRef {
 	var there []restoreaction.ItemRef
@@ -117,7 +116,7 @@ func (r *enginePass) restoreRelatedItems(ctx context.Context, it *item, refs []r
 		case e.itemStatus == nil || it.existing != nil && e.selected && r.req.Policy != ExistingRecreate:
 			continue
 		case k.resource == namespaceResource:
-			// Whoever makes a namespace restores its object.
+			// Creating a namespace restores its object.
 			if r.ensureNamespace(ctx, r.namespaceMapping.targetNamespace(e.Name)).err == nil {
 				there = append(there, ref)
 			}
@@ -130,8 +129,8 @@ func (r *enginePass) restoreRelatedItems(ctx context.Context, it *item, refs []r
 	return there
 }
 
-// restoreRelatedItem restores an object that another one needs, or waits for whoever does,
-// and reports whether it is in the cluster then.
+// restoreRelatedItem restores a related item, or waits for the worker that does, and
+// reports whether it is in the cluster afterwards.
 func (r *enginePass) restoreRelatedItem(ctx context.Context, it *item, k *kind, e entry) bool {
 	switch {
 	case it.depth >= maxRelatedDepth && e.state.Load() == statePending:
@@ -147,8 +146,8 @@ func (r *enginePass) restoreRelatedItem(ctx context.Context, it *item, k *kind, 
 	return e.state.Load() == stateFinished && e.exists
 }
 
-// findRelatedItem finds an object that another one needs. There is none, and nothing is
-// missing, if it is left out on purpose.
+// findRelatedItem finds a related item. If the item is excluded deliberately, it returns
+// none and reports nothing as missing.
 func (r *enginePass) findRelatedItem(ref restoreaction.ItemRef) (k *kind, e entry, missing string) {
 	const absent = "which is not in the backup"
 	k = r.kinds[ref.Resource]
@@ -173,8 +172,8 @@ func (r *enginePass) findRelatedItem(ref restoreaction.ItemRef) (k *kind, e entr
 	return k, found, ""
 }
 
-// withServedScope returns the reference as the kind has it: an action may say the namespace of
-// what needs an object that has none.
+// withServedScope returns the reference with the scope of the kind: for a cluster-scoped
+// item, an action may set the namespace of the object that needs it.
 func (k *kind) withServedScope(ref restoreaction.ItemRef) restoreaction.ItemRef {
 	if k != nil && k.isServed && !k.served.Namespaced {
 		ref.Namespace = ""

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// asks is an action that asks for other objects before each ConfigMap.
+// asks is an action that requests other objects before each ConfigMap.
 type asks []restoreaction.ItemRef
 
 func (asks) Name() string                           { return "test/asks" }
@@ -29,8 +29,8 @@ func ref(resource, namespace, name string) restoreaction.ItemRef {
 	return restoreaction.ItemRef{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
 }
 
-// TestWhatIsNeededAndMissing is a warning of the object that needs it, unless
-// somebody left it out on purpose.
+// TestWhatIsNeededAndMissing is a warning of the object that needs it, unless it was
+// excluded deliberately.
 func TestWhatIsNeededAndMissing(t *testing.T) {
 	const ns = "needs"
 	c := newTarget(t, restore.Options{Actions: func() []restoreaction.Action {
@@ -61,7 +61,7 @@ func TestWhatIsNeededAndMissing(t *testing.T) {
 		wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3, restore.Failed: 1, restore.Skipped: 1})
 		wantMessages(t, result, want...)
 	}
-	// What exists needs nothing.
+	// Existing objects need nothing.
 	wantMessages(t, c.run(request), want[3:]...)
 }
 

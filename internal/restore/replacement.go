@@ -21,8 +21,9 @@ import (
 )
 
 // recreateObject replaces an existing object. It deletes nothing before the API server has
-// said that it would take the successor, and puts the old object back if the successor
-// is refused all the same. Where a quota has no room for both, it patches the old object.
+// confirmed that it would accept the replacement, and recreates the old object if the
+// replacement is rejected nevertheless. If a quota does not allow both, it patches the old
+// object.
 func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *unstructured.Unstructured, patch map[string]any) itemResult {
 	if it.createErr != nil {
 		return failedResult(it.createErr)
@@ -39,7 +40,7 @@ func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *uns
 	if ctx.Err() != nil {
 		return failedResult(context.Cause(ctx))
 	}
-	// Until the successor exists, the object is missing: a run that ends finishes this.
+	// Until the replacement exists, the object is missing: an ending run completes this.
 	ctx, cancel := contextWithGrace(ctx, r.engine.opts.GracePeriod)
 	defer cancel()
 	uid := string(existing.GetUID())
@@ -47,7 +48,7 @@ func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *uns
 	r.trackUnanswered(err)
 	switch {
 	case apierrors.IsConflict(err):
-		return r.handleWriteResult(ctx, it, err) // it is another one by now
+		return r.handleWriteResult(ctx, it, err) // it was replaced meanwhile
 	case err != nil && hasNoResponse(err):
 		it.deleted = true
 		return failedResult(fmt.Errorf("the API server did not say whether it deleted the object, so it may be missing: %w", err))
@@ -56,9 +57,9 @@ func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *uns
 	}
 	it.deleted = true
 	if err := r.waitUntilDeleted(ctx, it, uid); err != nil {
-		err = fmt.Errorf("it was deleted, to be created as it is in the backup, and is not created yet: %w", err)
+		err = fmt.Errorf("it was deleted to be recreated from the backup, and is not recreated yet: %w", err)
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w; restore again when it is gone", err)
+			err = fmt.Errorf("%w; restore again after it is deleted", err)
 		}
 		return failedResult(err)
 	}
@@ -69,10 +70,10 @@ func (r *enginePass) recreateObject(ctx context.Context, it *item, existing *uns
 	return v
 }
 
-// checkCreateAccepted returns an error unless the API server would create the object if no
-// other had its name. It answers that a name is taken only after validation and
-// admission, so a dry run of the same request asks nothing else: webhooks see the right
-// name, and no name has to be made up.
+// checkCreateAccepted returns an error unless the API server would create the object if its
+// name were free. The API server reports a taken name only after validation and admission,
+// so a dry run of the same request checks exactly that: webhooks see the right name, and no
+// artificial name is needed.
 func (r *enginePass) checkCreateAccepted(ctx context.Context, it *item, existing *unstructured.Unstructured) error {
 	if it.createAccepted {
 		return nil
@@ -90,33 +91,34 @@ func (r *enginePass) checkCreateAccepted(ctx context.Context, it *item, existing
 		it.createAccepted = true
 		return nil
 	}
-	return fmt.Errorf("it was not deleted, and stays as it is, because the API server would refuse what is to replace it: %w", err)
+	return fmt.Errorf("it was not deleted or changed, because the API server would reject its replacement: %w", err)
 }
 
-// isQuotaExceeded reports whether a quota has no room for an object. A dry run counts the object
-// beside the one that it replaces.
+// isQuotaExceeded reports whether a quota does not allow an object. A dry run counts the
+// object in addition to the one that it replaces.
 func isQuotaExceeded(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// updateInstead updates an object that a quota does not let recreate. Of an update the quota counts
-// what it adds. To delete the object first would not do: its share is free only when a controller
-// has counted again, and until then whatever waits for room may take it.
+// updateInstead updates an object that cannot be recreated because of a quota. For an
+// update, the quota counts only the increase. Deleting the object first would not work: its
+// share is free only after a controller has counted again, and until then any other object
+// may take it.
 func (r *enginePass) updateInstead(
 	ctx context.Context, it *item, existing *unstructured.Unstructured, patch map[string]any, refused error,
 ) itemResult {
 	v := r.patchExisting(ctx, it, existing, patch)
 	if v.outcome == Failed {
-		v.err = fmt.Errorf("%w; nor can it be updated in its place: %w", refused, v.err)
+		v.err = fmt.Errorf("%w; and it cannot be updated in place either: %w", refused, v.err)
 	}
 	if v.outcome == Updated {
-		v.warnings = append(v.warnings, "it was updated in its place instead of recreated: exceeded quota of its namespace")
+		v.warnings = append(v.warnings, "it was updated in place instead of recreated: exceeded quota of its namespace")
 	}
 	return v
 }
 
-// isNameTaken reports whether the API server refused an object for no other reason than that
-// one of its name exists. A webhook may use the same reason, but not the same details.
+// isNameTaken reports whether the API server rejected an object only because its name
+// exists. A webhook may use the same reason, but not the same details.
 func isNameTaken(target write.Target, err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsAlreadyExists(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -126,8 +128,8 @@ func isNameTaken(target write.Target, err error) bool {
 	return details.Name == target.Name && details.Kind == target.Resource.Resource
 }
 
-// withoutUniqueFields returns the object to create without what only one object can have at a
-// time and the existing one still has: the API server would refuse it for that.
+// withoutUniqueFields returns the object to create without fields that only one object can
+// have at a time and the existing one still has: the API server would reject it.
 func withoutUniqueFields(it *item, existing *unstructured.Unstructured) *unstructured.Unstructured {
 	switch it.resource {
 	case schema.GroupResource{Resource: "services"}:
@@ -152,13 +154,13 @@ var serverSetMetadata = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
 }
 
-// recreateOriginal creates a deleted object again as it was, because its successor was refused. It
-// returns the reason, with what became of the object.
+// recreateOriginal recreates a deleted object in its old form, because its replacement was
+// rejected. It returns the reason, with the outcome for the object.
 func (r *enginePass) recreateOriginal(ctx context.Context, it *item, existing *unstructured.Unstructured, reason error) error {
-	reason = fmt.Errorf("it was deleted, and then the API server refused what was to replace it: %w", reason)
+	reason = fmt.Errorf("it was deleted, and then the API server rejected its replacement: %w", reason)
 	old := existing.DeepCopy()
 	field.RemoveKeys(old.Object, []string{"metadata"}, serverSetMetadata...)
-	// Some kinds are refused with what their controllers have written into them.
+	// Some kinds are rejected with values that their controllers have set.
 	clean := &unstructured.Unstructured{Object: r.normalizeExisting(ctx, it, existing)}
 	if owners := existing.GetOwnerReferences(); len(owners) > 0 {
 		clean = clean.DeepCopy()
@@ -172,27 +174,27 @@ func (r *enginePass) recreateOriginal(ctx context.Context, it *item, existing *u
 			err = r.cluster.Create(ctx, it.target, body)
 		}
 		if err == nil {
-			return fmt.Errorf("%w; the object that was there before is back, without its status", reason)
+			return fmt.Errorf("%w; the original object was recreated, without its status", reason)
 		}
 		if isNameTaken(it.target, err) {
-			return fmt.Errorf("%w; something else has created it again by now", reason)
+			return fmt.Errorf("%w; another client has recreated it in the meantime", reason)
 		}
 		first = cmp.Or(first, err)
 	}
-	return fmt.Errorf("%w; the object that was there before could not be put back, and is missing: %w; create it by hand, as it is in the backup", reason, first)
+	return fmt.Errorf("%w; the original object could not be recreated, and is missing: %w; create it by hand from the backup", reason, first)
 }
 
-// addMissingObjectHint adds to an error of creating an object what an attempt that ended with its
-// process may have done to it.
+// addMissingObjectHint adds to an error of a create request what an earlier, crashed
+// attempt may have done to the object.
 func (r *enginePass) addMissingObjectHint(it *item, err error) error {
 	if r.req.Policy != ExistingRecreate || !r.req.Resumed || updateOnlyResources[it.resource] || it.deleted {
 		return err
 	}
 	return fmt.Errorf("%w; the object does not exist, and an earlier attempt of this restore may have deleted it: "+
-		"if it is missing, create it by hand, as it is in the backup", err)
+		"if it is missing, create it by hand from the backup", err)
 }
 
-// contextWithGrace returns a context that ends a while after ctx did.
+// contextWithGrace returns a context that ends a grace period after ctx.
 func contextWithGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

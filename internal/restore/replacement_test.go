@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestImmutableObjects can be replaced, and not updated. Those that are as they
-// should be are not touched.
+// TestImmutableObjects can be replaced, and not updated. Unchanged ones are not written.
 func TestImmutableObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "immutable"
@@ -47,10 +46,10 @@ func TestImmutableObjects(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_SuccessorIsRefused never deletes what it could not replace.
+// TestRecreateObject_SuccessorIsRefused never deletes an object that it could not replace.
 func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// more objects of the kind are there, so that it is listed.
+		// The number of further objects of the kind, so that it is listed.
 		more int
 		want string
 	}{
@@ -63,7 +62,7 @@ func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 			c.namespace(ns)
 			was := obj(t, "v1", "Secret", ns, "certificate", `{"type":"Opaque","data":{"key":"Yg=="}}`)
 			before := c.create(was)[0]
-			// No API server takes it without a certificate.
+			// No API server accepts it without a certificate.
 			objects := []*unstructured.Unstructured{obj(t, "v1", "Secret", ns, "certificate", `{"type":"kubernetes.io/tls","data":{"key":"Yg=="}}`)}
 			for i := range tc.more {
 				more := obj(t, "v1", "Secret", ns, fmt.Sprintf("more-%d", i), `{"type":"Opaque"}`)
@@ -84,12 +83,13 @@ func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_NoQuota has no room for an object beside the one that it replaces.
+// TestRecreateObject_NoQuota: the quota does not allow an object in addition to the one
+// that it replaces.
 func TestRecreateObject_NoQuota(t *testing.T) {
 	const service = `{"spec":{"type":"ClusterIP","ports":[{"port":80}]}}`
 	for name, tc := range map[string]struct {
 		kind, was, then string
-		// hard is the quota, and used what the object takes of it.
+		// hard is the quota, and used the share of the object.
 		hard, used string
 		want       restore.Outcome
 		message    string
@@ -97,12 +97,12 @@ func TestRecreateObject_NoQuota(t *testing.T) {
 		"one that an update fits into": {
 			kind: "Service", was: service, then: `{"spec":{"type":"ClusterIP","ports":[{"port":81}]}}`,
 			hard: `{"services":"1"}`, used: "services", want: restore.Updated,
-			message: "warning |it was updated in its place|exceeded quota",
+			message: "warning |it was updated in place|exceeded quota",
 		},
 		"one that was lowered since": {
 			kind: "Service", was: service, then: `{"spec":{"type":"ClusterIP","ports":[{"port":81}]}}`,
 			hard: `{"services":"0"}`, used: "services", want: restore.Updated,
-			message: "warning |it was updated in its place|exceeded quota",
+			message: "warning |it was updated in place|exceeded quota",
 		},
 		"one that the successor exceeds": {
 			kind: "Service", was: service, then: `{"spec":{"type":"NodePort","ports":[{"port":81}]}}`,
@@ -142,7 +142,8 @@ func TestRecreateObject_NoQuota(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_OccupiedByItself replaces objects that have what only one may have.
+// TestRecreateObject_OccupiedByItself replaces objects with values that only one object may
+// have.
 func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "occupied"
@@ -156,7 +157,7 @@ func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	}
 	c.create(service("now"), priority("7"))
 	t.Cleanup(func() { c.delete(priority("7")) })
-	for range 2 { // The second time they are listed, as they would be among many.
+	for range 2 { // the second time they are listed, as they would be among many
 		result := c.run(restore.Request{
 			Policy: restore.ExistingRecreate, PreserveNodePorts: true,
 			Archive: spool(t, []*unstructured.Unstructured{service("then"), priority("8")}),
@@ -173,29 +174,30 @@ func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_PutBack has the API server change its mind after the old object is deleted.
+// TestRecreateObject_PutBack: the API server rejects the replacement after the old object
+// is deleted.
 func TestRecreateObject_PutBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		was, then *unstructured.Unstructured
-		// refused says how many of the requests to create are refused.
+		// refused is how many of the create requests are rejected.
 		refused int64
 		want    string
 		missing bool
 	}{
 		"a ConfigMap": {
 			was: configMap(t, "put-back", "c", "now"), then: configMap(t, "put-back", "c", "then"), refused: 1,
-			want: "the object that was there before is back",
+			want: "the original object was recreated",
 		},
 		"an object with what its controller wrote": {
 			was: obj(t, "batch/v1", "Job", "put-back", "j", `{"spec":{"suspend":true,"template":{"spec":{"restartPolicy":"Never",
 				"containers":[{"name":"c","image":"i"}]}}}}`),
 			then: obj(t, "batch/v1", "Job", "put-back", "j", `{"spec":{"suspend":true,"parallelism":2,"template":{"spec":{"restartPolicy":"Never",
 				"containers":[{"name":"c","image":"j"}]}}}}`),
-			refused: 1, want: "the object that was there before is back",
+			refused: 1, want: "the original object was recreated",
 		},
 		"nothing more is accepted": {
 			was: configMap(t, "put-back", "gone", "now"), then: configMap(t, "put-back", "gone", "then"), refused: 3,
-			want: "could not be put back, and is missing|create it by hand", missing: true,
+			want: "could not be recreated, and is missing|create it by hand", missing: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +221,7 @@ func TestRecreateObject_PutBack(t *testing.T) {
 			result := c.run(restore.Request{Policy: restore.ExistingRecreate, RestoreUID: "u", Archive: spool(t, []*unstructured.Unstructured{tc.then})})
 			c.wire.set(nil)
 			wantCounts(t, result, map[restore.Outcome]int{restore.Failed: 1})
-			wantMessages(t, result, "error put-back: |it was deleted, and then the API server refused what was to replace it|refused by the test|"+tc.want)
+			wantMessages(t, result, "error put-back: |it was deleted, and then the API server rejected its replacement|refused by the test|"+tc.want)
 			if tc.missing {
 				if c.has(tc.was) {
 					t.Error("it is there")
@@ -254,8 +256,8 @@ func TestRecreateObject_RunEndsInBetween(t *testing.T) {
 	}
 }
 
-// TestRecreateObject_RefusedAfterCrash finds an object missing that an attempt before may have
-// deleted, and cannot create it.
+// TestRecreateObject_RefusedAfterCrash: an object is missing that an earlier attempt may
+// have deleted, and it cannot be created.
 func TestRecreateObject_RefusedAfterCrash(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "recreate-crash"

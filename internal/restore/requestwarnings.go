@@ -11,27 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// warnAboutUnusedSettings warns about what was asked for and can have no effect.
+// warnAboutUnusedSettings warns about settings that have no effect.
 func (p *planner) warnAboutUnusedSettings() {
 	p.warnAboutNamespaceMapping()
 	p.warnAboutRestoreOrder()
 	p.warnAboutVersionPriorities()
 }
 
-// warnAboutNamespaceMapping warns about what the mapping of namespaces cannot do.
+// warnAboutNamespaceMapping warns about entries of the namespace mapping that have no
+// effect.
 func (p *planner) warnAboutNamespaceMapping() {
 	for _, original := range slices.Sorted(maps.Keys(p.req.NamespaceMapping)) {
 		switch {
 		case !slices.Contains(p.namespaceMapping.originals, original):
-			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the backup has nothing of that namespace", original))
+			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the backup contains nothing of that namespace", original))
 		case !p.selection.IncludesNamespace(original):
 			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the namespace is not selected", original))
 		}
 	}
 }
 
-// warnAboutRestoreOrder warns about entries that name nothing. Those of the default are for
-// clusters that have more than Kubernetes itself.
+// warnAboutRestoreOrder warns about entries without a resource. Those of the default are
+// for clusters with more than Kubernetes itself.
 func (p *planner) warnAboutRestoreOrder() {
 	order, usual := p.engine.opts.Order, DefaultOrder()
 	for _, entry := range slices.Concat(order.High, order.Low) {
@@ -39,7 +40,7 @@ func (p *planner) warnAboutRestoreOrder() {
 			continue
 		}
 		if _, ok := p.resolveOrderEntry(entry); !ok {
-			p.recordRunWarning(fmt.Sprintf("the order of restoring names %q, which neither the backup nor the cluster has", entry))
+			p.recordRunWarning(fmt.Sprintf("the restore order names %q, which neither the backup nor the cluster has", entry))
 		}
 	}
 }
@@ -48,12 +49,12 @@ func (p *planner) warnAboutRestoreOrder() {
 func (p *planner) warnAboutVersionPriorities() {
 	if len(p.req.PrioritizedResources) > 0 && !p.req.UseVersions {
 		p.recordRunWarning("spec.apiVersionPriorities has no effect: versions are chosen only if the operator runs with " +
-			"--features=EnableAPIGroupVersions, and did so when the backup was made")
+			"--features=EnableAPIGroupVersions, and did so when the backup was created")
 		return
 	}
 	for _, resource := range p.req.PrioritizedResources {
 		if p.kinds[schema.ParseGroupResource(resource)] == nil {
-			p.recordRunWarning(fmt.Sprintf("spec.apiVersionPriorities names %q, of which the backup has no objects; "+
+			p.recordRunWarning(fmt.Sprintf("spec.apiVersionPriorities names %q, and the backup has no objects of it; "+
 				"write <resource>.<group>, for example deployments.apps", resource))
 		}
 	}

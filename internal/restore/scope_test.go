@@ -41,7 +41,7 @@ func TestSelection(t *testing.T) {
 		"no cluster resources": {spec: selection.Spec{IncludeClusterResources: &no}, want: "a/one a/two b/one namespace/a namespace/b"},
 		"nothing matches": {
 			spec: selection.Spec{IncludedNamespaces: []string{"nowhere"}}, want: "",
-			warnings: []string{`warning run: spec.includedNamespaces[0]: the backup has nothing of namespace "nowhere"`},
+			warnings: []string{`warning run: spec.includedNamespaces[0]: the backup contains nothing of namespace "nowhere"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestNamespaceMapping(t *testing.T) {
 	}
 	result := c.run(request)
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 5})
-	wantMessages(t, result, "warning run: spec.namespaceMapping[mapped-missing]: the backup has nothing of that namespace")
+	wantMessages(t, result, "warning run: spec.namespaceMapping[mapped-missing]: the backup contains nothing of that namespace")
 	if labels := c.get(obj(t, "v1", "Namespace", "", "mapped-new", "")).GetLabels(); labels["team"] != "a" ||
 		labels["kubernetes.io/metadata.name"] != "mapped-new" {
 		t.Errorf("labels of the namespace are %v", labels)
@@ -239,7 +239,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestOrder looks at the order of the requests.
+// TestOrder checks the order of the requests.
 func TestOrder(t *testing.T) {
 	objects := func(ns string) []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{
@@ -270,5 +270,5 @@ func TestOrder(t *testing.T) {
 	if got, want := posts(c), "namespaces resourcequotas services serviceaccounts limitranges configmaps secrets"; got != want {
 		t.Errorf("own order: %s, want %s", got, want)
 	}
-	wantMessages(t, result, `warning run: the order of restoring names "nothing.example.org"`)
+	wantMessages(t, result, `warning run: the restore order names "nothing.example.org"`)
 }

@@ -31,7 +31,7 @@ func TestServicesBesideTheirOriginals(t *testing.T) {
 		service("headless", `"clusterIP":"None","ports":[{"port":80}]`),
 		service("external", `"type":"ExternalName","externalName":"example.org"`),
 	)
-	// The API server gives out ports above 30085 first, so nobody else has this one.
+	// The API server allocates ports above 30085 first, so no other Service has this one.
 	stated := service("stated", `"type":"NodePort","ports":[{"port":80,"nodePort":30077}]`)
 	stated.SetAnnotations(map[string]string{
 		"kubectl.kubernetes.io/last-applied-configuration": `{"spec":{"ports":[{"port":80,"nodePort":30077}]}}`,
@@ -64,7 +64,7 @@ func TestServicesBesideTheirOriginals(t *testing.T) {
 		}
 	}
 
-	// With their ports there is no room for them beside the originals.
+	// With their ports they conflict with the originals.
 	result = again(mapped+"-2", true)
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 4, restore.Failed: 3})
 	if got := strings.Count(messages(result), "restore without preserveNodePorts"); got != 3 {
@@ -87,7 +87,7 @@ func TestServicesBesideTheirOriginals(t *testing.T) {
 	}
 }
 
-// nodePorts are those of a Service, in the order of its ports, and the one for
+// nodePorts returns the node ports of a Service, in the order of its ports, and the one for
 // health checks.
 func nodePorts(service *unstructured.Unstructured) []int64 {
 	var out []int64

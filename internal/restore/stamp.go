@@ -18,9 +18,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// stamper writes and reads the annotation compare.Restored, "<outcome> <UID of the
-// restore> <MAC>". Everyone who may write an object can write the annotation, so only
-// the MAC proves that this restore set it, and on this object; see docs/adr/0012-restore-stamps.md.
+// stamper writes and reads the annotation compare.RestoredAnnotation, "<outcome> <UID of
+// the restore> <MAC>". Every client that may write an object can write the annotation, so
+// only the MAC proves that this restore set it, and on this object; see
+// docs/adr/0012-restore-stamps.md.
 type stamper struct {
 	uid string
 	key []byte
@@ -29,28 +30,28 @@ type stamper struct {
 // newStamper returns the stamper of the run.
 func (r *enginePass) newStamper() stamper { return stamper{uid: r.req.RestoreUID, key: r.req.StampKey} }
 
-// isEnabled reports whether objects are stamped and stamps are believed.
+// isEnabled reports whether objects are stamped and stamps are trusted.
 func (s stamper) isEnabled() bool { return s.uid != "" && len(s.key) > 0 }
 
-// annotationValue returns the annotation for what the restore does to an object.
+// annotationValue returns the annotation for an outcome of an object.
 func (s stamper) annotationValue(target write.Target, outcome Outcome) string {
 	return fmt.Sprintf("%s %s %s", outcome, s.uid, base64.RawURLEncoding.EncodeToString(s.computeMAC(target, outcome)))
 }
 
 // computeMAC binds an outcome to the restore and the object. The version of the resource is
-// no part of it: the object can be read in another one.
+// not included: the object can be read in another one.
 func (s stamper) computeMAC(target write.Target, outcome Outcome) []byte {
 	hash := hmac.New(sha256.New, s.key)
-	// A hash never returns an error; quoted, no two lists have the same text.
+	// A hash never returns an error. With quoting, no two lists have the same text.
 	_, _ = fmt.Fprintf(hash, "%q", []string{
 		string(outcome), s.uid, target.Resource.Group, target.Resource.Resource, target.Namespace, target.Name,
 	})
 	return hash.Sum(nil)
 }
 
-// parseAnnotation returns what this restore did to an object according to its annotation. A value
-// that names this restore without proof is foreign: another writer wrote it, or the key
-// was replaced.
+// parseAnnotation returns what this restore did to an object according to its annotation. A
+// value that names this restore without proof is foreign: another writer wrote it, or the
+// key was replaced.
 func (s stamper) parseAnnotation(target write.Target, value string) (outcome Outcome, own, foreign bool) {
 	word, rest, _ := strings.Cut(value, " ")
 	uid, proof, _ := strings.Cut(rest, " ")
@@ -67,9 +68,9 @@ func (s stamper) parseAnnotation(target write.Target, value string) (outcome Out
 
 // foreignStampWarning is the warning about an annotation that names this restore without proof.
 const foreignStampWarning = "its annotation " + compare.RestoredAnnotation + " names this restore, which did not set it; " +
-	"the object is treated as any other that exists: find out who set the annotation, and remove it"
+	"the object is treated like any other existing object: find out who set the annotation, and remove it"
 
-// stampObject notes on an object what this restore does to it.
+// stampObject records on an object what this restore does to it.
 func (r *enginePass) stampObject(target write.Target, object *unstructured.Unstructured, outcome Outcome) {
 	if !r.newStamper().isEnabled() {
 		return
@@ -82,8 +83,8 @@ func (r *enginePass) stampObject(target write.Target, object *unstructured.Unstr
 	annotations[compare.RestoredAnnotation] = r.newStamper().annotationValue(target, outcome)
 }
 
-// readStamp returns what this restore did to an existing object before it was
-// interrupted; see stamper.read.
+// readStamp returns what this restore did to an existing object before it was interrupted;
+// see parseAnnotation.
 func (r *enginePass) readStamp(target write.Target, object map[string]any) (outcome Outcome, own, foreign bool) {
 	return r.newStamper().parseAnnotation(target, field.Get[string](object, "metadata", "annotations", compare.RestoredAnnotation))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 )
 
-// FuzzReadStamp reads annotations as everyone may write them: none is believed, and none
-// is both believed and foreign.
+// FuzzReadStamp reads annotations that any client may write: none is trusted, and none is
+// both trusted and foreign.
 func FuzzReadStamp(f *testing.F) {
 	target := write.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: "ns", Name: "web"}
 	theirs := stamper{uid: "u", key: []byte("another key")}

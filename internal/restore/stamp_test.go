@@ -13,13 +13,13 @@ import (
 
 const stampAnnotation = "grapnel.dev/restored"
 
-// TestRestoreObjects_ForeignStamp restores onto objects that say that this restore wrote them, as
-// everyone who may write them can make them say.
+// TestRestoreObjects_ForeignStamp restores over objects with an annotation that names this
+// restore, which every client with write access can set.
 func TestRestoreObjects_ForeignStamp(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, uid = "stamp-foreign", "uid-of-stamps"
 	c.namespace(ns)
-	// The stamps of other objects, restores and operators are no proof either.
+	// Stamps of other objects, restores and operators prove nothing either.
 	other := configMap(t, ns, "other", "x")
 	stampOf := func(req restore.Request) string {
 		req.Archive = spool(t, []*unstructured.Unstructured{other})
@@ -35,7 +35,7 @@ func TestRestoreObjects_ForeignStamp(t *testing.T) {
 		policy restore.ExistingPolicy
 		want   restore.Outcome
 		value  string
-		// unclaimed says that the annotation does not name this restore.
+		// unclaimed reports that the annotation does not name this restore.
 		unclaimed bool
 	}{
 		"an unknown word":             {stamp: "boom " + uid, want: restore.Skipped, value: "now"},
@@ -83,8 +83,8 @@ func TestRestoreObjects_ForeignStamp(t *testing.T) {
 	}
 }
 
-// TestRestoreObjects_StampOfAnotherKey resumes a restore after its key was replaced: what it wrote is
-// treated as any object that exists, and nothing is lost.
+// TestRestoreObjects_StampOfAnotherKey resumes a restore after its key was replaced:
+// objects that it wrote are treated like any existing object, and nothing is lost.
 func TestRestoreObjects_StampOfAnotherKey(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "stamp-key"
@@ -98,7 +98,7 @@ func TestRestoreObjects_StampOfAnotherKey(t *testing.T) {
 	wantMessages(t, result, "warning "+ns+": |names this restore, which did not set it")
 }
 
-// TestRestoreObjects_ForeignStampOnNamespace meets a namespace that says the same.
+// TestRestoreObjects_ForeignStampOnNamespace does the same for a namespace.
 func TestRestoreObjects_ForeignStampOnNamespace(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "stamp-namespace"

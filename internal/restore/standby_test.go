@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestRestoreObjects_Standby restores Schedules and locations: new ones do nothing, and those that
-// work go on working whatever the policy is.
+// TestRestoreObjects_Standby restores Schedules and locations: new ones are inactive, and
+// active ones stay active with every policy.
 func TestRestoreObjects_Standby(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "standby"

@@ -33,15 +33,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
-// patience is how long the tests wait for what takes less than a second on an
+// patience is how long the tests wait for conditions that take less than a second on an
 // idle machine.
 const patience = 2 * time.Minute
 
-// stampKey proves what restores of tests wrote.
+// stampKey authenticates what restores of tests wrote.
 var stampKey = bytes.Repeat([]byte("k"), 32)
 
-// plane is shared by all tests. Each has namespaces of its own, and names of its
-// own for what is cluster-scoped.
+// plane is shared by all tests. Each uses its own namespaces, and its own names for
+// cluster-scoped objects.
 var plane *controlplane.ControlPlane
 
 // seen has the tests that have used the control plane.
@@ -50,7 +50,7 @@ var seen = map[string]testing.TB{}
 func start() (err error) {
 	plane, err = controlplane.Start(context.Background(), controlplane.Options{
 		ControllerManager: true,
-		// In the place of ServiceAccount, without which no cluster is.
+		// This replaces the ServiceAccount that every cluster has.
 		APIServerArgs: map[string]string{"disable-admission-plugins": "AlwaysPullImages"},
 	})
 	return err
@@ -69,8 +69,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// freshFor gives a test that runs again (-count) a control plane that it has not
-// used yet.
+// freshFor gives a repeated test (-count) a control plane that it has not used yet.
 func freshFor(t testing.TB) {
 	t.Helper()
 	if before, again := seen[t.Name()]; again && before != t {
@@ -82,7 +81,7 @@ func freshFor(t testing.TB) {
 	seen[t.Name()] = t
 }
 
-// resources has the plural of each kind that tests use.
+// resources maps each kind that tests use to its plural.
 var resources = map[string]string{
 	"ConfigMap": "configmaps", "Secret": "secrets", "Service": "services", "ServiceAccount": "serviceaccounts",
 	"Namespace": "namespaces", "Pod": "pods", "PersistentVolume": "persistentvolumes",
@@ -104,7 +103,7 @@ var resources = map[string]string{
 	"Schedule": "schedules", "BackupStorageLocation": "backupstoragelocations",
 }
 
-// obj makes an object from its kind, place and other fields as JSON.
+// obj creates an object from its kind, namespace, name and other fields as JSON.
 func obj(t testing.TB, apiVersion, kind, namespace, name, fields string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -137,8 +136,8 @@ func resourceOf(t testing.TB, o *unstructured.Unstructured) schema.GroupVersionR
 	return gvk.GroupVersion().WithResource(plural)
 }
 
-// spool makes an archive of objects. Those whose version is one of others are
-// stored as versions that are not the preferred ones.
+// spool creates an archive of objects. Those whose version is one of others are stored as
+// non-preferred versions.
 func spool(t testing.TB, objects []*unstructured.Unstructured, others ...schema.GroupVersion) *archive.Spool {
 	t.Helper()
 	var items []archive.Item
@@ -157,7 +156,7 @@ func spool(t testing.TB, objects []*unstructured.Unstructured, others ...schema.
 	return spoolOf(t, items)
 }
 
-// rawSpool makes an archive of files of one resource of the core group.
+// rawSpool creates an archive of files of one resource of the core group.
 func rawSpool(t testing.TB, namespace, resource string, files map[string]string) *archive.Spool {
 	t.Helper()
 	var items []archive.Item
@@ -196,7 +195,7 @@ func spoolOf(t testing.TB, items []archive.Item) *archive.Spool {
 type target struct {
 	t      testing.TB
 	client dynamic.Interface
-	// wire sees every request, and may answer it in the place of the server.
+	// wire intercepts every request, and may answer it instead of the server.
 	wire *wire
 	// engine restores through wire; client does not.
 	engine *restore.Engine
@@ -205,7 +204,7 @@ type target struct {
 func newTarget(t testing.TB, opts restore.Options) *target {
 	t.Helper()
 	freshFor(t)
-	// Nobody waits as long as a busy cluster needs.
+	// The tests do not wait as long as a busy cluster needs.
 	sleep := func(ctx context.Context, d time.Duration) error {
 		return request.Sleep(ctx, min(d, 10*time.Millisecond))
 	}
@@ -226,7 +225,7 @@ func newTarget(t testing.TB, opts restore.Options) *target {
 	return &target{t: t, client: client, wire: w, engine: restore.New(cluster, opts)}
 }
 
-// run restores, and fails the test if that is impossible.
+// run restores, and fails the test on an error.
 func (c *target) run(req restore.Request) restore.Result {
 	c.t.Helper()
 	c.wire.reset()
@@ -254,7 +253,7 @@ func (c *target) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
 	return c.client.Resource(resourceOf(c.t, o)).Namespace(o.GetNamespace())
 }
 
-// create makes objects in the cluster, and returns them as they are there.
+// create creates objects in the cluster, and returns them from the API server.
 func (c *target) create(objects ...*unstructured.Unstructured) []*unstructured.Unstructured {
 	c.t.Helper()
 	var out []*unstructured.Unstructured
@@ -301,7 +300,7 @@ func (c *target) has(o *unstructured.Unstructured) bool {
 	return err == nil
 }
 
-// awaitServed waits until the cluster says that it serves the kind of an object.
+// awaitServed waits until discovery has the kind of an object.
 func (c *target) awaitServed(o *unstructured.Unstructured) {
 	c.t.Helper()
 	s := spool(c.t, []*unstructured.Unstructured{o})
@@ -375,7 +374,7 @@ func wantMessages(t testing.TB, result restore.Result, want ...string) {
 		left = slices.Delete(left, at, at+1)
 	}
 	if len(left) > 0 {
-		t.Errorf("messages nobody expects:\n%s", strings.Join(left, "\n"))
+		t.Errorf("unexpected messages:\n%s", strings.Join(left, "\n"))
 	}
 }
 
@@ -394,7 +393,7 @@ func eventually(t testing.TB, what string, met func() bool) {
 	}
 }
 
-// collector keeps what Progress says.
+// collector records the calls of Progress.
 type collector struct {
 	mu          sync.Mutex
 	total, done int

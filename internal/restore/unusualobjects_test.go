@@ -19,8 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestOddObjects go into the archive as the API server has them, and come back
-// the same.
+// TestOddObjects are archived as the API server has them, and restored unchanged.
 func TestOddObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "odd"
@@ -67,8 +66,8 @@ func TestOddObjects(t *testing.T) {
 	}
 }
 
-// TestTraitsOfAnOldLife are not restored: what generated the name, who owns the
-// object, that it was being deleted. A finalizer is.
+// TestTraitsOfAnOldLife are not restored: the generated name, the owners, and the pending
+// deletion of the object. A finalizer is.
 func TestTraitsOfAnOldLife(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "old-life"
@@ -97,7 +96,7 @@ func TestTraitsOfAnOldLife(t *testing.T) {
 	unhold(c, o)
 }
 
-// impostor is a kind of custom resources that is called like one of Kubernetes.
+// impostor is a kind of custom resources with the name of a Kubernetes resource.
 func impostor(t testing.TB, group, plural, kind, scope string) *unstructured.Unstructured {
 	t.Helper()
 	return obj(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", plural+"."+group, fmt.Sprintf(`{"spec":{"group":%q,"scope":%q,
@@ -106,7 +105,7 @@ func impostor(t testing.TB, group, plural, kind, scope string) *unstructured.Uns
 		group, scope, plural, strings.ToLower(kind), kind, kind))
 }
 
-// TestNamesakes are restored as what they are, each in its group.
+// TestNamesakes are restored each in its own group.
 func TestNamesakes(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, odd, other = "namesakes", "odd.example.org", "odd2.example.org"
@@ -150,7 +149,7 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// TestPrunedFields are those that the definition in the cluster does not know.
+// TestPrunedFields are those that are not in the schema of the cluster.
 func TestPrunedFields(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "pruned", "pruned.example.org"
@@ -176,8 +175,7 @@ func TestPrunedFields(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreRefused has names that no API server accepts. Each is an error
-// of its own.
+// TestNamesThatAreRefused uses names that no API server accepts. Each is a separate error.
 func TestNamesThatAreRefused(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "refused-names"

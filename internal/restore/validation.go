@@ -15,16 +15,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// Validate returns everything that is wrong with a Request whatever the archive
-// and the cluster have, as *selection.FieldError where it is about a field of
-// the spec.
+// Validate returns all errors of a Request that do not depend on the archive and the
+// cluster, as *selection.FieldError for a field of the spec.
 func Validate(req Request) []error {
 	errs := selection.Validate(req.Selection)
 	switch req.Policy {
 	case "", ExistingNone, ExistingUpdate, ExistingRecreate:
 	default:
 		errs = append(errs, &selection.FieldError{
-			Field: "spec.existingResourcePolicy", Problem: fmt.Sprintf("%q is none of none, update, recreate", req.Policy),
+			Field: "spec.existingResourcePolicy", Problem: fmt.Sprintf("%q is not one of none, update, recreate", req.Policy),
 		})
 	}
 	return append(errs, validateNamespaceMapping(req)...)
@@ -34,14 +33,14 @@ func validateNamespaceMapping(req Request) []error {
 	var errs []error
 	excluded, err := selection.Compile(selection.Spec{ExcludedNamespaces: req.Selection.ExcludedNamespaces}, emptyResolver{}, nil)
 	if err != nil {
-		return nil // Validate reports what is wrong with the list
+		return nil // Validate reports the errors of the list
 	}
 	for _, original := range slices.Sorted(maps.Keys(req.NamespaceMapping)) {
 		target := req.NamespaceMapping[original]
 		field := fmt.Sprintf("spec.namespaceMapping[%s]", original)
 		if problems := validation.IsDNS1123Label(target); len(problems) > 0 {
 			errs = append(errs, &selection.FieldError{
-				Field: field, Problem: fmt.Sprintf("%q is no name of a namespace: %s", target, strings.Join(problems, ", ")),
+				Field: field, Problem: fmt.Sprintf("%q is not a namespace name: %s", target, strings.Join(problems, ", ")),
 			})
 			continue
 		}
@@ -54,7 +53,7 @@ func validateNamespaceMapping(req Request) []error {
 	return errs
 }
 
-// emptyResolver is a selection.Resolver for a selection of namespaces only.
+// emptyResolver is a selection.Resolver for a selection of only namespaces.
 type emptyResolver struct{}
 
 func (emptyResolver) Resolve(string) (schema.GroupResource, bool) {

@@ -30,8 +30,8 @@ func volumeAndClaim(t testing.TB, ns, policy string) (volume, claim *unstructure
 	return volume, claim
 }
 
-// TestClaimBindsToItsVolume in a mapped namespace, although only the namespace is
-// selected: a claim brings its volume along.
+// TestClaimBindsToItsVolume in a mapped namespace, although only the namespace is selected:
+// a claim adds its volume.
 func TestClaimBindsToItsVolume(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "claims", "claims-mapped"
@@ -57,7 +57,7 @@ func TestClaimBindsToItsVolume(t *testing.T) {
 	if reference["namespace"] != mapped || reference["name"] != "claim" || reference["uid"] != string(c.get(claim).GetUID()) {
 		t.Errorf("the volume belongs to %v", reference)
 	}
-	// And again, bound as they are.
+	// And again, with bound objects.
 	request.RestoreUID = "v"
 	for _, policy := range []restore.ExistingPolicy{restore.ExistingNone, restore.ExistingUpdate, restore.ExistingRecreate} {
 		request.Policy = policy

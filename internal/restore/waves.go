@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// minItemsForList is the number of objects of a kind that may exist from which on
-	// a LIST is worth its time.
+	// minItemsForList is the number of possibly existing objects of a kind from which a
+	// LIST is worthwhile.
 	minItemsForList = 20
-	// objectsPerListRequest is how many objects more a LIST may yield in the time of
-	// one more request: what decides between one LIST across all namespaces and
-	// one per namespace. Measured: 2.6 ms against 36 µs.
+	// objectsPerListRequest is how many additional objects a LIST returns in the time of
+	// one request. It determines the choice between one LIST across all namespaces and one
+	// per namespace. Measured: 2.6 ms against 36 µs.
 	objectsPerListRequest = 64
-	// maxConcurrentNamespaces is how many namespaces of one kind are listed together.
+	// maxConcurrentNamespaces is how many namespaces of one kind are listed concurrently.
 	maxConcurrentNamespaces = 16
 )
 
-// restoreKinds restores the selected objects of some kinds, all together.
+// restoreKinds restores the selected objects of several kinds together.
 func (r *enginePass) restoreKinds(ctx context.Context, kinds []*kind) {
 	var wg sync.WaitGroup
 	for _, k := range kinds {
@@ -38,10 +38,9 @@ func (r *enginePass) restoreKinds(ctx context.Context, kinds []*kind) {
 	wg.Wait()
 }
 
-// compareExisting decides about the existing objects of all kinds together: their
-// LISTs wait at the same time, and nothing is written meanwhile that would make
-// them wait longer. Only objects that are to be replaced have to wait for the
-// wave of their kind, because what they need may be missing.
+// compareExisting compares the existing objects of all kinds together: their LISTs wait at
+// the same time, and no writes delay them meanwhile. Only objects that will be replaced
+// have to wait for the wave of their kind, because their related items may be missing.
 func (r *enginePass) compareExisting(ctx context.Context, waves [][]*kind) {
 	if r.req.Policy == ExistingRecreate {
 		return
@@ -56,8 +55,7 @@ func (r *enginePass) compareExisting(ctx context.Context, waves [][]*kind) {
 	wg.Wait()
 }
 
-// restoreKind restores the selected objects of one kind that are not restored
-// yet.
+// restoreKind restores the selected objects of one kind that are not restored yet.
 func (r *enginePass) restoreKind(ctx context.Context, k *kind) {
 	switch {
 	case k.isEmpty():
@@ -75,7 +73,7 @@ func (r *enginePass) restoreKind(ctx context.Context, k *kind) {
 	r.restorePending(ctx, k)
 }
 
-// restorePending restores the selected objects of a kind that nobody has restored.
+// restorePending restores the selected objects of a kind that no worker has restored.
 func (r *enginePass) restorePending(ctx context.Context, k *kind) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -94,9 +92,9 @@ func (r *enginePass) restorePending(ctx context.Context, k *kind) {
 	wg.Wait()
 }
 
-// restoreNext restores an entry, unless somebody else does, when there is a place
-// for it; another worker takes it with stead if the object has to wait. It returns
-// false if the run has ended.
+// restoreNext restores an entry when a slot is free, unless another worker does; stead
+// starts another worker for the slot if the object has to wait. It returns false if the run
+// has ended.
 func (r *enginePass) restoreNext(ctx context.Context, k *kind, e entry, stead func()) bool {
 	if !r.acquireWorkerSlot(ctx) {
 		return false
@@ -109,7 +107,7 @@ func (r *enginePass) restoreNext(ctx context.Context, k *kind, e entry, stead fu
 	return true
 }
 
-// notServedReason says why a resource is not served.
+// notServedReason returns why a resource is not served.
 func (r *enginePass) notServedReason(resource schema.GroupResource) string {
 	for gv, err := range r.served.Failed {
 		if gv.Group == resource.Group {
@@ -128,8 +126,8 @@ func (r *enginePass) notServedReason(resource schema.GroupResource) string {
 	return "the cluster does not serve them: install what defines them, and restore again"
 }
 
-// listExisting lists a kind, if many of its objects may exist, and decides about
-// those that do.
+// listExisting lists a kind, if many of its objects may exist, and compares the existing
+// ones.
 func (r *enginePass) listExisting(ctx context.Context, k *kind) {
 	if !k.isServed {
 		return
@@ -191,7 +189,7 @@ func (r *enginePass) tryListAllNamespaces(ctx context.Context, k *kind, namespac
 	return wide, err
 }
 
-// listEachNamespace lists some namespaces. The first error ends it.
+// listEachNamespace lists some namespaces. It stops at the first error.
 func (r *enginePass) listEachNamespace(ctx context.Context, k *kind, namespaces []string) error {
 	places := make(chan struct{}, maxConcurrentNamespaces)
 	errs := make(chan error, len(namespaces))
@@ -223,7 +221,7 @@ func (r *enginePass) listAndCompare(ctx context.Context, k *kind, namespace stri
 	})
 }
 
-// compareBatch decides about those objects of a batch that are to be restored.
+// compareBatch compares the objects of a batch that are to be restored.
 func (r *enginePass) compareBatch(ctx context.Context, k *kind, found []list.Item) {
 	var wg sync.WaitGroup
 	for i := range found {
@@ -244,7 +242,7 @@ func (r *enginePass) compareBatch(ctx context.Context, k *kind, found []list.Ite
 	wg.Wait()
 }
 
-// entryForExisting returns the entry that becomes an object of the cluster.
+// entryForExisting returns the entry whose target is an object of the cluster.
 func (r *enginePass) entryForExisting(k *kind, found *list.Item) (entry, bool) {
 	sources := []string{""}
 	if found.Namespace != "" {

@@ -50,13 +50,13 @@ func (w *wire) set(fault func(r *http.Request, next http.RoundTripper) (*http.Re
 	w.fault = fault
 }
 
-// cancelRefusedOperation answers a request as an API server does that refuses it.
+// cancelRefusedOperation answers a request like an API server that rejects it.
 func cancelRefusedOperation(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
 	return answer(r, code, fmt.Sprintf(
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"refused by the test"}`, reason, code))
 }
 
-// answer answers a request in the place of the API server.
+// answer answers a request instead of the API server.
 func answer(r *http.Request, code int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,

@@ -13,78 +13,78 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
-// Action looks at objects that are about to be restored. Its methods are
-// called from many goroutines at a time, with different items.
+// Action processes objects before they are restored. Its methods are called concurrently,
+// with different items.
 type Action interface {
 	// Name of the action, unique within a run, for logs and errors.
 	Name() string
-	// AppliesTo reports whether the objects of a resource concern the action.
-	// Objects of other resources are never shown to it.
+	// AppliesTo reports whether the action handles the objects of a resource. It never gets
+	// objects of other resources.
 	AppliesTo(resource schema.GroupResource) bool
-	// Execute looks at one object. An error fails this item only; see
-	// CreationRefusedError for one that spares objects that exist.
+	// Execute processes one object. An error fails only this item; see CreationRefusedError
+	// for one that does not affect existing objects.
 	Execute(ctx context.Context, item *Item) (Result, error)
 }
 
-// PluginAction is an Action that something outside of this program carries out. It has
-// to be asked which objects concern it, and its Execute may have effects besides its
-// Result: a dry run names it and does not call it.
+// PluginAction is an Action that runs outside of this program. It has a selector that must
+// be requested, and its Execute may have effects besides its Result: a dry run lists it and
+// does not call it.
 type PluginAction interface {
 	Action
-	// Plugin is the name of what carries the action out, for logs and results.
+	// Plugin is the name of the plugin, for logs and results.
 	Plugin() string
 	// Kind is the kind of the action, "RestoreItemAction" or "AsyncRestoreItemAction";
-	// empty if that is not known.
+	// empty if unknown.
 	Kind() string
-	// ResolveSelector asks the action which objects concern it, at most once per run, before
-	// AppliesTo and before anything is written. An error ends the run, unless it is
-	// an *itemaction.SkippedActionError: then the action is left out with a warning.
+	// ResolveSelector requests the selector of the action, at most once per run, before
+	// AppliesTo and before anything is written. An error ends the run, unless it is an
+	// *itemaction.SkippedActionError: then the action is skipped with a warning.
 	ResolveSelector(ctx context.Context, names itemaction.ResourceResolver) error
-	// Matches reports whether an object of a resource that AppliesTo reported
-	// concerns the action, as earlier actions left it. It is quick; Execute is called
-	// only for an object of which it is true.
+	// Matches reports whether the action handles an object of a resource that AppliesTo
+	// accepted, in the state after earlier actions. It is quick; Execute is called only if
+	// it returns true.
 	Matches(item *Item) bool
 }
 
-// Item is one object on its way into the cluster.
+// Item is one object to be restored.
 type Item struct {
 	// Resource of the object, in the version it is restored in.
 	Resource schema.GroupVersionResource
-	// Object as it will be created: made by clean.Copy, its namespace mapped.
-	// Actions change it in place.
+	// Object as it will be created: copied by clean.CopyForRestore, with its namespace
+	// mapped. Actions change it in place.
 	Object *unstructured.Unstructured
 	// Archived is the object as it was archived, in its original namespace.
 	// It must not be changed.
 	Archived *unstructured.Unstructured
-	// Restore is what is the same for all items of the restore.
+	// Restore is the context that all items of the restore share.
 	Restore *RestoreContext
 }
 
-// RestoreContext is what actions may know about the restore that they are part of. It is
-// read by all of them at a time, and its functions must allow that.
+// RestoreContext is what actions may read about their restore. All actions read it
+// concurrently, so its functions must be safe for that.
 type RestoreContext struct {
-	// BackupName is the name of the backup that is restored.
+	// BackupName is the name of the restored backup.
 	BackupName string
 	// RestoreName is the name of the restore.
 	RestoreName string
-	// NamespaceMapping has the new names of namespaces by their original ones.
+	// NamespaceMapping maps the original names of namespaces to their new names.
 	NamespaceMapping map[string]string
-	// PreserveNodePorts keeps the node ports that Kubernetes chose.
+	// PreserveNodePorts keeps the node ports that Kubernetes allocated.
 	PreserveNodePorts bool
-	// HasUnquiesceAction says that something is to start what comes back stopped, once all is restored.
+	// HasUnquiesceAction reports that an action will start workloads that are restored
+	// stopped, after all objects are restored.
 	HasUnquiesceAction bool
-	// TakeOver says that the cluster takes the place of the one that was backed up.
+	// TakeOver reports that the cluster replaces the one that was backed up.
 	TakeOver bool
 	// IsArchived reports whether an object, by its original namespace and name,
 	// is in the archive. Never nil.
 	IsArchived func(resource schema.GroupResource, namespace, name string) bool
-	// HasVolumeData reports whether the backup holds the data of a claim, by its
+	// HasVolumeData reports whether the backup contains the data of a claim, by its
 	// original namespace and name. Never nil.
 	HasVolumeData func(namespace, claim string) bool
 }
 
-// MapNamespace returns the name that a namespace of the archive has in the
-// cluster.
+// MapNamespace returns the name of a namespace of the archive in the cluster.
 func (r *RestoreContext) MapNamespace(original string) string {
 	if mapped, ok := r.NamespaceMapping[original]; ok {
 		return mapped
@@ -92,40 +92,40 @@ func (r *RestoreContext) MapNamespace(original string) string {
 	return original
 }
 
-// Result is what an action has to say about an object.
+// Result is the result of an action for an object.
 type Result struct {
-	// Skip is the reason why the object is not restored, as a sentence without
-	// its end. Empty: it is. No further action sees a skipped object.
+	// Skip is the reason not to restore the object, as a sentence without a period. It is
+	// empty for an object to be restored. No further action gets a skipped object.
 	Skip string
-	// Warnings are about the object that is created: they do not concern one
-	// that was in the cluster before.
+	// Warnings are about the created object: they do not apply to an object that already
+	// existed in the cluster.
 	Warnings []string
-	// RelatedItems are objects that are restored before this one, if they are in
-	// the archive and the restore does not exclude them.
+	// RelatedItems are objects that are restored before this one, if they are in the
+	// archive and the restore does not exclude them.
 	RelatedItems []ItemRef
-	// AreRelatedItemsReady, if set, is asked whether those of Additional that are in the cluster now
-	// are ready for this object, which waits until it says yes, for ReadyTimeout at
-	// most; zero means the engine's default. An error ends the waiting.
+	// AreRelatedItemsReady, if set, is called to check whether those RelatedItems that are
+	// in the cluster are ready for this object. The engine waits until it returns true, at
+	// most for ReadyTimeout; zero means the engine's default. An error ends the waiting.
 	AreRelatedItemsReady func(ctx context.Context, restored []ItemRef) (bool, error)
 	ReadyTimeout         time.Duration
-	// BackupLabels are labels for the Backup that is restored, valid ones.
+	// BackupLabels are valid labels to add to the restored Backup.
 	BackupLabels map[string]string
-	// Operation is what the action started and what goes on after the objects are
-	// restored; nil if nothing. It counts also with Skip.
+	// Operation is what the action started and what continues after the objects are
+	// restored; nil if there is none. It is also used with Skip.
 	Operation *StartedOperation
 }
 
-// StartedOperation is something that an action started.
+// StartedOperation is an operation that an action started.
 type StartedOperation struct {
-	// ID is the action's name for it.
+	// ID is the action's ID for it.
 	ID string
-	// PollInterval is how often the action wants to be asked how far it is; zero
-	// leaves that to whoever asks.
+	// PollInterval is how often the action wants to be polled for progress; zero lets the
+	// caller choose.
 	PollInterval time.Duration
-	// Cancel asks the action to end it, for when nobody would wait for its end. It
-	// has a deadline of its own and goes on when the context ends. An error says
-	// that the operation may still go on, and can be shown. Cancel is nil if the
-	// action has no way to do it.
+	// Cancel requests that the action end the operation, when no run waits for it. It has
+	// its own deadline and is not interrupted when the context ends. An error means that
+	// the operation may still be running, and can be shown. Cancel is nil if the action
+	// does not support it.
 	Cancel func(ctx context.Context) error
 }
 
@@ -139,10 +139,9 @@ type ItemRef struct {
 	Name string
 }
 
-// CreationRefusedError says that an object must not be created from the archive. One
-// that is in the cluster already is not touched by that: it is treated as any
-// existing object. An engine that does not look takes it as what it is, an
-// error of the item.
+// CreationRefusedError means that an object must not be created from the archive. An object
+// that already exists in the cluster is not affected: it is treated like any other existing
+// object. An engine that does not handle the type treats it as an error of the item.
 type CreationRefusedError struct {
 	// Reason why not, and what to do instead.
 	Reason string

@@ -1,17 +1,15 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restoreaction defines what happens to single objects between the
-// archive and the cluster besides creating them: the restore engine asks
-// actions, which may change an object, keep it out, or name others that have
-// to be there first.
+// Package restoreaction defines how single objects are processed between the archive and
+// the cluster, apart from creating them. The restore engine calls actions, which may change
+// an object, skip it, or name others that must exist first.
 //
-// Before the first action, package clean takes from an object what only its
-// old cluster could know. The actions that are part of Grapnel live below
-// builtin/, one small package each, found by the kind they are about. Restore
-// item actions of plugins are adapted to the same interface.
+// Before the first action, package clean removes what is meaningful only in the old
+// cluster. The actions of Grapnel are below builtin/, each in a small package named after
+// its kind. Restore item actions of plugins are adapted to the same interface.
 //
-// Actions work on unstructured objects of an archive that anybody may have
-// written: a field of a wrong type is as good as missing to them (package
-// field), and is left for the API server to reject.
+// Actions work on unstructured objects of an archive that anyone may have written. They
+// treat a field of a wrong type as missing (package field), and let the API server reject
+// it.
 package restoreaction

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// MaxMessages is how many warnings, and how many errors, a Collector keeps.
-// Further ones are counted, and one last message tells how many.
+// MaxMessages is how many warnings, and how many errors, a Collector keeps. It counts
+// further ones, and adds one last message with their number.
 const MaxMessages = 20_000
 
 // Results are the warnings and errors of one run. Its JSON is the content of
@@ -22,23 +22,23 @@ type Results struct {
 	// Errors make a run PartiallyFailed.
 	Errors Messages `json:"errors"`
 
-	// WarningCount and ErrorCount include messages that were not kept.
+	// WarningCount and ErrorCount include dropped messages.
 	WarningCount int `json:"-"`
 	// ErrorCount is like WarningCount.
 	ErrorCount int `json:"-"`
 }
 
-// Messages are sorted by where they belong. The names are Velero's.
+// Messages are sorted by scope. The names are Velero's.
 type Messages struct {
-	// Velero holds what concerns the run as a whole or a whole kind.
+	// Velero has messages about the run as a whole or a whole kind.
 	Velero []string `json:"velero,omitempty"`
-	// Cluster holds what concerns cluster-scoped objects.
+	// Cluster has messages about cluster-scoped objects.
 	Cluster []string `json:"cluster,omitempty"`
-	// Namespaces holds what concerns objects in namespaces, by namespace.
+	// Namespaces has messages about objects in namespaces, by namespace.
 	Namespaces map[string][]string `json:"namespaces,omitempty"`
 }
 
-// First returns the first messages, at most so many, those about objects in a namespace with
+// First returns at most the first most messages. Those about objects in a namespace include
 // its name.
 func (m Messages) First(most int) []string {
 	first := slices.Concat(m.Velero, m.Cluster)
@@ -53,7 +53,7 @@ func (m Messages) First(most int) []string {
 	return first[:min(most, len(first))]
 }
 
-// Scope says where a message belongs. The zero Scope is the run.
+// Scope is what a message is about. The zero Scope is the run.
 type Scope struct {
 	namespace string
 	cluster   bool
@@ -68,15 +68,15 @@ func ObjectScope(namespace string) Scope {
 	return Scope{namespace: namespace, cluster: namespace == ""}
 }
 
-// Collector takes warnings and errors. It is safe for concurrent use; the zero
-// Collector is ready.
+// Collector collects warnings and errors. It is safe for concurrent use; the zero Collector
+// is ready to use.
 type Collector struct {
 	mu       sync.Mutex
 	warnings boundedMessages
 	errors   boundedMessages
 }
 
-// boundedMessages is one severity.
+// boundedMessages are the messages of one severity.
 type boundedMessages struct {
 	messages Messages
 	count    int
@@ -114,7 +114,7 @@ func (k *boundedMessages) addMessage(scope Scope, message string) {
 	}
 }
 
-// Results returns a sorted copy of what was collected so far.
+// Results returns a sorted copy of the messages so far.
 func (c *Collector) Results() Results {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +126,7 @@ func (c *Collector) Results() Results {
 	}
 }
 
-// sortedMessages makes the outcome the same however the goroutines of a run were
-// scheduled.
+// sortedMessages makes the result independent of the scheduling of the goroutines of a run.
 func (k *boundedMessages) sortedMessages() Messages {
 	out := Messages{
 		Velero:  slices.Sorted(slices.Values(k.messages.Velero)),
@@ -140,7 +139,7 @@ func (k *boundedMessages) sortedMessages() Messages {
 		out.Namespaces[ns] = slices.Sorted(slices.Values(messages))
 	}
 	if more := k.count - MaxMessages; more > 0 {
-		out.Velero = append(out.Velero, fmt.Sprintf("%d more messages were not kept", more))
+		out.Velero = append(out.Velero, fmt.Sprintf("%d more messages were dropped", more))
 	}
 	return out
 }

@@ -1,15 +1,13 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runlog keeps what a run logs until it can be stored with the run.
+// Package runlog stores the logs of a run until they can be stored with the run.
 //
-// A Book holds one file per run and stream below a scratch folder: what belongs
-// to the backup itself goes to one stream, what its PostBackup actions log to
-// another. Files are appended to, so that a restarted operator goes on where the
-// one before it stopped; if the folder is lost, so are the lines that were not
-// stored yet.
+// A Store has one file per run and stream below a scratch directory. What belongs to the
+// backup itself goes to one stream, the logs of its PostBackup actions to another. Files
+// are appended to, so a restarted operator continues where the previous one stopped. If the
+// directory is lost, the lines that were not stored yet are lost too.
 //
-// Lines are redacted before they reach the file. A file has a limit; what comes
-// after it is dropped, and the last line says so. It is not the operator's own
-// log.
+// Lines are redacted before they reach the file. A file has a limit; further lines are
+// dropped, and the last line reports that. It is not the operator's own log.
 package runlog

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/panics"
 )
 
-// broken is a log that panics where it is read.
+// broken is a log that panics when it is read.
 type broken struct{ closed bool }
 
 // Read implements io.Reader.
@@ -23,8 +23,8 @@ func (b *broken) Close() error {
 	return nil
 }
 
-// TestWriteCompressed_Panic: a panic where a log is read is an error of that log, and does not end the
-// operator.
+// TestWriteCompressed_Panic: a panic while a log is read becomes an error of that log, and
+// does not crash the operator.
 func TestWriteCompressed_Panic(t *testing.T) {
 	log := &broken{}
 	if err := writeCompressed(io.Discard, log); !errors.As(err, new(*panics.Error)) || !log.closed {

@@ -25,16 +25,16 @@ type Stream string
 
 // The streams of a run.
 const (
-	// Main is what is logged up to the outcome.
+	// Main is the log up to the outcome.
 	Main Stream = "main"
-	// PostActions is what the actions after it log.
+	// PostActions is the log of the actions after it.
 	PostActions Stream = "post"
 )
 
-// MaxFileBytes is how many bytes of lines one file takes.
+// MaxFileBytes is the maximum size of one file.
 const MaxFileBytes = 64 << 20
 
-// Store holds the open logs. It is safe for concurrent use.
+// Store manages the open logs. It is safe for concurrent use.
 type Store struct {
 	dir      string
 	redactor *redact.Redactor
@@ -43,19 +43,19 @@ type Store struct {
 	openFiles map[string]*limitedFile
 }
 
-// New returns a Book that keeps its files in dir, which it creates.
+// New returns a Store with its files in dir, which it creates.
 func New(dir string, redactor *redact.Redactor) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the folder for run logs: %w", err)
+		return nil, fmt.Errorf("creating the directory for run logs: %w", err)
 	}
 	return &Store{dir: dir, redactor: redactor, openFiles: map[string]*limitedFile{}}, nil
 }
 
-// Redactor returns what keeps secrets out of the logs.
+// Redactor returns the Redactor of the logs.
 func (b *Store) Redactor() *redact.Redactor { return b.redactor }
 
-// Logger returns a logger that writes to a stream of the run. Where the file
-// can not be written, the lines are dropped: a full disk must not end a backup.
+// Logger returns a logger that writes to a stream of the run. If the file cannot be
+// written, the lines are dropped: a full disk must not fail a backup.
 func (b *Store) Logger(run string, stream Stream) logr.Logger {
 	f, err := b.openFile(run, stream)
 	if err != nil {
@@ -65,8 +65,8 @@ func (b *Store) Logger(run string, stream Stream) logr.Logger {
 	return logr.FromSlogHandler(handler)
 }
 
-// OpenReader returns everything that a stream of the run holds now; nil if nothing
-// was ever logged there.
+// OpenReader returns the current content of a stream of the run; nil if nothing was logged
+// there.
 func (b *Store) OpenReader(run string, stream Stream) (io.ReadCloser, error) {
 	f, err := os.Open(b.filePath(run, stream))
 	if os.IsNotExist(err) {
@@ -78,8 +78,8 @@ func (b *Store) OpenReader(run string, stream Stream) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// OpenCompressed is Reader with gzip over it. A log that can not be read ends with the
-// error.
+// OpenCompressed is OpenReader with gzip compression. If a log cannot be read, the reader
+// ends with the error.
 func (b *Store) OpenCompressed(run string, stream Stream) (io.ReadCloser, error) {
 	log, err := b.OpenReader(run, stream)
 	if err != nil || log == nil {
@@ -92,8 +92,8 @@ func (b *Store) OpenCompressed(run string, stream Stream) (io.ReadCloser, error)
 	return reader, nil
 }
 
-// writeCompressed writes what it reads with gzip over it, and closes what it read. A panic is an
-// error: nothing else would recover it.
+// writeCompressed compresses from with gzip, and closes from. It converts a panic to an
+// error, because no other code would recover it.
 func writeCompressed(to io.Writer, from io.ReadCloser) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	defer panics.Recover(&err)
@@ -112,7 +112,7 @@ func (b *Store) Remove(run string) {
 			f.close()
 			delete(b.openFiles, path)
 		}
-		_ = os.Remove(path) // a log left behind costs space and nothing else
+		_ = os.Remove(path) // a leftover log only uses space
 	}
 }
 
@@ -158,7 +158,7 @@ func (f *limitedFile) Write(line []byte) (int, error) {
 	}
 	if f.remaining < int64(len(line)) {
 		f.remaining = -1
-		_, err := f.file.WriteString("level=WARN msg=\"This log is full, what follows is dropped\"\n")
+		_, err := f.file.WriteString("level=WARN msg=\"This log is full; further lines are dropped\"\n")
 		return len(line), err
 	}
 	f.remaining -= int64(len(line))
@@ -168,6 +168,6 @@ func (f *limitedFile) Write(line []byte) (int, error) {
 func (f *limitedFile) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_ = f.file.Close() // every write went to the kernel already
+	_ = f.file.Close() // every write has already reached the kernel
 	f.file = nil
 }

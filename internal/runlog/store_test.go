@@ -88,12 +88,12 @@ func TestSecretsAreRedacted(t *testing.T) {
 	want(t, lines, "logging in with", "failed")
 	for _, secret := range []string{"hunter2-secret", "not-known-before", "learned-later"} {
 		if text := strings.Join(lines, ""); strings.Contains(text, secret) {
-			t.Errorf("the log tells %q:\n%s", secret, text)
+			t.Errorf("the log contains %q:\n%s", secret, text)
 		}
 	}
 }
 
-// TestRestart goes on in the file of an operator that was killed.
+// TestRestart continues in the file of an operator that was killed.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -112,20 +112,20 @@ func TestRemove(t *testing.T) {
 	log.Info("one")
 	book.Logger("u", runlog.PostActions).Info("two")
 	book.Remove("u")
-	log.Info("somebody still has the logger")
+	log.Info("logged after the removal")
 	other.Info("stays")
 	if read(t, book, "u", runlog.Main) != nil || read(t, book, "u", runlog.PostActions) != nil {
 		t.Error("there are logs of a run that was removed")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder has %v (%v), want one file", entries, err)
+		t.Errorf("the directory has %v (%v), want one file", entries, err)
 	}
 	want(t, read(t, book, "other", runlog.Main), "stays")
 	book.Logger("u", runlog.Main).Info("it runs again")
 	want(t, read(t, book, "u", runlog.Main), "it runs again")
 
-	// What an operator that was killed left is removed as well.
+	// Files of an operator that was killed are removed as well.
 	second := open(t, dir, redact.New())
 	second.Remove("other")
 	second.Remove("never-heard-of")
@@ -134,7 +134,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestFull fills a file up to its limit, which also holds after a restart.
+// TestFull fills a file up to its limit, which also applies after a restart.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -170,8 +170,8 @@ func TestFull(t *testing.T) {
 	want(t, read(t, book, "u", runlog.PostActions), "the other stream has room")
 }
 
-// TestManyWriters has many actions log to one run at once: every line is there and
-// whole, and those of one writer are in order.
+// TestManyWriters lets many actions log to one run at once: every line is complete, and the
+// lines of one writer are in order.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
 	book := open(t, t.TempDir(), redact.New())
@@ -182,7 +182,7 @@ func TestManyWriters(t *testing.T) {
 			for i := range each {
 				book.Logger("u", runlog.Main).Info("line", "writer", w, "n", i)
 				if i == each/2 {
-					book.Remove("somebody-else")
+					book.Remove("another")
 				}
 			}
 		})
@@ -219,7 +219,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := runlog.New(filepath.Join(blocked, "logs"), redact.New()); err == nil {
-		t.Error("a folder below a file was accepted")
+		t.Error("a directory below a file was accepted")
 	}
 	dir := filepath.Join(parent, "logs")
 	book := open(t, dir, redact.New())
@@ -228,17 +228,17 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 	}
 	book.Logger("u", runlog.Main).Info("dropped")
 	if lines := read(t, book, "u", runlog.Main); lines != nil {
-		t.Errorf("the folder is gone and there is %q", lines)
+		t.Errorf("the directory was removed and there is %q", lines)
 	}
 	book.Remove("u")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	book.Logger("u", runlog.Main).Info("the folder is back")
-	want(t, read(t, book, "u", runlog.Main), "the folder is back")
+	book.Logger("u", runlog.Main).Info("the directory is back")
+	want(t, read(t, book, "u", runlog.Main), "the directory is back")
 }
 
-// TestHostileNames keeps what claims to be a UID inside the folder.
+// TestHostileNames keeps files for invalid UIDs inside the directory.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -250,11 +250,11 @@ func TestHostileNames(t *testing.T) {
 	}
 	outside, err := os.ReadDir(parent)
 	if err != nil || len(outside) != 1 {
-		t.Errorf("beside the folder there is %v (%v)", outside, err)
+		t.Errorf("beside the directory there is %v (%v)", outside, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 6 {
-		t.Errorf("the folder has %v (%v), want a file for each name that is not too long", entries, err)
+		t.Errorf("the directory has %v (%v), want a file for each name that is not too long", entries, err)
 	}
 	for _, entry := range entries {
 		if info, err := entry.Info(); err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {

@@ -14,45 +14,43 @@ import (
 )
 
 const (
-	// checkInterval is how many bytes of a file are written between two questions how
-	// much space is left.
+	// checkInterval is how many bytes of a file are written between two checks of the free
+	// space.
 	checkInterval = 8 << 20
-	// smallFileBytes is the size up to which a file needs minFreeBytes only, so that a node whose
-	// disk is nearly full restores small backups still.
+	// smallFileBytes is the size up to which a file needs only minFreeBytes, so that a node
+	// with a nearly full disk can still restore small backups.
 	smallFileBytes = 64 << 20
 	minFreeBytes   = 64 << 20
 	// minFreeShare is the part of the volume that stays free, a tenth: the kubelet evicts
-	// pods when less is left.
+	// pods when less is free.
 	minFreeShare = 10
 )
 
-// ErrUnusable means that a file could not be created, written or read, for a reason that
-// is not its content.
+// ErrUnusable means that a file could not be created, written or read, for a reason other
+// than its content.
 var ErrUnusable = errors.New("the directory given by --scratch-dir cannot be used")
 
-// ErrFull means that there is no space for a file. An error that is ErrFull is
-// ErrUnusable, too.
+// ErrFull means that there is no space for a file. An ErrFull is also an ErrUnusable.
 var ErrFull = fmt.Errorf("%w: no space is left", ErrUnusable)
 
-// Dir is a directory for scratch files. Everything is safe for concurrent use. The zero
-// value uses the directory for temporary files of the system, without a limit.
+// Dir is a directory for scratch files. It is safe for concurrent use. The zero value uses
+// the system's directory for temporary files, without a limit.
 type Dir struct {
 	// Path of the directory.
 	Path string
-	// Limit is how many bytes all open files may have together; 0 means that only the
-	// volume limits them.
+	// Limit is the maximum size of all open files together; 0 means that only the volume
+	// limits them.
 	Limit int64
 
-	// statfs returns how many bytes the volume of a path has, and how many of them are
-	// free.
+	// statfs returns the size and the free space of the volume of a path, in bytes.
 	statfs func(path string) (size, free int64, err error)
 
 	mu   sync.Mutex
 	used int64
 }
 
-// File is a file without a name: no other process can change it, and it is gone with the
-// process. One goroutine may write at a time; ReadAt may be called from any.
+// File is a file without a name: no other process can change it, and it is deleted with the
+// process. One goroutine may write at a time; ReadAt may be called concurrently.
 type File struct {
 	dir            *Dir
 	file           *os.File
@@ -60,8 +58,8 @@ type File struct {
 	uncheckedBytes int64
 }
 
-// CreateFile creates a file for content of about so many bytes; 0 means that it is not
-// known. The error is ErrFull if there is no space for them.
+// CreateFile creates a file for content of about the expected size; 0 means unknown. The
+// error is ErrFull if there is not enough space.
 func (d *Dir) CreateFile(expected int64) (*File, error) {
 	f := &File{dir: d}
 	if err := f.checkFreeSpace(expected); err != nil {
@@ -78,8 +76,8 @@ func (d *Dir) CreateFile(expected int64) (*File, error) {
 	return f, nil
 }
 
-// Write appends to the file. The error is ErrUnusable, and ErrFull if a limit is reached
-// or no space is left.
+// Write appends to the file. The error is ErrUnusable, and also ErrFull if a limit is
+// reached or no space is left.
 func (f *File) Write(p []byte) (int, error) {
 	n := int64(len(p))
 	if err := f.dir.reserveBytes(n); err != nil {
@@ -111,12 +109,12 @@ func (f *File) Close() error {
 	return err
 }
 
-// reserveBytes counts bytes that are about to be written.
+// reserveBytes counts bytes before they are written.
 func (d *Dir) reserveBytes(n int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.Limit > 0 && d.used+n > d.Limit {
-		return fmt.Errorf("%w: scratch files have %d bytes, and may have %d together", ErrFull, d.used, d.Limit)
+		return fmt.Errorf("%w: the scratch files have %d bytes; their limit is %d", ErrFull, d.used, d.Limit)
 	}
 	d.used += n
 	return nil
@@ -128,7 +126,7 @@ func (d *Dir) releaseBytes(n int64) {
 	d.used -= n
 }
 
-// checkFreeSpace returns ErrFull if the volume has not enough space for so many bytes more.
+// checkFreeSpace returns ErrFull if the volume does not have enough space for more bytes.
 func (f *File) checkFreeSpace(more int64) error {
 	statfs := f.dir.statfs
 	if statfs == nil {
@@ -143,23 +141,23 @@ func (f *File) checkFreeSpace(more int64) error {
 		keep = max(keep, size/minFreeShare)
 	}
 	if free-more < keep {
-		return fmt.Errorf("%w: its volume has %d bytes free of %d, of which %d are to stay free, and %d more are needed",
+		return fmt.Errorf("%w: its volume has %d bytes free of %d, of which %d must stay free, and %d more are needed",
 			ErrFull, free, size, keep, more)
 	}
 	return nil
 }
 
-// statVolumeSpace asks the system.
+// statVolumeSpace calls statfs(2).
 func statVolumeSpace(path string) (size, free int64, err error) {
 	var volume unix.Statfs_t
 	if err := unix.Statfs(path, &volume); err != nil {
-		return 0, 0, fmt.Errorf("asking for the free space of %s: %w", path, err)
+		return 0, 0, fmt.Errorf("reading the free space of %s: %w", path, err)
 	}
-	block := uint64(volume.Bsize)                                          //nolint:gosec // a size of blocks is positive
+	block := uint64(volume.Bsize)                                          //nolint:gosec // a block size is positive
 	return int64(volume.Blocks * block), int64(volume.Bavail * block), nil //nolint:gosec // no volume has more than 8 EiB
 }
 
-// toUnusableError says that an error is one of the directory.
+// toUnusableError marks an error as one of the directory.
 func toUnusableError(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrFull, err)

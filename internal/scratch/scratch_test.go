@@ -15,8 +15,8 @@ import (
 
 const mib = 1 << 20
 
-// newDir returns a Dir on a volume of that size, of which so much is free before any of
-// its files are written.
+// newDir returns a Dir on a volume with the given size and free space before any of its
+// files are written.
 func newDir(t *testing.T, limit, size, free int64) *Dir {
 	t.Helper()
 	d := &Dir{Path: t.TempDir(), Limit: limit}
@@ -33,15 +33,15 @@ func TestCreateFile(t *testing.T) {
 		expected, size, free int64
 		want                 error
 	}{
-		"plenty of space":                         {expected: 100 * mib, size: 10_000 * mib, free: 5_000 * mib},
-		"unknown size":                            {size: 10_000 * mib, free: 65 * mib},
-		"a small file on a nearly full volume":    {expected: mib, size: 10_000 * mib, free: 65 * mib},
-		"a large file on a nearly full volume":    {expected: 100 * mib, size: 10_000 * mib, free: 1_050 * mib, want: ErrFull},
-		"more than there is":                      {expected: 100 * mib, size: 1_000 * mib, free: 100 * mib, want: ErrFull},
-		"a full volume":                           {size: 1_000 * mib, free: 0, want: ErrFull},
-		"a size that is a lie in a bucket":        {expected: 1 << 62, size: 1_000 * mib, free: 900 * mib, want: ErrFull},
-		"a small volume keeps what it must, too":  {expected: 40 * mib, size: 100 * mib, free: 100 * mib, want: ErrFull},
-		"a small volume takes what is left of it": {expected: 30 * mib, size: 100 * mib, free: 100 * mib},
+		"plenty of space":                            {expected: 100 * mib, size: 10_000 * mib, free: 5_000 * mib},
+		"unknown size":                               {size: 10_000 * mib, free: 65 * mib},
+		"a small file on a nearly full volume":       {expected: mib, size: 10_000 * mib, free: 65 * mib},
+		"a large file on a nearly full volume":       {expected: 100 * mib, size: 10_000 * mib, free: 1_050 * mib, want: ErrFull},
+		"more than there is":                         {expected: 100 * mib, size: 1_000 * mib, free: 100 * mib, want: ErrFull},
+		"a full volume":                              {size: 1_000 * mib, free: 0, want: ErrFull},
+		"a forged size in a bucket":                  {expected: 1 << 62, size: 1_000 * mib, free: 900 * mib, want: ErrFull},
+		"a small volume keeps its minimum free, too": {expected: 40 * mib, size: 100 * mib, free: 100 * mib, want: ErrFull},
+		"a small volume uses the rest":               {expected: 30 * mib, size: 100 * mib, free: 100 * mib},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := newDir(t, 0, tc.size, tc.free).CreateFile(tc.expected)
@@ -55,7 +55,7 @@ func TestCreateFile(t *testing.T) {
 	}
 }
 
-// TestWrite_Full asserts that writing ends before a volume is full, and that the space is
+// TestWrite_Full asserts that writing stops before a volume is full, and that the space is
 // free afterwards.
 func TestWrite_Full(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -91,7 +91,7 @@ func TestWrite_Full(t *testing.T) {
 	}
 }
 
-// TestWrite_TwoFiles has two runs at a time, which share one limit.
+// TestWrite_TwoFiles uses two concurrent runs, which share one limit.
 func TestWrite_TwoFiles(t *testing.T) {
 	d := newDir(t, 20*mib, 10_000*mib, 5_000*mib)
 	var total [2]int64
@@ -152,7 +152,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := f.file.Stat(); err != nil || info.Mode() != 0o600 {
-		t.Errorf("Stat: %v, %v; want a file for its owner alone", info, err)
+		t.Errorf("Stat: %v, %v; want a file only for its owner", info, err)
 	}
 	buf := make([]byte, 4)
 	if _, err := f.ReadAt(buf, 3); err != nil || string(buf) != "tent" {

@@ -314,7 +314,7 @@ func namespacesOf(items []testItem) []string {
 	return names
 }
 
-// collect does with a Selection what a backup does.
+// collect applies a Selection like a backup.
 func collect(s *Selection, items []testItem) []string {
 	var names []string
 	for _, item := range items {

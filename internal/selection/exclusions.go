@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// VeleroExcludeLabel on an object, with the value "true", keeps it out of
-	// every backup; on a Namespace it keeps out everything in it.
+	// VeleroExcludeLabel on an object, with the value "true", excludes it from every
+	// backup; on a Namespace it excludes everything in it.
 	VeleroExcludeLabel = "velero.io/exclude-from-backup"
 	// GrapnelExcludeLabel means the same as VeleroExcludeLabel.
 	GrapnelExcludeLabel = "grapnel.dev/exclude-from-backup"
 )
 
-// IsExcludedByLabel reports whether an object with these labels is kept out of
-// every backup. Only the value "true" counts, as in Velero.
+// IsExcludedByLabel reports whether an object with these labels is excluded from every
+// backup. Only the value "true" counts, as in Velero.
 func IsExcludedByLabel(labels map[string]string) bool {
 	return labels[VeleroExcludeLabel] == "true" || labels[GrapnelExcludeLabel] == "true"
 }
 
-// IsNeverArchived reports whether items of a resource are records of a run of
-// Grapnel or Velero. Archiving them would let a restore start old runs again,
-// so they are left out whatever the Spec says.
+// IsNeverArchived reports whether items of a resource are records of a run of Grapnel or
+// Velero. If they were archived, a restore could start old runs again, so every Spec
+// excludes them.
 //
-// Velero's DataUploads are not among them although they record a run too:
-// Velero's own data mover reads them from the archive when it restores.
+// Velero's DataUploads are not among them although they also record a run: Velero's own
+// data mover reads them from the archive when it restores.
 func IsNeverArchived(gr schema.GroupResource) bool {
 	switch gr.Group {
 	case "grapnel.dev":
@@ -44,13 +44,13 @@ func IsNeverArchived(gr schema.GroupResource) bool {
 	return false
 }
 
-// isVolumeSnapshot reports whether a resource is a by-product of taking a volume
-// snapshot. Velero leaves these out of every collection; those that a plugin
-// creates for this very backup reach the archive because the plugin insists.
+// isVolumeSnapshot reports whether a resource is a by-product of a volume snapshot. Velero
+// excludes these from every collection. Those that a plugin creates for this backup are
+// archived because the plugin requests it.
 func isVolumeSnapshot(gr schema.GroupResource) bool {
 	return gr.Group == "snapshot.storage.k8s.io" &&
 		(gr.Resource == "volumesnapshots" || gr.Resource == "volumesnapshotcontents")
 }
 
-// namespaceResource is the one cluster-scoped resource with rules of its own.
+// namespaceResource is the only cluster-scoped resource with special rules.
 var namespaceResource = schema.GroupResource{Resource: "namespaces"}

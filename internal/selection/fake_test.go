@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fakeResolver is a cluster by its resources: full name to scope.
+// fakeResolver maps the full names of the resources of a cluster to their scope.
 type fakeResolver map[string]bool
 
 var shortNames = map[string]string{"po": "pods", "pv": "persistentvolumes", "deploy": "deployments"}

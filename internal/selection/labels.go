@@ -29,11 +29,11 @@ func (s *Selection) compileLabels(spec Spec) error {
 	return nil
 }
 
-// MatchesLabels reports whether an item with these labels passes the label
-// selectors: the labelSelector, or at least one of orLabelSelectors. Without
-// selectors everything passes. Items that are archived because another item or
-// a plugin asks for them, and Namespace objects (see ShouldArchiveNamespace), need
-// not pass. It is cheap enough to be called for every item.
+// MatchesLabels reports whether an item with these labels matches the label selectors: the
+// labelSelector, or at least one of orLabelSelectors. Without selectors everything matches.
+// Items that are archived because another item or a plugin requests them, and Namespace
+// objects (see ShouldArchiveNamespace), need not match. It is cheap enough to be called for
+// every item.
 func (s *Selection) MatchesLabels(set map[string]string) bool {
 	if len(s.selectors) == 0 {
 		return true
@@ -46,10 +46,10 @@ func (s *Selection) MatchesLabels(set map[string]string) bool {
 	return false
 }
 
-// ListSelectors returns the label selector to send with list requests: one
-// string, or none if there is no selector or if there are several alternatives,
-// which the API server cannot combine; then list without one and ask
-// MatchesLabels for each item.
+// ListSelectors returns the label selector to send with list requests: one string, or none
+// if there is no selector or if there are several alternatives, which the API server cannot
+// combine. In the latter case, list without a selector and call MatchesLabels for each
+// item.
 func (s *Selection) ListSelectors() []string {
 	if len(s.selectors) != 1 {
 		return nil

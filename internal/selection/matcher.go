@@ -10,22 +10,22 @@ import (
 	"github.com/gobwas/glob"
 )
 
-// matchAll is the entry that stands for all names.
+// matchAll is the entry that matches all names.
 const matchAll = "*"
 
-// patternCharacters are those with a meaning in a glob pattern.
+// patternCharacters are the special characters in a glob pattern.
 const patternCharacters = `*?[]{}\`
 
-// matcher is a set of names and patterns. Names are looked up, so that asking
-// it once per item is cheap; only patterns cost a comparison each.
+// matcher is a set of names and patterns. Names are in a map, so a lookup per item is
+// cheap; only patterns cost a comparison each.
 type matcher struct {
 	names    map[string]struct{}
 	patterns []glob.Glob
 	all      bool
 }
 
-// newMatcher returns a matcher of the entries. An entry that is not a valid
-// pattern is an error, which names it.
+// newMatcher returns a matcher of the entries. An invalid pattern is an error that names
+// it.
 func newMatcher(entries []string) (*matcher, error) {
 	m := &matcher{names: make(map[string]struct{}, len(entries))}
 	for _, entry := range entries {
@@ -67,13 +67,12 @@ func (m *matcher) matchesName(name string) bool {
 	return false
 }
 
-// isEmpty reports whether the matcher was given no entry.
+// isEmpty reports whether the matcher has no entries.
 func (m *matcher) isEmpty() bool {
 	return !m.all && len(m.names) == 0 && len(m.patterns) == 0
 }
 
-// isUnrestricted reports whether the matcher restricts nothing when it is used as an
-// include list.
+// isUnrestricted reports whether the matcher, used as an include list, restricts nothing.
 func (m *matcher) isUnrestricted() bool {
 	return m.isEmpty() || m.all && len(m.names) == 0 && len(m.patterns) == 0
 }

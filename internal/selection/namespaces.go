@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// namespaceFilter decides about namespaces. Include patterns are expanded when
-// the backup starts: a namespace that appears later would be archived in part.
-// Exclude patterns stay patterns, so that they hold for later ones as well.
+// namespaceFilter selects namespaces. Include patterns are expanded when the backup starts:
+// otherwise a namespace created later would be archived in part. Exclude patterns stay
+// patterns, so that they also apply to later namespaces.
 type namespaceFilter struct {
 	include            *matcher
 	exclude            *matcher
@@ -51,15 +51,15 @@ func (s *Selection) compileNamespaces(spec Spec, existing []string) error {
 	}
 	f.wholeCluster = f.includesEveryExisting() && f.hasNoExclusions()
 	if spec.FromBackup {
-		// What is restored must not depend on what else was backed up.
+		// The result must not depend on what else was backed up.
 		f.wholeCluster = f.wholeCluster && f.include.isUnrestricted()
 	}
 	return nil
 }
 
-// hasNoExclusions reports whether the exclude list restricts nothing. Beside an
-// include list of names Velero expands exclude patterns, so that one without a
-// match counts for nothing; beside "*" it stays a restriction.
+// hasNoExclusions reports whether the exclude list restricts nothing. With an include list
+// of names, Velero expands exclude patterns, so a pattern without a match has no effect;
+// with "*" it stays a restriction.
 func (f *namespaceFilter) hasNoExclusions() bool {
 	if f.include.isUnrestricted() {
 		return f.exclude.isEmpty()
@@ -67,8 +67,8 @@ func (f *namespaceFilter) hasNoExclusions() bool {
 	return len(f.exclude.names) == 0 && !slices.ContainsFunc(f.existing, f.exclude.matchesName)
 }
 
-// includesEveryExisting reports whether the include list restricts nothing:
-// it is empty, it is "*", or it amounts to exactly the namespaces that exist.
+// includesEveryExisting reports whether the include list restricts nothing: it is empty, it
+// is "*", or it matches exactly the existing namespaces.
 func (f *namespaceFilter) includesEveryExisting() bool {
 	if f.include.isUnrestricted() {
 		return !f.hasIncludePatterns || f.include.all
@@ -119,14 +119,14 @@ func (s *Selection) warnAboutNamespace(field, name string, optedOut []string) {
 	case s.namespaces.exclude.matchesName(name):
 		s.addWarning(field, "namespace %q is excluded", name)
 	case !exists && s.fromBackup:
-		s.addWarning(field, "the backup has nothing of namespace %q", name)
+		s.addWarning(field, "the backup contains nothing of namespace %q", name)
 	case !exists && !slices.Contains(s.missingNamespaces, name):
 		s.missingNamespaces = append(s.missingNamespaces, name)
 	}
 }
 
-// warnAboutOptedOut says why a backup without filters leaves out cluster-scoped
-// resources: somebody put an exclusion label on a namespace.
+// warnAboutOptedOut explains why a backup without filters does not include cluster-scoped
+// resources: a user put an exclusion label on a namespace.
 func (s *Selection) warnAboutOptedOut(spec Spec) {
 	filtered := len(spec.ExcludedNamespaces) > 0 || !s.namespaces.include.isUnrestricted() || s.namespaces.hasIncludePatterns ||
 		spec.IncludeClusterResources != nil || len(spec.IncludedResources) > 0 || spec.usesScopedFilters()
@@ -150,9 +150,9 @@ func (s *Selection) IncludedNamespaces() (names []string, all bool) {
 	return names, s.namespaces.wholeCluster && s.namespaces.include.isUnrestricted()
 }
 
-// IncludesNamespace reports whether namespaced items in namespace ns are
-// included. It is cheap enough to be called for every item. For cluster-scoped
-// items ask Resource instead.
+// IncludesNamespace reports whether namespaced items in namespace ns are included. It is
+// cheap enough to be called for every item. For cluster-scoped items use ResourceInclusion
+// instead.
 func (s *Selection) IncludesNamespace(ns string) bool {
 	return s.namespaces.includesNamespace(ns)
 }
@@ -165,7 +165,7 @@ type NamespaceObject struct {
 	Labels map[string]string
 	// Active is false for a namespace that is being deleted.
 	Active bool
-	// HasItems tells that at least one item in the namespace is selected.
+	// HasItems reports that at least one item in the namespace is selected.
 	HasItems bool
 }
 
@@ -178,8 +178,8 @@ type NamespaceObject struct {
 //   - it is active and included by name, also if it is empty; except that
 //     with label selectors and no namespace filter an empty one stays out.
 //
-// It is never archived if it carries an exclusion label itself, or if Resource
-// does not include "namespaces".
+// It is never archived if it has an exclusion label itself, or if ResourceInclusion
+// excludes "namespaces".
 func (s *Selection) ShouldArchiveNamespace(ns NamespaceObject) bool {
 	if s.ResourceInclusion(namespaceResource, false) != Included || IsExcludedByLabel(ns.Labels) {
 		return false

@@ -37,8 +37,8 @@ func (s *Selection) compileOrderedResources(ordered map[string]string, resolver 
 	return nil
 }
 
-// parseOrderedItems reads "ns1/a, ns2/b" or "a,b". A name that occurs twice counts
-// where it occurs first.
+// parseOrderedItems parses "ns1/a, ns2/b" or "a,b". For a duplicate name, the first
+// position counts.
 func parseOrderedItems(list string) ([]types.NamespacedName, error) {
 	var items []types.NamespacedName
 	seen := map[types.NamespacedName]bool{}
@@ -58,9 +58,9 @@ func parseOrderedItems(list string) ([]types.NamespacedName, error) {
 	return items, nil
 }
 
-// OrderedItems returns the items of a resource that are to be archived before its
-// other items, in that order; Namespace is empty for cluster-scoped ones. Items
-// that do not exist or are not selected are listed all the same.
+// OrderedItems returns the items of a resource that are archived before its other items, in
+// that order; Namespace is empty for cluster-scoped ones. It includes items that do not
+// exist or are not selected.
 func (s *Selection) OrderedItems(gr schema.GroupResource) []types.NamespacedName {
 	if items, ok := s.ordered[gr]; ok {
 		return items

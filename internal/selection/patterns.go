@@ -8,8 +8,7 @@ package selection
 // concurrently. The zero Patterns has no entry.
 type Patterns struct{ matcher matcher }
 
-// NewPatterns returns the Patterns of a list. An entry that is not a valid pattern is
-// an error, which names it.
+// NewPatterns returns the Patterns of a list. An invalid pattern is an error that names it.
 func NewPatterns(entries []string) (Patterns, error) {
 	m, err := newMatcher(entries)
 	if err != nil {
@@ -24,6 +23,6 @@ func (p *Patterns) Matches(name string) bool { return p.matcher.matchesName(name
 // IsEmpty reports whether there is no entry.
 func (p *Patterns) IsEmpty() bool { return p.matcher.isEmpty() }
 
-// IsUnrestricted reports whether the list restricts nothing if it says what is included: it
+// IsUnrestricted reports whether the list, used as an include list, restricts nothing: it
 // is empty, or "*".
 func (p *Patterns) IsUnrestricted() bool { return p.matcher.isUnrestricted() }

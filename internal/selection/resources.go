@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// resourceFilter decides about resource types by their full name, for example
-// "deployments.apps".
+// resourceFilter selects resource types by their full name, for example "deployments.apps".
 type resourceFilter struct {
 	usesOldFilters          bool
 	oldLists                *typeFilter // the older lists
@@ -23,7 +22,7 @@ type resourceFilter struct {
 type typeFilter struct {
 	include *matcher
 	exclude *matcher
-	// allIncludesDropped tells that the include list was not empty but none of its
+	// allIncludesDropped reports that the include list was not empty but none of its
 	// entries can select anything.
 	allIncludesDropped bool
 }
@@ -65,8 +64,8 @@ func (s *Selection) compileResources(spec Spec, resolver Resolver) error {
 	return err
 }
 
-// ResourceInclusion reports whether the items of a resource type are part of the
-// backup. The namespaced flag is the one of discovery.
+// ResourceInclusion reports whether the items of a resource type are part of the backup.
+// The namespaced flag is from discovery.
 //
 // Namespaced resources are Included or Excluded, by the lists alone; whether
 // their items are, depends on the namespace too. For cluster-scoped ones:
@@ -80,10 +79,10 @@ func (s *Selection) compileResources(spec Spec, resolver Resolver) error {
 //   - scoped lists, or none: Included if listed, or if no filter is set at
 //     all; otherwise RelatedOnly unless excluded by name.
 //
-// The resource "namespaces" is not affected by namespace filters and is never
-// less than RelatedOnly; ShouldArchiveNamespace decides about its items. What
-// IsNeverArchived names and volume snapshots are always Excluded from backups;
-// where a backup of Velero has them, it is for the restore to say why not.
+// The resource "namespaces" is not affected by namespace filters and is never less than
+// RelatedOnly; ShouldArchiveNamespace decides about its items. The resources of
+// IsNeverArchived and volume snapshots are always Excluded from backups. If a backup of
+// Velero contains them, the restore reports why it does not restore them.
 func (s *Selection) ResourceInclusion(gr schema.GroupResource, namespaced bool) Inclusion {
 	if !s.fromBackup && (IsNeverArchived(gr) || isVolumeSnapshot(gr)) {
 		return Excluded
@@ -152,9 +151,8 @@ func (s *Selection) inclusionByScopedFilters(gr schema.GroupResource, name strin
 	}
 }
 
-// isUnfiltered reports whether neither namespaces nor resource types are
-// restricted: only then are cluster-scoped resources included without being
-// asked for.
+// isUnfiltered reports whether neither namespaces nor resource types are restricted: only
+// then are cluster-scoped resources included by default.
 func (s *Selection) isUnfiltered() bool {
 	cluster, namespaced := s.resources.clusterScoped, s.resources.namespaceScoped
 	return s.namespaces.wholeCluster &&
@@ -162,7 +160,7 @@ func (s *Selection) isUnfiltered() bool {
 		namespaced.include.isUnrestricted() && namespaced.exclude.isEmpty() && !namespaced.allIncludesDropped
 }
 
-// resourceFilterCompiler turns what people write into full resource names.
+// resourceFilterCompiler resolves user input to full resource names.
 type resourceFilterCompiler struct {
 	selection *Selection
 	resolver  Resolver
@@ -176,8 +174,8 @@ type listPair struct {
 	exclude      []string
 }
 
-// newTypeFilter compiles a pair of lists. If scope is set, entries of the other scope
-// are left out, because they cannot select anything.
+// newTypeFilter compiles a pair of lists. If scope is set, entries of the other scope are
+// dropped, because they cannot select anything.
 func (r *resourceFilterCompiler) newTypeFilter(lists listPair, scope *bool) (*typeFilter, error) {
 	f := &typeFilter{}
 	var err error

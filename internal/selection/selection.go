@@ -27,11 +27,10 @@ type Selection struct {
 	fromBackup        bool
 }
 
-// Compile combines a Spec with what there is to select from: resolver knows the
-// resource types, and namespaces are the names of the namespaces that exist when
-// the backup starts, or that the backup has, against which namespace patterns are
-// expanded. A Spec that does not
-// pass Validate is an error that joins everything Validate reports.
+// Compile combines a Spec with the available resources and namespaces. Resolver has the
+// resource types. Namespaces are the names of the namespaces that exist when the backup
+// starts, or that the backup has; namespace patterns are expanded against them. If the Spec
+// does not pass Validate, the error joins all errors of Validate.
 func Compile(spec Spec, resolver Resolver, namespaces []string) (*Selection, error) {
 	if errs := Validate(spec); len(errs) > 0 {
 		return nil, fmt.Errorf("validating selection: %w", errors.Join(errs...))
@@ -62,7 +61,7 @@ func (s *Selection) UnmatchedWarnings() []string {
 
 // MissingNamespaces returns the namespaces that the Spec includes by name and that the
 // cluster does not have, each once and in the order of the Spec. Those that a backup does
-// not have are in Unmatched.
+// not have are in UnmatchedWarnings.
 func (s *Selection) MissingNamespaces() []string { return slices.Clone(s.missingNamespaces) }
 
 // clusterOrBackupText returns the first text, or the second one if objects are selected

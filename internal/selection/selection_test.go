@@ -121,9 +121,9 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// Namespaces that appear during a backup: a part of one would be archived if
-// include patterns applied to them, and one that must stay out would not if
-// exclude patterns did not.
+// Namespaces that are created during a backup: if include patterns applied to them, a part
+// of one would be archived; if exclude patterns did not, one that must be excluded would be
+// archived.
 func TestNamespaceCreatedLater(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec Spec

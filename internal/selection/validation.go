@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// FieldError is one thing that is wrong with a Spec.
+// FieldError is an error in one field of a Spec.
 type FieldError struct {
 	// Field is the path of the field, for example
 	// "spec.includedNamespaces[2]".
 	Field string
-	// Problem says what is wrong and what to do about it.
+	// Problem is what is wrong and how to fix it.
 	Problem string
 }
 
@@ -35,10 +35,10 @@ func (p *fieldErrors) addError(field, format string, args ...any) {
 	*p = append(*p, &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Validate reports everything that is wrong with a Spec as far as that can be
-// told without a cluster; every error is a *FieldError. A Spec without errors
-// compiles. What Velero refuses is refused, and also what Velero accepts but
-// can never do what was meant, such as an unreadable pattern or label selector.
+// Validate reports all errors in a Spec that can be found without a cluster; every error is
+// a *FieldError. A Spec without errors compiles. Validate rejects what Velero rejects, and
+// also what Velero accepts but can never work as intended, such as an invalid pattern or
+// label selector.
 func Validate(spec Spec) []error {
 	var p fieldErrors
 	p.validateNamespaces(spec)
@@ -122,7 +122,7 @@ func (p *fieldErrors) validateResources(spec Spec) {
 	}
 }
 
-// validateStarIsAlone refuses "*" beside other entries.
+// validateStarIsAlone rejects "*" with other entries.
 func (p *fieldErrors) validateStarIsAlone(field string, list []string) {
 	i := slices.Index(list, matchAll)
 	if i >= 0 && slices.ContainsFunc(list, func(s string) bool { return s != matchAll }) {
@@ -162,8 +162,8 @@ func (p *fieldErrors) validateEntries(lists listPair, problem func(string) strin
 	check(lists.excludeField, lists.exclude)
 }
 
-// namespaceProblem says what is wrong with a namespace name or pattern. The
-// syntax of patterns is Velero's: *, ? and [abc], no alternatives, no negation.
+// namespaceProblem describes what is wrong with a namespace name or pattern. The syntax of
+// patterns is Velero's: *, ? and [abc], no alternatives, no negation.
 func namespaceProblem(entry string) string {
 	if entry == matchAll || entry == "" {
 		return ""
@@ -178,7 +178,8 @@ func namespaceProblem(entry string) string {
 	if text := bracketProblem(entry); text != "" {
 		return text
 	}
-	// What patterns may contain beside their own characters is what a name may.
+	// Apart from their special characters, patterns may contain the same characters as
+	// names.
 	stand := strings.NewReplacer("*", "x", "?", "x", "[", "x", "]", "x").Replace(entry)
 	if texts := validation.IsDNS1123Label(stand); len(texts) > 0 {
 		return "is not a namespace name: " + strings.Join(texts, "; ")
@@ -189,8 +190,8 @@ func namespaceProblem(entry string) string {
 	return ""
 }
 
-// bracketProblem checks that every [ has its ] and something in between. A
-// second [ before the ] is part of the set.
+// bracketProblem checks that every [ has its ] and something in between. A second [ before
+// the ] is part of the set.
 func bracketProblem(entry string) string {
 	for rest := entry; ; {
 		at := strings.IndexAny(rest, "[]")
@@ -211,7 +212,7 @@ func bracketProblem(entry string) string {
 	}
 }
 
-// resourceProblem says what is wrong with a resource name or pattern.
+// resourceProblem describes what is wrong with a resource name or pattern.
 func resourceProblem(entry string) string {
 	switch {
 	case entry == "":

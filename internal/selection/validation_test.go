@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestValidate checks which fields are reported; what is accepted and refused
-// in detail is compared with Velero in test/interop.
+// TestValidate checks which fields are reported; test/interop compares in detail with
+// Velero which values are accepted and rejected.
 func TestValidate(t *testing.T) {
 	yes := true
 	badSelector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
@@ -223,7 +223,7 @@ func TestUnmatchedWarnings(t *testing.T) {
 				IncludedResources:  []string{"po", "widgets", "*.example.com", "backups.velero.io", "volumesnapshots.snapshot.storage.k8s.io"},
 			},
 			want: []string{
-				`spec.includedNamespaces[1]: the backup has nothing of namespace "missing"`,
+				`spec.includedNamespaces[1]: the backup contains nothing of namespace "missing"`,
 				`spec.includedNamespaces[2]: no namespace of the backup matches the pattern "x*"`,
 				`spec.includedResources[1]: neither the backup nor the cluster has a resource "widgets"`,
 				`spec.includedResources[2]: no resource of the backup or the cluster matches the pattern "*.example.com"`,

@@ -1,10 +1,11 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package velero has what the Backups and Restores that Grapnel describes in the form of
-// velero.io/v1 have in common: for the manifest of a backup, and for plugins. It also has
-// the files that tell how the operations of item actions ended (operations.go).
+// Package velero encodes Backups and Restores of Grapnel as velero.io/v1, for the manifest
+// of a backup and for plugins. It also encodes the files with the outcomes of the
+// operations of item actions (operations.go).
 //
-// What is filled into their specs and statuses is the business of those who make them. It is not for
+// The callers fill in the specs and statuses. The package is not for the wire protocol of
+// plugins; see sdk/proto.
 // the wire protocol of plugins; see sdk/proto.
 package velero

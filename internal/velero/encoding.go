@@ -16,32 +16,32 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// Object is a Backup or Restore as item actions see it, in every call that is made for it.
+// Object is a Backup or Restore as item actions see it, in every call for it.
 type Object struct {
 	// Kind is "Backup" or "Restore".
 	Kind string
-	// Metadata has the labels and annotations of the object itself. If Start is known,
-	// that is its CreationTimestamp.
+	// Metadata has the labels and annotations of the object itself. Start, if known,
+	// becomes its CreationTimestamp.
 	Metadata Metadata
-	// Spec is the one of the object as ToJSON, with fields of Grapnel's own that actions
-	// do not see; empty if the object is gone.
+	// Spec is the spec of the object as JSON. Actions do not see the fields of Grapnel's
+	// own. It is empty if the object no longer exists.
 	Spec json.RawMessage
 	// StorageLocation is where a Backup is stored, BackupName what a Restore restores.
 	StorageLocation, BackupName string
-	// OperationTimeout is how long an operation may take of which the spec says nothing;
-	// 0 means Velero's default.
+	// OperationTimeout is the default timeout of operations if the spec has none; 0 means
+	// Velero's default.
 	OperationTimeout time.Duration
-	// Phase is one of the phases that this package has.
+	// Phase is one of the phases of this package.
 	Phase string
-	// Start is when the run began; zero if that is not known.
+	// Start is when the run began; zero if unknown.
 	Start time.Time
 }
 
-// StorageLocationLabel is how Velero finds the backups of a location.
+// StorageLocationLabel is the label by which Velero finds the backups of a location.
 const StorageLocationLabel = "velero.io/storage-location"
 
-// What Velero's server fills in, and its plugins therefore count on: an annotation that
-// says how long they may wait for objects of the cluster, and a field of the spec.
+// Velero's server sets these, and its plugins therefore rely on them: an annotation with
+// the timeout of waiting for objects of the cluster, and a field of the spec.
 const (
 	resourceTimeoutAnnotation = "velero.io/resource-timeout"
 	defaultResourceTimeout    = "10m0s"
@@ -63,7 +63,7 @@ type encodedStatus struct {
 	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
 }
 
-// ToJSON returns the object in the form of velero.io/v1.
+// ToJSON returns the object as velero.io/v1 JSON.
 func (s Object) ToJSON() ([]byte, error) {
 	out := encodedObject{TypeMeta: TypeMetaFor(s.Kind), Metadata: s.Metadata, Status: encodedStatus{Phase: s.Phase}}
 	if !s.Start.IsZero() {
@@ -91,9 +91,9 @@ func (s Object) ToJSON() ([]byte, error) {
 	return data, nil
 }
 
-// setOperatorFields adds to a spec what the operator chose.
+// setOperatorFields adds the settings of the operator to a spec.
 func (s Object) setOperatorFields(spec map[string]json.RawMessage) {
-	set := func(field, value string) { spec[field], _ = json.Marshal(value) } //nolint:errchkjson // a string always can be
+	set := func(field, value string) { spec[field], _ = json.Marshal(value) } //nolint:errchkjson // a string can always be encoded
 	if s.StorageLocation != "" {
 		set("storageLocation", s.StorageLocation)
 	}
@@ -104,13 +104,13 @@ func (s Object) setOperatorFields(spec map[string]json.RawMessage) {
 		set("itemOperationTimeout", cmp.Or(s.OperationTimeout, defaultOperationTimeout).String())
 	}
 	if string(spec["existingResourcePolicy"]) == `"recreate"` {
-		// What exists may be changed: Velero has no other word for it.
+		// Existing objects may be changed: Velero has no other word for it.
 		set("existingResourcePolicy", "update")
 	}
 }
 
-// withDefaultEntry returns labels or annotations with one more, if they do not have it and it has a
-// value.
+// withDefaultEntry returns labels or annotations with an additional entry, unless they
+// already have the key or the value is empty.
 func withDefaultEntry(have map[string]string, key, value string) map[string]string {
 	if _, there := have[key]; there || value == "" {
 		return have

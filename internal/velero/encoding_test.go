@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// TestShown compares with what Velero's server shows to its plugins.
+// TestShown compares with what Velero's server passes to its plugins.
 func TestShown(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -32,7 +32,7 @@ func TestShown(t *testing.T) {
 			spec:     `{"ttl":"1h","storageLocation":"main","itemOperationTimeout":"4h0m0s"}`,
 			status:   `"version":1,"formatVersion":"1.1.0",`,
 		},
-		"a Backup with words of its own": {
+		"a Backup with its own settings": {
 			shown: velero.Object{
 				Kind: "Backup", Spec: json.RawMessage(`{"itemOperationTimeout":"2h"}`), StorageLocation: "main", OperationTimeout: time.Hour,
 				Metadata: velero.Metadata{
@@ -51,7 +51,7 @@ func TestShown(t *testing.T) {
 			},
 			spec: `{"backupName":"nightly","existingResourcePolicy":"update","itemOperationTimeout":"1h0m0s"}`,
 		},
-		"a Restore that is gone": {
+		"a deleted Restore": {
 			shown: velero.Object{Kind: "Restore", Metadata: velero.Metadata{Name: "b"}}, spec: `{"itemOperationTimeout":"4h0m0s"}`,
 		},
 	} {
@@ -72,7 +72,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestShownOfNonsense names what can not be read.
+// TestShownOfNonsense: the error names the object with the invalid spec.
 func TestShownOfNonsense(t *testing.T) {
 	t.Parallel()
 	_, err := velero.Object{Kind: "Backup", Metadata: velero.Metadata{Name: "b"}, Spec: json.RawMessage("[]")}.ToJSON()

@@ -3,8 +3,8 @@
 
 package velero
 
-// BackupFields returns the fields of a Backup's spec that mean the same to Velero, for
-// Pick.
+// BackupFields returns the fields of a Backup's spec that have the same meaning in Velero,
+// for PickFields.
 func BackupFields() []string {
 	return []string{
 		"includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources", "includeClusterResources",
@@ -14,8 +14,7 @@ func BackupFields() []string {
 	}
 }
 
-// RestoreFields is BackupFields for a Restore. Of its backupName a Restore of a schedule
-// has none.
+// RestoreFields is BackupFields for a Restore. A Restore of a schedule has no backupName.
 func RestoreFields() []string {
 	return []string{
 		"scheduleName", "includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources", "namespaceMapping",

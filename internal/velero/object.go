@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The phases of what plugins are told about.
+// The phases of the runs that plugins see.
 const (
-	// PhaseInProgress is that of a run that works on its objects.
+	// PhaseInProgress is that of a run that processes its objects.
 	PhaseInProgress = "InProgress"
 	// PhaseFinalizing is that of a backup whose operations have ended and which archives
-	// what they left behind.
+	// their results.
 	PhaseFinalizing = "Finalizing"
-	// PhaseFinalizingPartiallyFailed is the same of a backup with errors.
+	// PhaseFinalizingPartiallyFailed is PhaseFinalizing for a backup with errors.
 	PhaseFinalizingPartiallyFailed = "FinalizingPartiallyFailed"
 )
 
@@ -36,9 +36,9 @@ func TypeMetaFor(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: kind}
 }
 
-// PickFields returns the fields of a spec as ToJSON that have one of the names. The others of a
-// Backup or Restore are Grapnel's own, and some hold what a user tells another plugin.
-// An empty spec has no fields.
+// PickFields returns the fields of a spec, as JSON, that have one of the names. The other
+// fields of a Backup or Restore are Grapnel's own, and some are parameters of another
+// plugin. An empty spec has no fields.
 func PickFields(spec json.RawMessage, names []string) (map[string]json.RawMessage, error) {
 	picked := map[string]json.RawMessage{}
 	if len(spec) == 0 {
@@ -46,7 +46,7 @@ func PickFields(spec json.RawMessage, names []string) (map[string]json.RawMessag
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(spec, &all); err != nil {
-		return nil, err // the caller knows whose spec it is
+		return nil, err // the caller adds the object
 	}
 	for _, name := range names {
 		if value, ok := all[name]; ok {

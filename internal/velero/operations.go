@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationPhase is how an operation of an item action stands.
+// OperationPhase is the state of an operation of an item action.
 type OperationPhase string
 
-// The phases. Velero has no word for a cancelled operation: it has failed there.
+// The phases. Velero has no phase for a canceled operation: there it has failed.
 const (
 	OperationNew        OperationPhase = "New"
 	OperationInProgress OperationPhase = "InProgress"
@@ -26,17 +26,17 @@ const (
 	OperationCancelled  OperationPhase = "Cancelled"
 )
 
-// canceledMessage is the error of an operation that somebody cancelled.
-const canceledMessage = "it was cancelled"
+// canceledMessage is the error of a canceled operation.
+const canceledMessage = "it was canceled"
 
-// ResourceIdentifier names an object, and is encoded as Velero does: the fields of its
-// type have no names of their own in ToJSON.
+// ResourceIdentifier names an object. It is encoded as in Velero: the fields of its type
+// have no JSON tags.
 type ResourceIdentifier struct {
 	schema.GroupResource
 	Namespace, Name string
 }
 
-// String returns the object as people write it.
+// String returns the object as users write it.
 func (r ResourceIdentifier) String() string {
 	if r.Namespace == "" {
 		return r.GroupResource.String() + " " + r.Name
@@ -44,34 +44,33 @@ func (r ResourceIdentifier) String() string {
 	return r.GroupResource.String() + " " + r.Namespace + "/" + r.Name
 }
 
-// Operation is what an item action started for one object, and how that stands.
+// Operation is an operation that an item action started for one object, with its state.
 type Operation struct {
 	// Action is the registered name of the action, Kind the kind of it
 	// ("AsyncBackupItemAction"), and Plugin the Plugin that provides it.
 	Action, Kind, Plugin string
-	// Object is the one that the operation works on. Of a restore it is called as it
-	// is in the cluster.
+	// Object is the object of the operation. For a restore, it has the name in the cluster.
 	Object ResourceIdentifier
-	// ID is what the action calls the operation.
+	// ID is the ID that the action gave the operation.
 	ID string
-	// PostItems are the objects to be archived when it has ended, of a backup only.
+	// PostItems are the objects to archive when the operation has ended, for a backup only.
 	PostItems []ResourceIdentifier
 
 	Phase OperationPhase
-	// Message says how it ended, and why if it did not end well: one line that may be
-	// shown. It matters only then.
+	// Message describes the outcome, and the reason for a failure, in one line that may be
+	// shown. It is set only when the operation has ended.
 	Message string
-	// Completed of Total units are done, 0 of 0 if that is not known.
+	// Completed of Total units are done, 0 of 0 if unknown.
 	Completed, Total int64
-	// Units is what is counted, and Description a sentence of the plugin.
+	// Units is the unit of Completed and Total, and Description a sentence of the plugin.
 	Units, Description string
-	// Created is when the action told of the operation. Started and Updated are what
-	// the plugin says, zero if that is not known.
+	// Created is when the action returned the operation. Started and Updated are from the
+	// plugin, zero if unknown.
 	Created, Started, Updated time.Time
 }
 
-// Failure returns why an operation did not end well, as an error of its object; nil of
-// one that completed. One that has not ended counts as failed.
+// Failure returns why an operation failed, as an error of its object; nil if it completed.
+// An operation that has not ended counts as failed.
 func (o Operation) Failure() error {
 	operation := fmt.Sprintf("the operation %.100q of action %s of plugin %s", o.ID, o.Action, o.Plugin)
 	reason := ""
@@ -82,7 +81,7 @@ func (o Operation) Failure() error {
 	case OperationCompleted:
 		return nil
 	case OperationCancelled:
-		return fmt.Errorf("%s was cancelled%s", operation, reason)
+		return fmt.Errorf("%s was canceled%s", operation, reason)
 	case OperationFailed:
 		return fmt.Errorf("%s failed%s", operation, reason)
 	case OperationNew, OperationInProgress:
@@ -121,7 +120,7 @@ type RestoreOperationSpec struct {
 	OperationID        string             `json:"operationID"`
 }
 
-// OperationStatus is how an operation stands, in either file.
+// OperationStatus is the state of an operation, in either file.
 type OperationStatus struct {
 	Phase          OperationPhase `json:"phase,omitempty"`
 	Error          string         `json:"error,omitempty"`
@@ -134,8 +133,8 @@ type OperationStatus struct {
 	Updated        *metav1.Time   `json:"updated,omitempty"`
 }
 
-// ToBackupOperations returns what the file of a backup's operations holds, as ToJSON "[]" of
-// none. It is sorted by action, object and ID.
+// ToBackupOperations returns the content of the file of a backup's operations. Without
+// operations, its JSON is "[]". It is sorted by action, object and ID.
 func ToBackupOperations(backup string, uid types.UID, all []Operation) []BackupOperation {
 	out := make([]BackupOperation, 0, len(all))
 	for _, o := range sortedOperations(all) {
@@ -150,8 +149,8 @@ func ToBackupOperations(backup string, uid types.UID, all []Operation) []BackupO
 	return out
 }
 
-// ToRestoreOperations returns what the file of a restore's operations holds, as ToJSON "[]"
-// of none. It is sorted by action, object and ID.
+// ToRestoreOperations returns the content of the file of a restore's operations. Without
+// operations, its JSON is "[]". It is sorted by action, object and ID.
 func ToRestoreOperations(restore string, uid types.UID, all []Operation) []RestoreOperation {
 	out := make([]RestoreOperation, 0, len(all))
 	for _, o := range sortedOperations(all) {

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// operations are one of each kind.
+// operations returns one of each kind.
 func operations() []velero.Operation {
 	object := func(resource, group, namespace, name string) velero.ResourceIdentifier {
 		return velero.ResourceIdentifier{
@@ -41,14 +41,14 @@ func operations() []velero.Operation {
 	}
 }
 
-// TestOperationsAsVeleroHasThem compares with the field names of its files.
+// TestOperationsAsVeleroHasThem compares with the field names of Velero's files.
 func TestOperationsAsVeleroHasThem(t *testing.T) {
 	t.Parallel()
 	const (
 		failed    = `{"phase":"Failed","error":"no space left"}`
 		completed = `{"phase":"Completed","nCompleted":3,"nTotal":4,"operationUnits":"bytes","description":"copying",` +
 			`"created":"2026-01-02T02:04:05Z","started":"2026-01-02T02:04:06Z","updated":"2026-01-02T02:05:05Z"}`
-		cancelled = `{"phase":"Failed","error":"it was cancelled"}`
+		cancelled = `{"phase":"Failed","error":"it was canceled"}`
 		pod       = `{"Group":"","Resource":"pods","Namespace":"shop","Name":"db"}`
 		web       = `{"Group":"apps","Resource":"deployments","Namespace":"shop","Name":"web"}`
 		volume    = `{"Group":"","Resource":"persistentvolumes","Namespace":"","Name":"pv"}`
@@ -100,12 +100,12 @@ func TestFailure(t *testing.T) {
 		message string
 		want    string
 	}{
-		"completed":             {velero.OperationCompleted, "after 3s", ""},
-		"failed":                {velero.OperationFailed, "no space left", about + "failed: no space left"},
-		"failed without a word": {velero.OperationFailed, "", about + "failed"},
-		"cancelled":             {velero.OperationCancelled, "nobody wants it", about + "was cancelled: nobody wants it"},
-		"still going on":        {velero.OperationInProgress, "", about + "has not ended"},
-		"nothing is known":      {"", "", about + "has not ended"},
+		"completed":                {velero.OperationCompleted, "after 3s", ""},
+		"failed":                   {velero.OperationFailed, "no space left", about + "failed: no space left"},
+		"failed without a message": {velero.OperationFailed, "", about + "failed"},
+		"cancelled":                {velero.OperationCancelled, "the run ended", about + "was canceled: the run ended"},
+		"in progress":              {velero.OperationInProgress, "", about + "has not ended"},
+		"nothing is known":         {"", "", about + "has not ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

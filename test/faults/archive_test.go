@@ -156,13 +156,13 @@ var _ = Describe("A damaged archive", func() {
 		Expect(stage.FormatActionStatuses(r.Status.PreRestoreActionsStatuses)).To(Equal([]string{archiveAction + " Completed"}))
 		Eventually(func() []string { return openScratchFiles(t, s) }).Should(BeEmpty())
 	},
-		Entry("that is truncated", func(content []byte) []byte { return content[:len(content)/2] }, "bytes of", "bring back the file"),
+		Entry("that is truncated", func(content []byte) []byte { return content[:len(content)/2] }, "bytes of", "restore the file"),
 		Entry("that was tampered with", func(content []byte) []byte {
 			content[len(content)/2] ^= 1
 			return content
 		}, "restore again"),
 		Entry("with data after its end", func(content []byte) []byte { return append(content, "more"...) }, "it has more than"),
-		Entry("that is missing", func([]byte) []byte { return nil }, "is missing: bring it back from a copy"),
+		Entry("that is missing", func([]byte) []byte { return nil }, "is missing: restore it from a copy"),
 	)
 })
 

@@ -147,7 +147,7 @@ func TestDamagedBackups(t *testing.T) {
 		},
 		"no archive": {
 			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed,
-			[]string{"nothing was restored", ".tar.gz is missing: bring it back from a copy or restore another backup"},
+			[]string{"nothing was restored", ".tar.gz is missing: restore it from a copy or restore another backup"},
 		},
 		"a truncated archive": {
 			func(content []byte) []byte { return content[:len(content)/2] },
@@ -214,7 +214,7 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	r.Labels = stage.LabelsForActions(first)
 	r.Annotations = map[string]string{first + ".postrestore": "no"}
 	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 problems must be fixed",
-		`spec.namespaceMapping[a]: "Not_A_Name" is no name of a namespace`,
+		`spec.namespaceMapping[a]: "Not_A_Name" is not a namespace name`,
 		`spec.namespaceMapping[b]: it is mapped onto "forbidden", which spec.excludedNamespaces excludes`,
 		`annotation story.example.io/z-first.postrestore has the value "no"`)
 	if len(r.Status.ValidationErrors) != 3 {

@@ -34,11 +34,11 @@ var hostileArchives = map[string]struct {
 	"an absolute path":     {evil(tar.Header{Name: "/etc/cron.d/evil.json"}, "{}"), forged("/etc/cron.d/evil.json")},
 	"a symbolic link": {
 		evil(tar.Header{Typeflag: tar.TypeSymlink, Name: "resources/configmaps/namespaces/a/b.json", Linkname: "/etc/passwd"}, ""),
-		forged("b.json", "is neither a file nor a folder"),
+		forged("b.json", "is neither a file nor a directory"),
 	},
 	"a hard link": {
 		evil(tar.Header{Typeflag: tar.TypeLink, Name: "resources/configmaps/namespaces/a/b.json", Linkname: "/etc/passwd"}, ""),
-		forged("b.json", "is neither a file nor a folder"),
+		forged("b.json", "is neither a file nor a directory"),
 	},
 	"a device": {evil(tar.Header{Typeflag: tar.TypeBlock, Name: "resources/configmaps/namespaces/a/b.json"}, ""), forged("b.json")},
 	"the same file twice": {
@@ -52,7 +52,7 @@ var hostileArchives = map[string]struct {
 			t.Helper()
 			one := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			return slices.Concat(one, one)
-		}, forged("goes on after its end"),
+		}, forged("continues after its end"),
 	},
 	"two preferred versions": {
 		func(t *testing.T, app string) []byte {
@@ -148,7 +148,7 @@ func TestHostileArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // Not parallel: each checks what remains.
 			r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
 			r.Labels = stage.LabelsForActions(first)
-			texts := append([]string{"nothing was restored, because the archive can not be used"}, c.texts...)
+			texts := append([]string{"nothing was restored, because the archive cannot be used"}, c.texts...)
 			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailed, texts...)
 			untouched(t, target)
 			if r.Status.Counts != nil {

@@ -74,7 +74,7 @@ func TestARestoreItemActionLabelsTheBackup(t *testing.T) {
 	if got, want := labelsOf(t, b), map[string]string{"taken": "yes", "example.io/restored": "database"}; !maps.Equal(got, want) {
 		t.Errorf("the labels of the Backup are %v, want %v", got, want)
 	}
-	for _, part := range []string{"the prefix grapnel.dev is reserved", "example.io/odd", "its value is not one of a label"} {
+	for _, part := range []string{"the prefix grapnel.dev is reserved", "example.io/odd", "its value is not a valid label value"} {
 		says(t, s.stored(t, r.Status.Files.Results), part)
 	}
 }

@@ -48,7 +48,7 @@ func TestEachRefusalIsTold(t *testing.T) {
 	for _, text := range []string{
 		"exceeded quota: none", "raise the quota of the namespace and restore again",
 		"field is immutable when `immutable` is set", "existingResourcePolicy recreate replaces it",
-		"failed calling webhook \\\"down.test.grapnel.dev\\\"", "repair it, or remove its configuration, and restore again",
+		"failed calling webhook \\\"down.test.grapnel.dev\\\"", "fix it, or remove its configuration, and restore again",
 	} {
 		says(t, results, text)
 	}

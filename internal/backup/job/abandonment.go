@@ -15,25 +15,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// Abandon ends a run without a manifest: its log and one line that says why are
-// kept, everything else is removed, and the name is free again. In a store that is full
-// they are kept if there is space when the rest was removed.
-// A process that still makes it finds that its attempt is over, and a manifest that it
-// has written since is removed.
+// Abandon ends a run without a manifest. It stores the log and a line with the reason,
+// removes everything else, and releases the name. In a full store, it stores the log if
+// there is space after the removal. A process that is still writing the backup finds that
+// its attempt is over, and a manifest that it has written meanwhile is removed.
 func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
 	err := store.EndAttempts(ctx, req.Name, req.UID)
 	full := errors.Is(err, objectstore.ErrNoSpace)
 	if full {
 		if err := store.Discard(ctx, req.Name, req.UID); err != nil {
-			return fmt.Errorf("removing what is left of the backup: %w", err)
+			return fmt.Errorf("removing the files of the backup: %w", err)
 		}
 		if err = store.EndAttempts(ctx, req.Name, req.UID); errors.Is(err, objectstore.ErrNoSpace) {
-			err = nil // removing the claims ends the attempts as well
+			err = nil // removing the claims also ends the attempts
 		}
 	}
 	switch {
 	case errors.Is(err, backupstore.ErrNotClaimed):
-		return nil // an earlier call released it already
+		return nil // an earlier call already released it
 	case err != nil:
 		return fmt.Errorf("ending the attempts to make the backup: %w", err)
 	}
@@ -41,22 +40,22 @@ func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Requ
 		return err
 	}
 	if err := store.Discard(ctx, req.Name, req.UID); err != nil {
-		return fmt.Errorf("removing what is left of the backup: %w", err)
+		return fmt.Errorf("removing the files of the backup: %w", err)
 	}
 	if err := store.Release(ctx, req.Name, req.UID); err != nil {
-		return fmt.Errorf("giving the name back: %w", err)
+		return fmt.Errorf("releasing the name: %w", err)
 	}
 	return nil
 }
 
-// storeFailureReason stores why there is no backup, and the log of the run.
+// storeFailureReason stores the reason why there is no backup, and the log of the run.
 func (j *Runner) storeFailureReason(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
 	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
 	if _, err := store.PutJSON(ctx, req.Name, req.UID, backupstore.Results, why); err != nil {
 		return fmt.Errorf("storing the reason: %w", err)
 	}
-	// It also makes sure that there is a log, which the status names: nothing may
-	// have been logged before, or it was lost with the directory of an earlier operator.
+	// This also ensures that there is a log, which the status names: the log may be empty,
+	// or may have been lost with the directory of an earlier operator.
 	j.Logs.Logger(req.UID, runlog.Main).Info("The backup ended without an archive", "backup", req.Namespace+"/"+req.Name, "reason", reason)
 	if _, err := j.storeRunLog(req, runlog.Main, func(r io.Reader) (backupstore.Digest, error) {
 		return store.PutFile(ctx, req.Name, req.UID, backupstore.Logs, r)
@@ -66,8 +65,8 @@ func (j *Runner) storeFailureReason(ctx context.Context, store *backupstore.Stor
 	return nil
 }
 
-// UploadPostActionLog stores what the PostBackup actions logged. It returns false if
-// they logged nothing.
+// UploadPostActionLog stores the log of the PostBackup actions. It returns false if the log
+// is empty.
 func (j *Runner) UploadPostActionLog(ctx context.Context, store *backupstore.Store, req Request) (bool, error) {
 	digest, err := j.storeRunLog(req, runlog.PostActions, func(r io.Reader) (backupstore.Digest, error) {
 		return store.PutFile(ctx, req.Name, req.UID, backupstore.PostLogs, r)

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// newItemActions returns the item actions of plugins for one run. All of them see the same
-// Backup, as it is when the run begins, in a phase.
+// newItemActions returns the item actions of plugins for one run. All of them get the same
+// Backup, in its state when the run begins and with the given phase.
 func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.Action, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
@@ -41,22 +41,22 @@ func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.Action,
 	return out, nil
 }
 
-// resultsFile is the results file: what Velero has there, and which item actions were asked
-// about the objects of which kind.
+// resultsFile is the results file: Velero's content, and which item actions were called for
+// the objects of each kind.
 type resultsFile struct {
 	results.Results
 	Actions map[string][]string `json:"actions,omitempty"`
 }
 
-// labelsToAdd returns the labels that are wanted besides those that there are, and a warning
-// for each that is there with another value.
+// labelsToAdd returns the labels in want that have lacks, and a warning for each that
+// exists with another value.
 func labelsToAdd(have, want map[string]string) (labels map[string]string, warnings []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, there := have[key]
 		switch {
 		case there && value != want[key]:
 			warnings = append(warnings, fmt.Sprintf(
-				"The Backup keeps its own label %s=%s: an item action wanted the value %q", key, value, want[key]))
+				"The Backup keeps its own label %s=%s: an item action requested the value %q", key, value, want[key]))
 		case !there:
 			if labels == nil {
 				labels = map[string]string{}
@@ -67,7 +67,7 @@ func labelsToAdd(have, want map[string]string) (labels map[string]string, warnin
 	return labels, warnings
 }
 
-// objectWithLabels returns an object as JSON with more labels.
+// objectWithLabels returns an object as JSON with additional labels.
 func objectWithLabels(object json.RawMessage, labels map[string]string) (json.RawMessage, error) {
 	if len(labels) == 0 || len(object) == 0 {
 		return object, nil
@@ -82,7 +82,7 @@ func objectWithLabels(object json.RawMessage, labels map[string]string) (json.Ra
 		err = json.Unmarshal(metadata["labels"], &all)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adding labels to the Backup that is stored: %w", err)
+		return nil, fmt.Errorf("adding labels to the stored Backup: %w", err)
 	}
 	if metadata == nil {
 		metadata = map[string]json.RawMessage{}
@@ -95,7 +95,7 @@ func objectWithLabels(object json.RawMessage, labels map[string]string) (json.Ra
 		whole["metadata"], err = json.Marshal(metadata)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adding labels to the Backup that is stored: %w", err)
+		return nil, fmt.Errorf("adding labels to the stored Backup: %w", err)
 	}
 	return json.Marshal(whole)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// plugin keeps what its action is told of the Backup.
+// plugin records the Backup that its action gets.
 type plugin struct {
 	adapter.BackupItemAction
 	told string
@@ -59,7 +59,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	req := request(func(r *job.Request) {
 		r.Spec = json.RawMessage(`{"includedNamespaces":["shop"],"ttl":"720h0m0s","parameters":{"another":{"password":"hunter2"}}}`)
 		r.ItemActions = []itemplugin.Spec{{
-			Name: "example.io/annotate", Plugin: "demo", Parameters: map[string]string{"colour": "red"},
+			Name: "example.io/annotate", Plugin: "demo", Parameters: map[string]string{"color": "red"},
 			Resolve: func() (caller.Connection, adapter.BackupItemAction, error) { return p, p, nil },
 		}}
 	})
@@ -93,14 +93,14 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 		t.Errorf("the Backup that the action sees (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(adapter.ItemCall{
-		Action: "example.io/annotate", CallID: "call", Key: "u-1", Parameters: map[string]string{"colour": "red"},
+		Action: "example.io/annotate", CallID: "call", Key: "u-1", Parameters: map[string]string{"color": "red"},
 	}, p.call); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}
 }
 
 // TestItemActionsAreAskedAgain: as in Velero, they see from the phase that operations have
-// ended. What can only start another one is not asked.
+// ended. Actions that can only start operations are not called.
 func TestItemActionsAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	for want, ended := range map[string]velero.OperationPhase{
@@ -172,7 +172,7 @@ func TestWhatItemActionsWantIsStored(t *testing.T) {
 	if err := json.Unmarshal(grapnel.Backup, &stored); err != nil || !cmp.Equal(decode(t, object), decode(t, string(stored))) {
 		t.Errorf("the Backup for other clusters is %s", stored)
 	}
-	results := `{"warnings":{"velero":["The Backup keeps its own label team=shop: an item action wanted the value \"office\""]},"errors":{},` +
+	results := `{"warnings":{"velero":["The Backup keeps its own label team=shop: an item action requested the value \"office\""]},"errors":{},` +
 		`"actions":{"pods":["grapnel.dev/pod","example.io/annotate"]}}`
 	if diff := cmp.Diff(decode(t, results), decode(t, unzipped(t, objects, "nightly-results.gz"))); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)

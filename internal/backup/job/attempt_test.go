@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// TestCountsOfAnotherProcess has another process of the same Backup commit first: the
-// counts are those of what is stored, not those of the archive that is not.
+// TestCountsOfAnotherProcess lets another process of the same Backup commit first: the
+// counts are those of the stored archive.
 func TestCountsOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"before the archive": "*.tar.gz", "before the manifest": "*/velero-backup.json"} {
@@ -58,8 +58,8 @@ func TestCountsOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestArchiveOverwritten has a process of an earlier attempt overwrite the archive once:
-// the archive is made again.
+// TestArchiveOverwritten lets a process of an earlier attempt overwrite the archive once:
+// the archive is written again.
 func TestArchiveOverwritten(t *testing.T) {
 	t.Parallel()
 	objects := memory.New(memory.WithoutPutIfAbsent())
@@ -82,8 +82,8 @@ func TestArchiveOverwritten(t *testing.T) {
 	}
 }
 
-// TestLateStepOfAbandonedRun: a step that goes on after its run was canceled and
-// abandoned makes no backup, and says that there is none.
+// TestLateStepOfAbandonedRun: a step that continues after its run was canceled and
+// abandoned creates no backup, and reports that there is none.
 func TestLateStepOfAbandonedRun(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
@@ -109,9 +109,9 @@ func TestLateStepOfAbandonedRun(t *testing.T) {
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
 }
 
-// TestAbandonOfCommittedBackup: a process that lost its lease completes the archive of a run
-// that its successor cancels. The successor can give up the files at once, whatever it knows of
-// the archive, and a step of the old process that goes on finds that there is none.
+// TestAbandonOfCommittedBackup: a process that lost its lease completes the archive of a
+// run that its successor cancels. The successor can abandon the files at once, whatever it
+// knows about the archive, and a later step of the old process finds no backup.
 func TestAbandonOfCommittedBackup(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(ctx context.Context, old *backupstore.Attempt) error{
@@ -139,7 +139,7 @@ func TestAbandonOfCommittedBackup(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantFiles(t, objects, complete()...)
-			for range 2 { // an operator that starts anew repeats it
+			for range 2 { // a restarted operator repeats it
 				if err := successor.Abandon(t.Context(), open(objects), request(), "canceled"); err != nil {
 					t.Fatalf("Abandon: %v", err)
 				}
@@ -152,8 +152,8 @@ func TestAbandonOfCommittedBackup(t *testing.T) {
 	}
 }
 
-// TestAbandonInFullStore: a run whose archive filled the store frees what it took, also
-// where nothing can be written any more.
+// TestAbandonInFullStore: a run whose archive filled the store frees that space, even if
+// nothing can be written any more.
 func TestAbandonInFullStore(t *testing.T) {
 	t.Parallel()
 	full := &objectstore.Error{Op: "putting", Key: "any", Kind: objectstore.ErrNoSpace}
@@ -161,7 +161,7 @@ func TestAbandonInFullStore(t *testing.T) {
 		fault storetest.Fault
 		want  []string
 	}{
-		"for ever":                 {storetest.Fault{Method: storetest.MethodPut, Before: full}, nil},
+		"forever":                  {storetest.Fault{Method: storetest.MethodPut, Before: full}, nil},
 		"until something is freed": {storetest.Fault{Method: storetest.MethodPut, Before: full, Nth: 1}, []string{"nightly-logs.gz", "nightly-results.gz"}},
 	} {
 		t.Run(name, func(t *testing.T) {

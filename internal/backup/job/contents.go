@@ -16,7 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// storeContents streams the engine's archive into the store, and returns what is known then.
+// storeContents streams the engine's archive to the store, and returns the state after
+// that.
 func (j *Runner) storeContents(ctx context.Context, attempt *backupstore.Attempt, req Request) (draft, error) {
 	actions, err := j.newItemActions(req, velero.PhaseInProgress)
 	if err != nil {
@@ -43,8 +44,8 @@ func (j *Runner) storeContents(ctx context.Context, attempt *backupstore.Attempt
 	return d, err
 }
 
-// pipeConcurrently has one function read what another one writes, at the same time. Each ends when
-// the other fails, and both have ended when it returns. A panic is an error.
+// pipeConcurrently runs a function that writes and a function that reads concurrently. Each
+// ends when the other fails, and both have ended when it returns. A panic becomes an error.
 func pipeConcurrently(ctx context.Context, write func(context.Context, io.Writer) error, read func(context.Context, io.Reader) error) error {
 	reader, writer := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// stable is what has to be the same however often a run was interrupted: all but
-// the log and its digest.
+// stable is the content that must be the same regardless of interruptions: everything
+// except the log and its digest.
 func stable(t *testing.T, objects objectstore.Store) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -109,7 +109,7 @@ func TestAbandonAfterEveryCrash(t *testing.T) {
 		if _, err := archive(t.Context(), j, store); !errors.Is(err, errBroken) {
 			return fmt.Errorf("Archive: %w, want the engine's error", err)
 		}
-		// What a run that got further leaves behind.
+		// These are leftovers of a run that got further.
 		if _, err := putContents(t.Context(), store, "nightly", "u-1", strings.NewReader("archive")); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func TestAbandonAfterEveryCrash(t *testing.T) {
 		if log := unzipped(t, objects, "nightly-logs.gz"); !strings.Contains(log, "it broke") {
 			t.Errorf("%s: the log is %s", crash, log)
 		}
-		// The actions after the outcome still log, until somebody takes the name.
+		// The actions after the outcome still log, until another backup takes the name.
 		j := worker(t, t.TempDir(), &engine{})
 		j.Logs.Logger("u-1", "post").Info("thawed")
 		if stored, err := j.UploadPostActionLog(t.Context(), open(objects), request()); err != nil || !stored {

@@ -19,31 +19,30 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// draftVersion is the version of the file that keep writes.
+// draftVersion is the version of the stored draft.
 const draftVersion = 1
 
-// ErrNoDraft means that there is nothing that Finalize could complete: the draft of the
-// backup is missing, damaged or another attempt's. Calling it again is of no use.
+// ErrNoDraft means that there is nothing to finalize: the draft of the backup is missing,
+// damaged or belongs to another attempt. A retry does not help.
 var ErrNoDraft = errors.New("the archive cannot be completed")
 
-// draft is what is known of a backup whose archive is stored. While operations go on it
-// is kept in the store. A field of a draft is shared with its copies, so it is replaced
-// and not changed.
+// draft is the state of a backup whose archive is stored. It is stored while operations are
+// in progress. Copies of a draft share its fields, so fields are replaced and not modified.
 type draft struct {
 	Version   int    `json:"version"`
 	BackupUID string `json:"backupUID"`
 	Attempt   int32  `json:"attempt"`
-	// Operations is how many were recorded.
+	// Operations is the number of recorded operations.
 	Operations int `json:"operations"`
-	// Contents is the digest of the archive. Merged says that it is the one that is to
-	// take the place of the first.
+	// Contents is the digest of the archive. Merged reports that it is the archive that
+	// will replace the first one.
 	Contents backupstore.Digest `json:"contents"`
 	Merged   bool               `json:"merged,omitempty"`
-	// ETag is that of the archive when it was stored.
+	// ETag is the ETag of the archive when it was stored.
 	ETag string `json:"etag,omitempty"`
 
 	Items int `json:"items"`
-	// Results have the counts beside them, as their JSON has none.
+	// Results: the counts are separate fields, as its JSON does not contain them.
 	Results      results.Results     `json:"results"`
 	Warnings     int                 `json:"warnings"`
 	Errors       int                 `json:"errors"`
@@ -63,7 +62,7 @@ func newDraft(req Request, made backup.ArchiveResult, digest backupstore.Digest)
 	}
 }
 
-// storePendingBackup stores the draft of a backup with operations in the place of its manifests.
+// storePendingBackup stores the draft of a backup with operations instead of its manifests.
 func (j *Runner) storePendingBackup(ctx context.Context, attempt *backupstore.Attempt, req Request, d draft) (Result, error) {
 	result, _ := j.resultForDraft(req, d)
 	result.Operations = d.Operations
@@ -72,7 +71,7 @@ func (j *Runner) storePendingBackup(ctx context.Context, attempt *backupstore.At
 	if err := storeDraft(ctx, attempt, backupstore.Draft, d); err != nil {
 		return Result{}, err
 	}
-	// So that people can look at it while the operations go on.
+	// Users can read the log while the operations are in progress.
 	if _, err := j.storeRunLog(req, runlog.Main, newLogUploader(ctx, attempt)); err != nil {
 		return Result{}, err
 	}
@@ -81,13 +80,13 @@ func (j *Runner) storePendingBackup(ctx context.Context, attempt *backupstore.At
 
 func storeDraft(ctx context.Context, attempt *backupstore.Attempt, file backupstore.File, d draft) error {
 	if _, err := attempt.PutJSON(ctx, file, d); err != nil {
-		return fmt.Errorf("storing what is known of the backup until it is complete: %w", err)
+		return fmt.Errorf("storing the draft of the backup: %w", err)
 	}
 	return nil
 }
 
-// readDraft returns the draft of this attempt, as far as it got. The error is ErrNoDraft
-// if there is none that can be used.
+// readDraft returns the latest draft of this attempt. The error is ErrNoDraft if there is
+// no usable one.
 func readDraft(ctx context.Context, store *backupstore.Store, req Request) (draft, error) {
 	var first, merged draft
 	if err := store.GetDraft(ctx, req.Name, backupstore.Draft, &first); err != nil {
@@ -101,14 +100,14 @@ func readDraft(ctx context.Context, store *backupstore.Store, req Request) (draf
 		err, merged = nil, draft{}
 	}
 	if err == nil && merged.checkRequest(req) != nil {
-		// There is none, half of one, or one of an earlier attempt. The first archive is
-		// untouched then.
+		// There is no second draft, or it is incomplete or from an earlier attempt. In
+		// these cases the first archive is unchanged.
 		merged = first
 	}
 	return merged, err
 }
 
-// toDraftError says what to do where there is nothing to go on with.
+// toDraftError adds a hint for the case that there is nothing to continue with.
 func toDraftError(err error, name string) error {
 	switch {
 	case errors.Is(err, objectstore.ErrNotExist):
@@ -119,11 +118,11 @@ func toDraftError(err error, name string) error {
 	return err
 }
 
-// checkRequest returns ErrNoDraft if the draft is another's.
+// checkRequest returns ErrNoDraft if the draft belongs to another backup or attempt.
 func (d *draft) checkRequest(req Request) error {
 	switch {
 	case d.Version != draftVersion:
-		return fmt.Errorf("%w: the draft of backup %q has version %d, and only %d is understood; use the operator that wrote it, or make another backup",
+		return fmt.Errorf("%w: the draft of backup %q has version %d, and only version %d is supported; use the operator that wrote it, or make another backup",
 			ErrNoDraft, req.Name, d.Version, draftVersion)
 	case d.BackupUID != req.UID || d.Attempt != req.Attempt:
 		return fmt.Errorf("%w: the draft of backup %q is of attempt %d of the Backup with UID %q, and not of attempt %d of %q; make another backup",
@@ -132,20 +131,20 @@ func (d *draft) checkRequest(req Request) error {
 	return nil
 }
 
-// removeDraft removes the draft. What stays is removed with the backup.
+// removeDraft removes the draft. Leftovers are removed with the backup.
 func removeDraft(ctx context.Context, store *backupstore.Store, req Request) {
 	if err := store.RemoveDraft(ctx, req.Name, req.UID); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Removing the draft of the backup failed, it may cost space")
+		logr.FromContextOrDiscard(ctx).Error(err, "Removing the draft of the backup failed; it may use space")
 	}
 }
 
-// addRunWarnings adds warnings that are about the run as a whole.
+// addRunWarnings adds warnings about the run as a whole.
 func (d *draft) addRunWarnings(warnings []string) {
 	d.Results.Warnings.Velero = slices.Concat(d.Results.Warnings.Velero, warnings)
 	d.Warnings += len(warnings)
 }
 
-// addArchiveResult takes what was archived again: of the objects only added were not there before.
+// addArchiveResult adds the result of a second archive, in which added objects are new.
 func (d *draft) addArchiveResult(made backup.ArchiveResult, added int) {
 	d.Items += added
 	warnings, errs := 0, 0
@@ -161,7 +160,7 @@ func (d *draft) addArchiveResult(made backup.ArchiveResult, added int) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, d.Labels) // the first value counts
+	maps.Copy(labels, d.Labels) // the first value takes precedence
 	d.Labels = labels
 }
 
@@ -172,8 +171,8 @@ func (d *draft) addRunError(text string) {
 	d.Errors += n
 }
 
-// addItemError records an error of an object, or of a cluster-scoped one if there is no
-// namespace.
+// addItemError records an error of an object; the object is cluster-scoped if namespace is
+// empty.
 func (d *draft) addItemError(namespace, text string) {
 	more := results.Messages{Cluster: []string{text}}
 	if namespace != "" {

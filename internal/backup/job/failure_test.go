@@ -28,7 +28,7 @@ func archive(ctx context.Context, j *job.Runner, store *backupstore.Store) (job.
 	return j.Archive(ctx, store, request())
 }
 
-// A panic where nobody else recovers it is an error of the backup.
+// A panic that no other code recovers is an error of the backup.
 func TestArchive_Panic(t *testing.T) {
 	t.Parallel()
 	e := &engine{fail: func(context.Context) error { panic("boom") }}
@@ -38,7 +38,7 @@ func TestArchive_Panic(t *testing.T) {
 	}
 }
 
-// explodingStore panics where one file is stored.
+// explodingStore panics when one file is stored.
 type explodingStore struct {
 	objectstore.Store
 	file string
@@ -62,7 +62,7 @@ func TestArchive_PanicOfTheStore(t *testing.T) {
 	}
 }
 
-// TestAbandonAfterTheLogWasLost has a log all the same: the status names it.
+// TestAbandonAfterTheLogWasLost stores a log nevertheless: the status names it.
 func TestAbandonAfterTheLogWasLost(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
@@ -91,8 +91,8 @@ func TestNothingLogged(t *testing.T) {
 	wantFiles(t, objects, complete()...)
 }
 
-// TestArchiveFails: whatever fails, there is no manifest, nothing hangs, and another
-// attempt makes the backup.
+// TestArchiveFails: after any failure there is no manifest, nothing hangs, and another
+// attempt succeeds.
 func TestArchiveFails(t *testing.T) {
 	t.Parallel()
 	broken := func(key string) storetest.Fault {
@@ -126,7 +126,7 @@ func TestArchiveFails(t *testing.T) {
 				t.Errorf("a run that failed is committed: %v, %v", committed, err)
 			}
 			if tc.fault == nil {
-				wantFiles(t, objects) // half an archive must not even look like one
+				wantFiles(t, objects) // a partial archive must not be visible
 			}
 			if _, err := archive(t.Context(), worker(t, scratch, &engine{}), open(objects)); err != nil {
 				t.Errorf("the next attempt: %v", err)
@@ -139,7 +139,7 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
-// TestStoreThatLies loses a part of the archive and says nothing.
+// TestStoreThatLies silently loses a part of the archive.
 func TestStoreThatLies(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
@@ -153,10 +153,10 @@ func TestStoreThatLies(t *testing.T) {
 	}
 }
 
-// TestCancelled stops the engine; what a person did is not an error of the engine.
+// TestCancelled stops the engine; a cancellation by a user is not an error of the engine.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	errCause := errors.New("a person cancelled it")
+	errCause := errors.New("a person canceled it")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	objects, scratch := memory.New(), t.TempDir()
 	e := &engine{fail: func(ctx context.Context) error {
@@ -165,14 +165,14 @@ func TestCancelled(t *testing.T) {
 		return context.Cause(ctx)
 	}}
 	if _, err := archive(ctx, worker(t, scratch, e), open(objects)); !errors.Is(err, errCause) && !errors.Is(err, context.Canceled) {
-		t.Errorf("Archive: %v, want that it was cancelled", err)
+		t.Errorf("Archive: %v, want that it was canceled", err)
 	}
 	j := worker(t, scratch, &engine{})
 	if _, err := j.Archive(ctx, open(objects), request()); !errors.Is(err, context.Canceled) && !errors.Is(err, errCause) {
 		t.Errorf("Archive with a context that has ended: %v", err)
 	}
 	if committed, err := open(objects).IsCommitted(t.Context(), "nightly", "u-1"); committed || err != nil {
-		t.Errorf("a run that was cancelled is committed: %v, %v", committed, err)
+		t.Errorf("a run that was canceled is committed: %v, %v", committed, err)
 	}
 	if err := j.Abandon(t.Context(), open(objects), request(), "cancelled"); err != nil {
 		t.Error(err)
@@ -180,7 +180,7 @@ func TestCancelled(t *testing.T) {
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
 }
 
-// TestSpecThatIsNoJSON can not be stored, and says so before there is a manifest.
+// TestSpecThatIsNoJSON cannot be stored, and fails before there is a manifest.
 func TestSpecThatIsNoJSON(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()

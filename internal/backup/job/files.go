@@ -19,11 +19,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// commitCheckTimeout is how long the second look after a commit that failed may go on when the
-// run was ended.
+// commitCheckTimeout bounds the check after a failed commit when the run was ended.
 const commitCheckTimeout = 30 * time.Second
 
-// storeAndCommit stores what belongs to the backup besides its archive, and the manifests
+// storeAndCommit stores the files of the backup other than the archive, and the manifests
 // last. Ended are its operations.
 func (j *Runner) storeAndCommit(ctx context.Context, attempt *backupstore.Attempt, req Request, d draft, ended []velero.Operation) (Result, error) {
 	result, outcome := j.resultForDraft(req, d)
@@ -56,10 +55,10 @@ func (j *Runner) storeAndCommit(ctx context.Context, attempt *backupstore.Attemp
 	return result, nil
 }
 
-// resultIfCommitted returns the result of what is stored, after an attempt that failed with err:
-// the manifest may be there all the same, as its answer was lost, or the run was canceled
-// while it was written, or another process was faster. The counts are those of what is
-// stored.
+// resultIfCommitted returns the result of the stored backup after an attempt that failed
+// with err. The manifest may exist nevertheless: its reply was lost, or the run was
+// canceled while it was written, or another process was faster. The counts are those of the
+// stored backup.
 func (j *Runner) resultIfCommitted(ctx context.Context, store *backupstore.Store, req Request, err error) (Result, error) {
 	late, cancel := contextWithGrace(ctx, commitCheckTimeout)
 	defer cancel()
@@ -75,7 +74,7 @@ func (j *Runner) resultIfCommitted(ctx context.Context, store *backupstore.Store
 	return stored, nil
 }
 
-// contextWithGrace returns a ctx that ends some time after another one.
+// contextWithGrace returns a context that ends by a grace period after another one.
 func contextWithGrace(ctx context.Context, by time.Duration) (context.Context, func()) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -93,8 +92,8 @@ func contextWithGrace(ctx context.Context, by time.Duration) (context.Context, f
 	}
 }
 
-// storeBackupFiles stores what belongs to the backup besides its archive; the log last, so
-// that it is as complete as it can be.
+// storeBackupFiles stores the files of the backup other than the archive. The log is last,
+// so that it is as complete as possible.
 func (j *Runner) storeBackupFiles(
 	ctx context.Context, attempt *backupstore.Attempt, req Request, d draft, ended []velero.Operation,
 ) (map[backupstore.File]backupstore.Digest, error) {
@@ -136,18 +135,18 @@ func (j *Runner) storeBackupFiles(
 	return byFile, nil
 }
 
-// newLogUploader returns what stores the log of an attempt.
+// newLogUploader returns a function that stores the log of an attempt.
 func newLogUploader(ctx context.Context, attempt *backupstore.Attempt) func(io.Reader) (backupstore.Digest, error) {
 	return func(r io.Reader) (backupstore.Digest, error) { return attempt.PutFile(ctx, backupstore.Logs, r) }
 }
 
-// storeRunLog has put store one stream of the run's log, compressed; nil if it is empty.
+// storeRunLog passes one stream of the run's log to put, compressed; nil if it is empty.
 func (j *Runner) storeRunLog(req Request, stream runlog.Stream, put func(io.Reader) (backupstore.Digest, error)) (*backupstore.Digest, error) {
 	log, err := j.Logs.OpenCompressed(req.UID, stream)
 	if err != nil || log == nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }() // it was only read
+	defer func() { _ = log.Close() }() // opened only for reading
 	digest, err := put(log)
 	if err != nil {
 		return nil, fmt.Errorf("storing a log: %w", err)

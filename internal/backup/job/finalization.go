@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// Finalize makes a backup of what Archive stored, when all of its operations have ended:
-// it archives the objects that those which completed asked for, records those which did
-// not end well as errors of their objects, and stores everything, the manifests last.
+// Finalize commits a backup that Archive stored, when all of its operations have ended. It
+// archives the objects that completed operations requested, records failed operations as
+// errors of their objects, and stores everything, the manifests last.
 //
-// With an error there is no backup, and Finalize may be called again until it succeeds,
-// with the same operations; ErrNoDraft means that this is of no use. A backup that is
-// complete already is left as it is.
+// After an error there is no backup, and Finalize may be called again with the same
+// operations until it succeeds; ErrNoDraft means that a retry does not help. It does not
+// change a backup that is already complete.
 func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Request, ended []velero.Operation) (Result, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -69,8 +69,8 @@ func (j *Runner) finalizeDraft(ctx context.Context, store *backupstore.Store, at
 	return result, err
 }
 
-// recordFailedOperations records the operations that did not end well as errors of their objects, which
-// Velero does not.
+// recordFailedOperations records failed operations as errors of their objects, which Velero
+// does not do.
 func (d *draft) recordFailedOperations(ctx context.Context, ended []velero.Operation) {
 	for _, operation := range ended {
 		failure := operation.Failure()
@@ -83,15 +83,15 @@ func (d *draft) recordFailedOperations(ctx context.Context, ended []velero.Opera
 		}
 		text := fmt.Sprintf("%s %q: %s", operation.Object.GroupResource, key, failure)
 		d.addItemError(operation.Object.Namespace, text)
-		logr.FromContextOrDiscard(ctx).Info("An operation did not end well", "reason", text)
+		logr.FromContextOrDiscard(ctx).Info("An operation failed", "reason", text)
 	}
 	if lost := d.Operations - len(ended); lost > 0 {
-		d.addRunError(fmt.Sprintf("%d of the %d operations that item actions started are not known any more: "+
-			"look in what the plugins work with how they ended", lost, d.Operations))
+		d.addRunError(fmt.Sprintf("%d of the %d operations that item actions started are no longer known: "+
+			"check their outcome in the systems of the plugins", lost, d.Operations))
 	}
 }
 
-// phaseForDraft returns the phase of the backup that item actions see.
+// phaseForDraft returns the phase of the backup for item actions.
 func phaseForDraft(d draft, ended []velero.Operation) string {
 	for _, operation := range ended {
 		if operation.Failure() != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 )
 
-// finalized is what an undisturbed backup with operations looks like.
+// finalized is the expected result of an undisturbed backup with operations.
 func finalized(t *testing.T) (job.Result, map[string]any) {
 	t.Helper()
 	objects := memory.New()
@@ -67,8 +67,8 @@ func TestFinalizeAfterEveryCrash(t *testing.T) {
 	}
 }
 
-// TestFinalizeAfterEveryFailedWrite calls it again after each write that failed halfway,
-// also if half of it became visible.
+// TestFinalizeAfterEveryFailedWrite calls Finalize again after each write that failed
+// halfway, also if a part of it became visible.
 func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	t.Parallel()
 	want, undisturbed := finalized(t)
@@ -87,7 +87,7 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	} {
 		writes := all
 		if kind == "half of it stays" {
-			writes -= 2 // the last are the manifests, which Commit sees to
+			writes -= 2 // the last are the manifests, which Commit writes
 		}
 		for nth := 1; nth <= writes; nth++ {
 			t.Run(fmt.Sprintf("%s write %d", kind, nth), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got.Bytes == 0 {
-					got.Bytes = want.Bytes // it had succeeded already
+					got.Bytes = want.Bytes // it had already succeeded
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("result (-undisturbed +got):\n%s", diff)
@@ -123,8 +123,8 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	}
 }
 
-// TestFinalizeFails: there is no manifest, nothing stays in the scratch folder, and
-// another call makes the backup.
+// TestFinalizeFails: there is no manifest, no file remains in the scratch directory, and
+// another call succeeds.
 func TestFinalizeFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -132,9 +132,9 @@ func TestFinalizeFails(t *testing.T) {
 		fault *storetest.Fault
 		text  string
 	}{
-		"the engine":      {fail: errBroken, text: "archiving what operations left behind"},
+		"the engine":      {fail: errBroken, text: "archiving the results of operations"},
 		"the draft":       {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*draft.json.gz", Before: errBroken}, text: "getting draft"},
-		"the archive":     {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*y.tar.gz", Cut: true, CutAt: 50, CutErr: errBroken}, text: "adding what operations left behind"},
+		"the archive":     {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*y.tar.gz", Cut: true, CutAt: 50, CutErr: errBroken}, text: "adding the results of operations"},
 		"the new archive": {fault: &storetest.Fault{Method: storetest.MethodGet, Key: "*merged.tar.gz", Cut: true, CutAt: 50, CutErr: errBroken}, text: "replacing the archive"},
 		"the look":        {fault: &storetest.Fault{Method: storetest.MethodList, Nth: 1, Before: errBroken}, text: "looking for an earlier attempt"},
 	} {
@@ -157,7 +157,7 @@ func TestFinalizeFails(t *testing.T) {
 				t.Errorf("it is committed: %t, %v", committed, err)
 			}
 			if left, err := os.ReadDir(j.Scratch.Path); err != nil || len(left) > 0 {
-				t.Errorf("left in the scratch folder: %v, %v", left, err)
+				t.Errorf("left in the scratch directory: %v, %v", left, err)
 			}
 			o.fail = nil
 			if _, err := j.Finalize(t.Context(), open(objects), withOperations(), completed()); err != nil {
@@ -168,8 +168,8 @@ func TestFinalizeFails(t *testing.T) {
 	}
 }
 
-// TestFinalizeOfAnotherArchive: what is in the store is not what was stored, be it good
-// or not.
+// TestFinalizeOfAnotherArchive: the archive in the store is not the stored one, valid or
+// not.
 func TestFinalizeOfAnotherArchive(t *testing.T) {
 	t.Parallel()
 	var good bytes.Buffer
@@ -185,7 +185,7 @@ func TestFinalizeOfAnotherArchive(t *testing.T) {
 			_, err := putContents(ctx, s, "nightly", "u-1", &good)
 			return err
 		}, tarball.ErrDigestMismatch},
-		"that with what operations left behind": {func(ctx context.Context, s *backupstore.Store) error {
+		"that with the results of operations": {func(ctx context.Context, s *backupstore.Store) error {
 			_, err := s.PutFile(ctx, "nightly", "u-1", backupstore.MergedContents, strings.NewReader("another"))
 			return err
 		}, job.ErrNoDraft},

@@ -135,15 +135,15 @@ func copied(name string, phase velero.OperationPhase, post ...string) velero.Ope
 	return op
 }
 
-// completed are operations that ended well. The first one has the config map b archived
-// again, and two new ones.
+// completed are operations that succeeded. The first one requests the config map b again,
+// and two new ones.
 func completed() []velero.Operation {
 	return []velero.Operation{
 		copied("a", velero.OperationCompleted, "z", "b", "c"), copied("b", velero.OperationCompleted, "b"),
 	}
 }
 
-// waiting archives and returns the job, when the operations go on.
+// waiting archives and returns the job while the operations are in progress.
 func waiting(t *testing.T, objects objectstore.Store, o *operator) *job.Runner {
 	t.Helper()
 	j := worker(t, t.TempDir(), o)
@@ -171,7 +171,7 @@ func TestArchiveWithOperations(t *testing.T) {
 	if _, err := j.FindCommitted(t.Context(), open(objects), withOperations()); err == nil {
 		t.Error("it is a backup before its operations have ended")
 	}
-	if err := j.Abandon(t.Context(), open(objects), withOperations(), "nobody wants it"); err != nil {
+	if err := j.Abandon(t.Context(), open(objects), withOperations(), "the run was canceled"); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
@@ -244,12 +244,12 @@ func TestFinalize(t *testing.T) {
 				"backupItemOperationsAttempted":2,"backupItemOperationsCompleted":1,"backupItemOperationsFailed":1`,
 			want: job.Result{Items: 3, Warnings: 1, Errors: 1, Labels: map[string]string{"tier": "gold"}},
 		},
-		"that was cancelled, and one that is lost": {
+		"that was canceled, and one that is lost": {
 			ended:   []velero.Operation{copied("a", velero.OperationCancelled)},
 			archive: old, list: `{"v1/ConfigMap":["shop/a","shop/b","shop/n"]}`,
 			results: `{"warnings":{"namespaces":{"shop":["it is old"]}},"actions":{"configmaps":["example.io/copy"]},
-				"errors":{"velero":["1 of the 2 operations that item actions started are not known any more: look in what the plugins work with how they ended"],
-				"namespaces":{"shop":[` + quoted(failure+"was cancelled: so it is") + `]}}}`,
+				"errors":{"velero":["1 of the 2 operations that item actions started are no longer known: check their outcome in the systems of the plugins"],
+				"namespaces":{"shop":[` + quoted(failure+"was canceled: so it is") + `]}}}`,
 			status: `"phase":"PartiallyFailed","warnings":1,"errors":2,"progress":{"totalItems":3,"itemsBackedUp":3},
 				"backupItemOperationsAttempted":2,"backupItemOperationsFailed":2`,
 			want: job.Result{Items: 3, Warnings: 1, Errors: 2, Labels: map[string]string{"tier": "gold"}},
@@ -258,7 +258,7 @@ func TestFinalize(t *testing.T) {
 			operator: operator{version: "v2"}, ended: completed(), only: []string{"z", "b", "c"},
 			archive: old, list: `{"v1/ConfigMap":["shop/a","shop/b","shop/n"]}`,
 			results: `{"warnings":{"namespaces":{"shop":["it is old","it is new"]}},"actions":{"configmaps":["example.io/copy"]},
-				"errors":{"velero":["what operations left behind is missing from this backup: ` +
+				"errors":{"velero":["the results of operations are missing from this backup: ` +
 				`the API server prefers other versions than when the objects were archived; back up again"]}}`,
 			status: `"phase":"PartiallyFailed","warnings":2,"errors":1,"progress":{"totalItems":3,"itemsBackedUp":3},
 				"backupItemOperationsAttempted":2,"backupItemOperationsCompleted":2`,
@@ -268,8 +268,8 @@ func TestFinalize(t *testing.T) {
 			limits: tarball.Limits{Entries: 8}, ended: completed(), only: []string{"z", "b", "c"},
 			archive: old, list: `{"v1/ConfigMap":["shop/a","shop/b","shop/n"]}`,
 			results: `{"warnings":{"namespaces":{"shop":["it is old","it is new"]}},"actions":{"configmaps":["example.io/copy"]},
-				"errors":{"velero":["what operations left behind is missing from this backup: ` +
-				`no Restore would take an archive with it (archive exceeds limit: more than 8 files); back up fewer objects, or raise --max-archive-size"]}}`,
+				"errors":{"velero":["the results of operations are missing from this backup: ` +
+				`no Restore would accept an archive that includes them (archive exceeds limit: more than 8 files); back up fewer objects, or raise --max-archive-size"]}}`,
 			status: `"phase":"PartiallyFailed","warnings":2,"errors":1,"progress":{"totalItems":3,"itemsBackedUp":3},
 				"backupItemOperationsAttempted":2,"backupItemOperationsCompleted":2`,
 			want: job.Result{Items: 3, Warnings: 2, Errors: 1, Labels: map[string]string{"tier": "gold"}},
@@ -415,7 +415,7 @@ func TestFinalizeWithoutADraft(t *testing.T) {
 			want: `file "nightly-grapnel-draft.json.gz" cannot be read`,
 		},
 		"no draft":     {damage: put("x"), want: "cannot be read"},
-		"of tomorrow":  {damage: put(map[string]any{"version": 2}), want: "has version 2, and only 1 is understood"},
+		"of tomorrow":  {damage: put(map[string]any{"version": 2}), want: "has version 2, and only version 1 is supported"},
 		"of another":   {damage: put(map[string]any{"version": 1, "backupUID": "u-2"}), want: `is of attempt 0 of the Backup with UID "u-2"`},
 		"of attempt 0": {attempt: 1, want: "is of attempt 0 of the Backup"},
 	} {

@@ -33,13 +33,13 @@ var (
 	ended = begun.Add(90 * time.Second)
 )
 
-// engine writes the same archive each time, as one does of a cluster at rest.
+// engine writes the same archive each time, as for a cluster without changes.
 type engine struct {
-	// warnings and errs are what it finds.
+	// warnings and errs are its messages.
 	warnings, errs []string
-	// fail ends it halfway.
+	// fail makes it fail halfway.
 	fail func(ctx context.Context) error
-	// actions were asked, and labels is what they want for the Backup.
+	// actions were called, and labels are those that they add to the Backup.
 	actions map[string][]string
 	labels  map[string]string
 	// missing are namespaces that do not exist.
@@ -70,7 +70,7 @@ func (e *engine) WriteArchive(ctx context.Context, req backup.ArchiveRequest, w 
 	return result, err
 }
 
-// request is what the Backup's controller asks for.
+// request is what the Backup's controller requests.
 func request(edits ...func(*job.Request)) job.Request {
 	req := job.Request{
 		Name: "nightly", Namespace: "grapnel-system", UID: "u-1",
@@ -88,7 +88,7 @@ func request(edits ...func(*job.Request)) job.Request {
 
 func ownedBy(uid string) func(*job.Request) { return func(r *job.Request) { r.UID = uid } }
 
-// worker is one operator: its scratch folder outlives it.
+// worker is one operator: its scratch directory outlives it.
 func worker(t *testing.T, scratch string, e job.Engine) *job.Runner {
 	t.Helper()
 	logs, err := runlog.New(scratch, redact.New())
@@ -133,7 +133,7 @@ func complete() []string {
 	}
 }
 
-// content returns a file as it is stored.
+// content returns a file as stored.
 func content(t *testing.T, objects objectstore.Store, name string) string {
 	t.Helper()
 	r, err := objects.Get(t.Context(), "backups/nightly/"+name)
@@ -175,7 +175,7 @@ func decode(t *testing.T, text string) any {
 // open returns the backups in a store.
 func open(objects objectstore.Store) *backupstore.Store { return backupstore.New(objects, "") }
 
-// afterManifest does something once the manifest is written, whose answer it loses.
+// afterManifest runs a function once the manifest is written, and loses the reply.
 type afterManifest struct {
 	objectstore.Store
 	do func() error
@@ -190,7 +190,7 @@ func (a *afterManifest) Put(ctx context.Context, key string, r io.Reader, opts o
 	return info, err
 }
 
-// putContents stores an archive in an attempt of its own.
+// putContents stores an archive in its own attempt.
 func putContents(ctx context.Context, s *backupstore.Store, name, uid string, r io.Reader) (backupstore.Digest, error) {
 	a, err := s.BeginAttempt(ctx, name, uid)
 	if err != nil {

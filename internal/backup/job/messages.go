@@ -10,8 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// joinMessages returns the messages of two runs, and how many the second one has that are not
-// in the first: what is said of an object that is archived again was often said before.
+// joinMessages returns the messages of two runs, and the number of messages of the second
+// one that are not in the first: an object that is archived again often has the same
+// messages.
 func joinMessages(a, b results.Messages) (out results.Messages, added int) {
 	join := func(known, more []string) []string {
 		more = textsNotIn(known, more)
@@ -29,8 +30,7 @@ func joinMessages(a, b results.Messages) (out results.Messages, added int) {
 	return out, added
 }
 
-// mergeNameLists returns lists of names by kind, of which those of more that are not known stand
-// behind the others.
+// mergeNameLists returns lists of names by kind, with the new names of more appended.
 func mergeNameLists(known, more map[string][]string) map[string][]string {
 	out := maps.Clone(known)
 	for kind, names := range more {
@@ -42,7 +42,7 @@ func mergeNameLists(known, more map[string][]string) map[string][]string {
 	return out
 }
 
-// textsNotIn returns those texts of more that are not known, each once.
+// textsNotIn returns the texts of more that are not in known, without duplicates.
 func textsNotIn(known, more []string) []string {
 	seen := make(map[string]bool, len(known))
 	for _, text := range known {

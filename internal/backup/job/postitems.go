@@ -20,10 +20,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// asyncActionKind is the kind of actions that do nothing but start operations.
+// asyncActionKind is the kind of actions that only start operations.
 const asyncActionKind = "AsyncBackupItemAction"
 
-// completedPostItems returns the objects that operations which completed asked for, each once.
+// completedPostItems returns the objects that completed operations requested, without
+// duplicates.
 func completedPostItems(ended []velero.Operation) []itemaction.RelatedItem {
 	var out []itemaction.RelatedItem
 	seen := map[velero.ResourceIdentifier]bool{}
@@ -41,15 +42,15 @@ func completedPostItems(ended []velero.Operation) []itemaction.RelatedItem {
 	return out
 }
 
-// archivePostOperationItems archives objects that are new or have changed since the archive was made, and
-// stores the whole archive with them beside the first. The draft that it returns is
-// stored, too, if there is such an archive.
+// archivePostOperationItems archives objects that are new or have changed since the first
+// archive, and stores the whole archive with them beside the first. If there is such an
+// archive, the returned draft is stored, too.
 func (j *Runner) archivePostOperationItems(
 	ctx context.Context, attempt *backupstore.Attempt, req Request, d draft, phase string, only []itemaction.RelatedItem,
 ) (_ draft, err error) {
 	made, overlay, err := j.archiveOverlay(ctx, req, phase, only)
 	if err != nil {
-		return draft{}, fmt.Errorf("archiving what operations left behind: %w", err)
+		return draft{}, fmt.Errorf("archiving the results of operations: %w", err)
 	}
 	defer func() { err = errors.Join(err, overlay.Close()) }()
 	if made.Items == 0 {
@@ -59,28 +60,28 @@ func (j *Runner) archivePostOperationItems(
 	merged, digest, err := j.mergeOverlay(ctx, attempt, req, d, overlay)
 	switch {
 	case errors.Is(err, archive.ErrAmbiguous), errors.Is(err, archive.ErrLimitExceeded):
-		// Hours of work are in the first archive, and it is good.
-		logr.FromContextOrDiscard(ctx).Error(err, "Leaving out what operations left behind")
+		// The first archive may contain hours of work, and it is valid.
+		logr.FromContextOrDiscard(ctx).Error(err, "Skipping the results of operations")
 		d.addArchiveResult(backup.ArchiveResult{Results: made.Results}, 0)
 		why := "the API server prefers other versions than when the objects were archived; back up again"
 		if errors.Is(err, archive.ErrLimitExceeded) {
-			why = "no Restore would take an archive with it (" + err.Error() + "); back up fewer objects, or raise --max-archive-size"
+			why = "no Restore would accept an archive that includes them (" + err.Error() + "); back up fewer objects, or raise --max-archive-size"
 		}
-		d.addRunError("what operations left behind is missing from this backup: " + why)
+		d.addRunError("the results of operations are missing from this backup: " + why)
 		return d, nil
 	case err != nil:
-		return draft{}, fmt.Errorf("adding what operations left behind to the archive: %w", err)
+		return draft{}, fmt.Errorf("adding the results of operations to the archive: %w", err)
 	}
-	logr.FromContextOrDiscard(ctx).Info("Added what operations left behind to the archive",
+	logr.FromContextOrDiscard(ctx).Info("Added the results of operations to the archive",
 		"added", merged.Added, "replaced", merged.Replaced)
 	d.addArchiveResult(made, merged.Added)
 	d.Contents, d.Merged = digest, true
 	return d, storeDraft(ctx, attempt, backupstore.MergedDraft, d)
 }
 
-// archiveOverlay has objects archived, and keeps them in a scratch file.
+// archiveOverlay archives objects into a scratch file.
 func (j *Runner) archiveOverlay(ctx context.Context, req Request, phase string, only []itemaction.RelatedItem) (made backup.ArchiveResult, overlay *archive.Spool, err error) {
-	// They said all about the objects when they started what has ended.
+	// These actions were called for the objects when they started the ended operations.
 	req.ItemActions = slices.DeleteFunc(slices.Clone(req.ItemActions), func(s itemplugin.Spec) bool { return s.Kind == asyncActionKind })
 	actions, err := j.newItemActions(req, phase)
 	if err != nil {
@@ -103,7 +104,7 @@ func (j *Runner) archiveOverlay(ctx context.Context, req Request, phase string, 
 	return made, overlay, err
 }
 
-// mergeOverlay streams the archive out of the store and, with the overlay in it, back under
+// mergeOverlay streams the archive from the store and, merged with the overlay, back under
 // another name.
 func (j *Runner) mergeOverlay(ctx context.Context, attempt *backupstore.Attempt, req Request, d draft, overlay *archive.Spool) (merged archive.MergeResult, digest backupstore.Digest, err error) {
 	err = pipeConcurrently(ctx, func(ctx context.Context, w io.Writer) (err error) {
@@ -124,8 +125,8 @@ func (j *Runner) mergeOverlay(ctx context.Context, attempt *backupstore.Attempt,
 	return merged, digest, err
 }
 
-// replaceContents puts the archive that the draft speaks of in its place. A store that
-// fails halfway may leave anything there, and the archive is still beside it.
+// replaceContents replaces the archive with the one of the draft. A store that fails
+// halfway may leave anything there, but the new archive is still stored beside it.
 func replaceContents(ctx context.Context, attempt *backupstore.Attempt, req Request, d draft) (err error) {
 	merged, err := attempt.GetFile(ctx, backupstore.MergedContents)
 	if err != nil {
@@ -137,7 +138,7 @@ func replaceContents(ctx context.Context, attempt *backupstore.Attempt, req Requ
 	case err != nil:
 		return fmt.Errorf("replacing the archive: %w", err)
 	case digest != d.Contents:
-		return fmt.Errorf("%w: the archive with what operations left behind is not what was stored of backup %q; make another backup", ErrNoDraft, req.Name)
+		return fmt.Errorf("%w: the archive with the results of operations is not the stored one of backup %q; make another backup", ErrNoDraft, req.Name)
 	}
 	return nil
 }

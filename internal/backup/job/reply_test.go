@@ -17,11 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 )
 
-// TestLostReply has the manifest written and its answer lost: the backup is there,
-// and that is what counts.
+// TestLostReply writes the manifest and loses the reply: the backup exists, and that
+// counts.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]bool{"the connection broke": false, "the run was cancelled": true} {
+	for name, stop := range map[string]bool{"the connection broke": false, "the run was canceled": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			objects := memory.New()
@@ -45,7 +45,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// slow is a store that tells no ETags, and takes its time to send an archive.
+// slow is a store without ETags that sends an archive slowly.
 type slow struct {
 	objectstore.Store
 	takes time.Duration
@@ -73,14 +73,14 @@ func (s slow) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[
 	}
 }
 
-// TestLostReplyOfASlowStore: to look at the backup that is there may take as long as it
-// takes, unless the run was ended.
+// TestLostReplyOfASlowStore: the check of the existing backup has no deadline, unless the
+// run was ended.
 func TestLostReplyOfASlowStore(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		takes  time.Duration
 		stop   bool
-		ended  bool // while it looks
+		ended  bool // during the check
 		want   error
 		within time.Duration
 	}{

@@ -36,53 +36,55 @@ type Request struct {
 	Object json.RawMessage
 	// StorageLocation is the name of the location, for Velero.
 	StorageLocation string
-	// Selection says what is archived.
+	// Selection selects the archived objects.
 	Selection selection.Spec
 	// AllVersions archives every served version (EnableAPIGroupVersions).
 	AllVersions bool
-	// ItemActions are the actions of plugins that objects are shown to, after the
-	// built-in ones and in this order.
+	// ItemActions are the actions of plugins, which are called after the built-in ones and
+	// in this order.
 	ItemActions []itemplugin.Spec
 	// Start is when the backup began.
 	Start time.Time
-	// OperationTimeout is how long operations may take of which the spec says nothing.
+	// OperationTimeout is the timeout of operations if the spec has none.
 	OperationTimeout time.Duration
-	// Outputs are what the PreBackup actions answered, by action.
+	// Outputs are the answers of the PreBackup actions, by action.
 	Outputs map[string]map[string]string
-	// Warnings come from before the archive, for example ignored failures.
+	// Warnings are from before the archive, for example ignored failures.
 	Warnings []string
-	// Progress, if set, is told how far the archive is.
+	// Progress, if set, is called with the progress of the archive.
 	Progress func(total, done int)
-	// Attempt is how often the archive was begun, with this time, from 1 on. Finalize
-	// completes what the same attempt has archived.
+	// Attempt is the number of the archive attempt, starting at 1. Finalize completes the
+	// archive of the same attempt.
 	Attempt int32
-	// OnOperationStarted records an operation that an item action started; see backup.Request.
+	// OnOperationStarted records an operation that an item action started; see
+	// backup.ArchiveRequest.
 	OnOperationStarted func(ctx context.Context, op backup.Operation) error
 }
 
-// FormatVersion is the version of the archives that are written.
+// FormatVersion is the version of new archives.
 const FormatVersion = archive.FormatVersion
 
-// IsNameTaken says whether an error means that the name belongs to another backup.
+// IsNameTaken reports whether an error means that the name belongs to another backup.
 func IsNameTaken(err error) bool {
 	var taken *backupstore.TakenError
 	return errors.As(err, &taken)
 }
 
-// Result is what became of a backup.
+// Result is the result of a backup.
 type Result struct {
 	Items, Warnings, Errors int
-	// Bytes is the size of the archive; 0 if an earlier attempt had made it.
+	// Bytes is the size of the archive; 0 if an earlier attempt stored it.
 	Bytes int64
-	// Completed is when the outcome was known.
+	// Completed is when the outcome was determined.
 	Completed time.Time
-	// Labels are what item actions want to be added to the Backup. They are in the
-	// stored manifests already, if there are any. It has none of the Backup's own keys.
+	// Labels are those that item actions add to the Backup. The stored manifests, if any,
+	// already contain them. They do not include keys of the Backup's own labels.
 	Labels map[string]string
-	// MissingNamespaces were included by name and do not exist; each is an error.
+	// MissingNamespaces are namespaces that were included by name and do not exist; each is
+	// an error.
 	MissingNamespaces []string
-	// Operations is how many operations item actions started that have to end before
-	// Finalize makes this a backup; 0 of one that is complete.
+	// Operations is the number of operations that must end before Finalize can commit the
+	// backup; 0 for a complete backup.
 	Operations int
 }
 
@@ -96,14 +98,15 @@ type Runner struct {
 	Engine Engine
 	Logs   *runlog.Store
 	Now    func() time.Time
-	// Scratch is where Finalize keeps what operations left behind until it is in the
-	// archive, the system's directory for temporary files by default. Nothing stays there.
+	// Scratch is where Finalize stores the results of operations until they are in the
+	// archive. The default is the system's directory for temporary files. No file remains
+	// there.
 	Scratch *scratch.Dir
 	// Limits of archives, also of those that Engine writes.
 	Limits archive.Limits
 }
 
-// CheckClaim says whether Claim would succeed, and writes nothing.
+// CheckClaim checks whether Claim would succeed, without writing.
 func (j *Runner) CheckClaim(ctx context.Context, store *backupstore.Store, req Request) error {
 	return store.CheckClaim(ctx, req.Name, req.UID)
 }
@@ -114,19 +117,19 @@ func (j *Runner) Claim(ctx context.Context, store *backupstore.Store, req Reques
 	return store.Claim(ctx, req.Name, claim)
 }
 
-// Release gives the name back that a run claimed which then never began. It does
-// nothing if the run does not hold the name.
+// Release releases the name of a run that claimed it and never started. It does nothing if
+// the run does not hold the name.
 func (j *Runner) Release(ctx context.Context, store *backupstore.Store, req Request) error {
 	return store.Release(ctx, req.Name, req.UID)
 }
 
-// maxArchiveTries is how often the archive is made before a process that keeps overwriting it
-// makes the run fail.
+// maxArchiveTries is how often the archive is written before the run fails because another
+// process keeps overwriting it.
 const maxArchiveTries = 3
 
-// Archive makes the backup. With an error nothing usable is stored, and operations that
-// actions have started are of no use. A Result with Operations says that the archive is
-// stored, and is no backup until Finalize was called when they have ended.
+// Archive writes the backup. After an error nothing usable is stored, and operations that
+// actions have started are not needed. A Result with Operations means that the archive is
+// stored, but is not a backup until Finalize is called after they have ended.
 func (j *Runner) Archive(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -142,7 +145,7 @@ func (j *Runner) Archive(ctx context.Context, store *backupstore.Store, req Requ
 		if !errors.Is(err, backupstore.ErrOverwritten) || started.Load() || try == maxArchiveTries {
 			return result, err
 		}
-		log.Error(err, "Making the archive again")
+		log.Error(err, "Creating the archive again")
 	}
 }
 
@@ -164,7 +167,7 @@ func (j *Runner) archiveOnce(ctx context.Context, store *backupstore.Store, req 
 	}
 	if req.Attempt > 1 { // an earlier attempt may have had operations
 		if err := attempt.RemoveDraft(ctx); err != nil {
-			log.Error(err, "Removing the draft of the backup failed, it may cost space")
+			log.Error(err, "Removing the draft of the backup failed; it may use space")
 		}
 	}
 	result, err := j.storeAndCommit(ctx, attempt, req, made, nil)
@@ -174,10 +177,11 @@ func (j *Runner) archiveOnce(ctx context.Context, store *backupstore.Store, req 
 	return result, nil
 }
 
-// errNotCommitted means that no earlier attempt had succeeded.
-var errNotCommitted = errors.New("the backup was not made")
+// errNotCommitted means that no earlier attempt has succeeded.
+var errNotCommitted = errors.New("the backup is not committed")
 
-// beginAttempt takes the next attempt, or returns the result of one that had already succeeded.
+// beginAttempt begins the next attempt, or returns the result of one that has already
+// succeeded.
 func (j *Runner) beginAttempt(ctx context.Context, store *backupstore.Store, req Request) (*backupstore.Attempt, Result, error) {
 	attempt, err := store.BeginAttempt(ctx, req.Name, req.UID)
 	if errors.Is(err, backupstore.ErrCommitted) {
@@ -190,9 +194,8 @@ func (j *Runner) beginAttempt(ctx context.Context, store *backupstore.Store, req
 	return attempt, Result{}, nil
 }
 
-// FindCommitted returns the result of an attempt that had already succeeded, and an
-// error if there is none. Attempts that go on in another process cannot succeed after
-// that.
+// FindCommitted returns the result of an attempt that has already succeeded, and an error
+// if there is none. Attempts that continue in another process cannot succeed after that.
 func (j *Runner) FindCommitted(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	attempt, done, err := j.beginAttempt(ctx, store, req)
 	if attempt != nil || errors.Is(err, backupstore.ErrNotClaimed) {
@@ -201,8 +204,8 @@ func (j *Runner) FindCommitted(ctx context.Context, store *backupstore.Store, re
 	return done, err
 }
 
-// resultForDraft returns the result of a backup, and what is stored of it then: with the
-// warnings that belong to the run.
+// resultForDraft returns the result of a backup, and the draft with the warnings of the
+// run.
 func (j *Runner) resultForDraft(req Request, d draft) (Result, draft) {
 	labels, warnings := labelsToAdd(req.Labels, d.Labels)
 	d.addRunWarnings(slices.Concat(req.Warnings, warnings))

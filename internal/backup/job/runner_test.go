@@ -42,7 +42,7 @@ func TestArchive(t *testing.T) {
 	}
 	wantFiles(t, memory, complete()...)
 	if err := store.Verify(t.Context(), "nightly"); err != nil {
-		t.Errorf("the backup can not be verified: %v", err)
+		t.Errorf("the backup cannot be verified: %v", err)
 	}
 	want := backup.ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}, AllVersions: true, StartTime: begun}
 	if diff := cmp.Diff(want, e.got, cmpopts.IgnoreFields(backup.ArchiveRequest{}, "Progress")); diff != "" {
@@ -73,7 +73,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestManifests reads what other systems and clusters read.
+// TestManifests reads the data for other systems and clusters.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
@@ -113,8 +113,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestEarlierAttempt finds what an operator committed that then died: nothing is
-// made again.
+// TestEarlierAttempt finds the backup that an operator committed before it died: nothing is
+// written again.
 func TestEarlierAttempt(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
@@ -150,8 +150,7 @@ func TestEarlierAttempt(t *testing.T) {
 	}
 }
 
-// TestTaken meets a backup of the same name: it is found before anything runs, and
-// never touched.
+// TestTaken finds a backup of the same name before anything runs, and never changes it.
 func TestTaken(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]bool{"that is complete": true, "that still runs": false} {
@@ -196,7 +195,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestArchiveWithoutClaim refuses to write what nobody reserved.
+// TestArchiveWithoutClaim refuses to write without a claim.
 func TestArchiveWithoutClaim(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()

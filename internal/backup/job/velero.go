@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// veleroManifest is the velero.io/v1 Backup that a Velero server reads. It
-// carries no expiration, so that Velero does not collect our backups.
+// veleroManifest is the velero.io/v1 Backup that a Velero server reads. It has no
+// expiration, so that Velero does not garbage-collect our backups.
 type veleroManifest struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        velero.Metadata `json:"metadata"`
@@ -42,7 +42,8 @@ type veleroStatus struct {
 	OperationsCompleted int `json:"backupItemOperationsCompleted,omitempty"`
 	OperationsFailed    int `json:"backupItemOperationsFailed,omitempty"`
 
-	// MissingNamespaces is Grapnel's own: what a restarted operator has to say again.
+	// MissingNamespaces is an extension of Grapnel, which a restarted operator reports
+	// again.
 	MissingNamespaces []string `json:"missingNamespaces,omitempty"`
 }
 
@@ -51,7 +52,7 @@ type veleroProgress struct {
 	ItemsBackedUp int `json:"itemsBackedUp"`
 }
 
-// Phase returns the phase of a backup that was committed.
+// Phase returns the phase of a committed backup.
 func (r Result) Phase() string {
 	if r.Errors > 0 {
 		return "PartiallyFailed"
@@ -59,8 +60,8 @@ func (r Result) Phase() string {
 	return "Completed"
 }
 
-// encodeVeleroManifest returns velero-backup.json of a backup with a number of operations, of
-// which more may have been started than are known to have ended.
+// encodeVeleroManifest returns velero-backup.json of a backup with a number of operations.
+// More may have been started than are known to have ended.
 func encodeVeleroManifest(req Request, result Result, operations int, ended []velero.Operation) ([]byte, error) {
 	manifest := newVeleroManifest(req)
 	maps.Copy(manifest.Metadata.Labels, result.Labels)
@@ -83,7 +84,7 @@ func encodeVeleroManifest(req Request, result Result, operations int, ended []ve
 	return data, nil
 }
 
-// newVeleroManifest returns the manifest of a backup that is being made.
+// newVeleroManifest returns the manifest of a backup in progress.
 func newVeleroManifest(req Request) veleroManifest {
 	labels := map[string]string{velero.StorageLocationLabel: req.StorageLocation}
 	maps.Copy(labels, req.Labels)
@@ -104,7 +105,7 @@ func newVeleroManifest(req Request) veleroManifest {
 	}
 }
 
-// readCommittedResult reads the result of an attempt that had already succeeded.
+// readCommittedResult reads the result of an attempt that has already succeeded.
 func readCommittedResult(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	data, _, err := store.ReadManifest(ctx, req.Name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/serviceaccount"
 )
 
-// NewActions returns new instances of all built-in actions. They hold what they
-// learn during a run, so every run needs its own.
+// NewActions returns new instances of all built-in actions. They have state for one run, so
+// every run needs its own.
 func NewActions() []itemaction.Action {
 	return []itemaction.Action{
 		pvc.New(),

@@ -13,12 +13,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ExtractAnnotations takes annotations in which an action talks to Grapnel out of an
-// object that it returned, which ValidateReturnedObject passed. It returns the object without them
-// and their values. What the action was given tells whether an annotation is the
-// action's: one that was in the cluster already, and has not changed, is left alone,
-// because the owner of the object has no say here. Changed is what says something else,
-// and not what another encoder wrote.
+// ExtractAnnotations removes the annotations by which an action communicates with Grapnel
+// from an object that it returned and that passed ValidateReturnedObject. It returns the
+// object without them and their values. The given object shows whether an annotation is
+// from the action: an annotation that was already in the cluster and is unchanged stays,
+// because the owner of the object must not control this. A change means another value, not
+// another encoding.
 func ExtractAnnotations(given, returned []byte, keys ...string) ([]byte, map[string]string, error) {
 	after, err := parseObjectHeader(returned)
 	if err != nil {
@@ -42,10 +42,10 @@ func ExtractAnnotations(given, returned []byte, keys ...string) ([]byte, map[str
 		}
 		path := []string{"metadata", "annotations", key}
 		if len(after.Metadata.Annotations) == 1 && before.Metadata.Annotations == nil {
-			path = path[:2] // as it was
+			path = path[:2] // unchanged
 		}
 		if returned, err = removeMember(returned, path); err != nil {
-			return nil, nil, fmt.Errorf("taking the annotation %s from the object: %w", key, err)
+			return nil, nil, fmt.Errorf("removing the annotation %s from the object: %w", key, err)
 		}
 		delete(after.Metadata.Annotations, key)
 		taken[key] = annotationText(raw)
@@ -53,7 +53,8 @@ func ExtractAnnotations(given, returned []byte, keys ...string) ([]byte, map[str
 	return returned, taken, nil
 }
 
-// annotationText returns the value of an annotation; one that is no string is as good as text.
+// annotationText returns the value of an annotation. A value that is not a string is
+// returned as text.
 func annotationText(raw jsontext.Value) string {
 	var out string
 	if err := json.Unmarshal(raw, &out); err != nil {
@@ -65,8 +66,8 @@ func annotationText(raw jsontext.Value) string {
 // errMemberNotFound means that an object does not have the member.
 var errMemberNotFound = errors.New("no such member")
 
-// removeMember returns an object, as JSON without white space, without one member of it.
-// All other bytes stay the same.
+// removeMember returns an object, as JSON without white space, without one of its members.
+// All other bytes are unchanged.
 func removeMember(object []byte, path []string) ([]byte, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(object))
 	for {
@@ -85,14 +86,14 @@ func removeMember(object []byte, path []string) ([]byte, error) {
 		}
 		end := dec.InputOffset()
 		if object[start] != ',' && object[end] == ',' {
-			end++ // the first member takes the comma behind it along
+			end++ // with the first member, remove the comma after it
 		}
 		return slices.Concat(object[:start], object[end:]), nil
 	}
 }
 
-// seekMember reads up to the value of a member of the object that dec is in, and returns
-// where the member begins, with the comma before it.
+// seekMember reads up to the value of a member of the current object of dec, and returns
+// where the member begins, including the comma before it.
 func seekMember(dec *jsontext.Decoder, name string) (start int64, err error) {
 	for {
 		start = dec.InputOffset()

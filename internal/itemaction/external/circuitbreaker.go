@@ -10,25 +10,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// MaxUnanswered is how many calls in a row may end without an answer before an action
-// is given up for the rest of a run: a plugin that hangs must not cost a timeout for
-// each of ten thousand objects.
+// MaxUnanswered is how many consecutive calls may end without an answer before an action is
+// given up for the rest of a run: a hanging plugin must not cost a timeout for each of ten
+// thousand objects.
 const MaxUnanswered = 3
 
-// CircuitBreaker counts the calls of one action in one run. It is safe for concurrent use, and
-// the zero Guard is ready.
+// CircuitBreaker counts the calls of one action in one run. It is safe for concurrent use,
+// and the zero CircuitBreaker is ready to use.
 type CircuitBreaker struct {
 	mu         sync.Mutex
 	unanswered int
-	// connectionLosses counts the times that the plugin went away.
+	// connectionLosses counts how often the connection to the plugin was lost.
 	connectionLosses int
 	lastErr          error
 }
 
-// CallStart is when a call began, for Note.
+// CallStart is the state at the start of a call, for Record.
 type CallStart struct{ connectionLosses int }
 
-// AllowCall returns an error if the action was given up: it is not called then.
+// AllowCall returns an error if the action was given up and must not be called.
 func (g *CircuitBreaker) AllowCall() (CallStart, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -38,10 +38,10 @@ func (g *CircuitBreaker) AllowCall() (CallStart, error) {
 	return CallStart{}, &CircuitOpenError{LastErr: g.lastErr}
 }
 
-// Record takes what became of a call: its error, if it had one, and the kind of that. An
-// action that was given up stays so. A call that the run itself ended says nothing, and
-// of those that were open when the plugin went away only the first one counts: the
-// plugin is started again for the next call, however many were open.
+// Record records the result of a call: its error, if any, and the kind of the error. An
+// action that was given up stays so. A call that the run itself ended is ignored. Of the
+// concurrent calls that were open when the plugin exited, only the first one counts: the
+// plugin is restarted for the next call, regardless of their number.
 func (g *CircuitBreaker) Record(began CallStart, kind executor.ErrorKind, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,15 +60,15 @@ func (g *CircuitBreaker) Record(began CallStart, kind executor.ErrorKind, err er
 	}
 }
 
-// CircuitOpenError says that an action is not called any more in this run.
+// CircuitOpenError means that an action is no longer called in this run.
 type CircuitOpenError struct {
 	// LastErr is the error of the last call.
 	LastErr error
 }
 
-// Error says why, and what to do.
+// Error returns the reason and a hint.
 func (e *CircuitOpenError) Error() string {
-	return fmt.Sprintf("is not called any more in this run, because %d calls in a row had no answer: "+
+	return fmt.Sprintf("is no longer called in this run, because %d consecutive calls had no answer: "+
 		"check the plugin and its log; the last of them %v", MaxUnanswered, e.LastErr)
 }
 

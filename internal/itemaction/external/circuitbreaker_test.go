@@ -44,7 +44,7 @@ func TestGuardGivesUpOnlyWhatDoesNotAnswer(t *testing.T) {
 			}
 			want := ""
 			if tc.givenUp {
-				want = "3 calls in a row had no answer: check the plugin and its log; the last of them did not answer"
+				want = "3 consecutive calls had no answer: check the plugin and its log; the last of them did not answer"
 			}
 			_, err := guard.AllowCall()
 			wantError(t, err, want)
@@ -52,7 +52,7 @@ func TestGuardGivesUpOnlyWhatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The calls that were open when a plugin went away tell of one exit, and not of several.
+// Calls that were open when a plugin exited report one exit, not several.
 func TestGuardCountsAnExitOnce(t *testing.T) {
 	t.Parallel()
 	var guard CircuitBreaker

@@ -14,28 +14,28 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// matchAllEntry is the entry of a list that stands for all.
+// matchAllEntry is the entry of a list that matches everything.
 const matchAllEntry = "*"
 
-// Filter decides which objects are shown to an action, by what the action answered to
-// AppliesTo. It does not change, so it may be used concurrently. The zero Filter lets
-// every object pass.
+// Filter decides which objects an action gets, from the answer of the action to AppliesTo.
+// It does not change, so it may be used concurrently. The zero Filter matches every object.
 type Filter struct {
 	resources, namespaces includeExclude
 	labels                labels.Selector
 }
 
-// includeExclude are what is included and what is not. Exclusion wins, and no entry means all.
+// includeExclude are the included and the excluded entries. Exclusion takes precedence, and
+// no entry means all.
 type includeExclude struct{ include, exclude selection.Patterns }
 
 func (l *includeExclude) matchesName(name string) bool {
 	return !l.exclude.Matches(name) && (l.include.IsEmpty() || l.include.Matches(name))
 }
 
-// NewFilter returns the Filter of a selector. The names of resources may have any form
-// that the cluster resolves; one that it does not know is kept as it is, so that a list
-// of unknown names is not an empty list, which means all. An error says what is wrong
-// with the selector and what to do.
+// NewFilter returns the Filter of a selector. The names of resources may have any form that
+// the cluster resolves. An unknown name is kept, so that a list of unknown names is not an
+// empty list, which means all. The error describes what is wrong with the selector and how
+// to fix it.
 func NewFilter(sel item.Selector, names itemaction.ResourceResolver) (Filter, error) {
 	var f Filter
 	for _, list := range []struct {
@@ -50,7 +50,7 @@ func NewFilter(sel item.Selector, names itemaction.ResourceResolver) (Filter, er
 	} {
 		var err error
 		if *list.out, err = selection.NewPatterns(list.entries); err != nil {
-			return Filter{}, fmt.Errorf("%s of its AppliesTo cannot be used: %w; the plugin has to be corrected", list.what, err)
+			return Filter{}, fmt.Errorf("%s of its AppliesTo cannot be used: %w; fix the plugin", list.what, err)
 		}
 	}
 	if sel.LabelSelector == "" {
@@ -79,14 +79,14 @@ func resolveResourceNames(entries []string, names itemaction.ResourceResolver) [
 	return out
 }
 
-// MatchesResource reports whether objects of a resource may concern the action.
+// MatchesResource reports whether the action may handle objects of a resource.
 func (f *Filter) MatchesResource(resource schema.GroupResource) bool {
 	return f.resources.matchesName(resource.String())
 }
 
-// MatchesObject reports whether an object of such a resource concerns the action. The
-// namespace is empty for a cluster-scoped one, which does not concern an action that
-// restricts namespaces. The labels are asked for only if they matter.
+// MatchesObject reports whether the action handles an object of such a resource. The
+// namespace is empty for a cluster-scoped object, which an action that restricts namespaces
+// does not handle. It calls set, which returns the labels, only if they matter.
 func (f *Filter) MatchesObject(namespace string, set func() map[string]string) bool {
 	if namespace == "" {
 		if !f.namespaces.exclude.IsEmpty() || !f.namespaces.include.IsUnrestricted() {

@@ -41,7 +41,7 @@ func TestFilterShowsWhatTheActionAskedFor(t *testing.T) {
 		"a name without its group":         {item.Selector{IncludedResources: []string{"deployments"}}, object{"deployments.apps", "shop", ""}, true},
 		"all resources by a star":          {item.Selector{IncludedResources: []string{"*"}}, pod, true},
 		"a star with an exclusion":         {item.Selector{IncludedResources: []string{"*"}, ExcludedResources: []string{"po"}}, pod, false},
-		"only a resource nobody knows":     {item.Selector{IncludedResources: []string{"unheard.of"}}, pod, false},
+		"only an unknown resource":         {item.Selector{IncludedResources: []string{"unheard.of"}}, pod, false},
 		"a resource served later":          {item.Selector{IncludedResources: []string{"unheard.of"}}, object{"unheard.of", "shop", ""}, true},
 		"a namespace":                      {item.Selector{IncludedNamespaces: []string{"shop"}}, pod, true},
 		"another namespace":                {item.Selector{IncludedNamespaces: []string{"office"}}, pod, false},
@@ -105,7 +105,7 @@ func TestNewFilterSaysWhatIsWrongWithASelector(t *testing.T) {
 	}
 }
 
-// wantError fails unless err says what is wanted; nothing wanted means no error.
+// wantError fails unless err contains want; an empty want means no error.
 func wantError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

@@ -19,21 +19,20 @@ import (
 // a Backup gets from its actions.
 const MaxBackupLabels = 32
 
-// reservedDomains may not be the prefix of a label that an action gives to a Backup,
-// nor may what is below them: what they mean is decided by Grapnel, Velero and
-// Kubernetes.
+// reservedDomains and their subdomains must not be the prefix of a label that an action
+// adds to a Backup: Grapnel, Velero and Kubernetes define their meaning.
 var reservedDomains = []string{"grapnel.dev", "velero.io", "kubernetes.io", "k8s.io"}
 
-// BackupLabels are what an object had to say to the Backup.
+// BackupLabels are the labels for the Backup from one object.
 type BackupLabels struct {
 	// Labels for the Backup, valid ones only.
 	Labels map[string]string
-	// Warnings say which others there were, and why they are not used.
+	// Warnings list the rejected labels, with the reasons.
 	Warnings []string
 }
 
-// ParseBackupLabels reads the labels for the Backup out of the annotation
-// item.AnnotationBackupLabels, which ExtractAnnotations took from an object.
+// ParseBackupLabels parses the labels for the Backup from the annotation
+// item.AnnotationBackupLabels, which ExtractAnnotations removed from an object.
 func ParseBackupLabels(annotation string) BackupLabels {
 	var labels map[string]string
 	if err := json.Unmarshal([]byte(annotation), &labels); err != nil {
@@ -42,7 +41,7 @@ func ParseBackupLabels(annotation string) BackupLabels {
 	}
 	if len(labels) > MaxBackupLabels {
 		return BackupLabels{Warnings: []string{fmt.Sprintf(
-			"%d labels for the Backup are more than the %d that are allowed, so it gets none of them", len(labels), MaxBackupLabels)}}
+			"%d labels for the Backup exceed the limit of %d, so it gets none of them", len(labels), MaxBackupLabels)}}
 	}
 	var out BackupLabels
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -58,13 +57,13 @@ func ParseBackupLabels(annotation string) BackupLabels {
 	return out
 }
 
-// labelRefusalReason returns why a label is not given to a Backup.
+// labelRefusalReason returns why a label must not be added to a Backup.
 func labelRefusalReason(key, value string) string {
 	if errs := validation.IsQualifiedName(key); len(errs) > 0 {
-		return "its key is not one of a label: " + strings.Join(errs, "; ")
+		return "its key is not a valid label key: " + strings.Join(errs, "; ")
 	}
 	if errs := validation.IsValidLabelValue(value); len(errs) > 0 {
-		return "its value is not one of a label: " + strings.Join(errs, "; ")
+		return "its value is not a valid label value: " + strings.Join(errs, "; ")
 	}
 	prefix, _, prefixed := strings.Cut(key, "/")
 	for _, domain := range reservedDomains {

@@ -13,14 +13,13 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// Identity is what an action must leave as it is. An empty APIVersion or Kind may
-// change.
+// Identity is what an action must not change. An empty APIVersion or Kind may change.
 type Identity struct {
 	APIVersion, Kind string
 	Namespace, Name  string
 }
 
-// objectHeader is the part of an object that is looked at.
+// objectHeader is the part of an object that is validated.
 type objectHeader struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -49,9 +48,9 @@ func (h objectHeader) toIdentity() Identity {
 	return Identity{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
 }
 
-// ValidateReturnedObject checks that what an action returned is the object that it was given: one
-// JSON object of at most item.MaxBytes with that Identity. It returns it without white
-// space. The error says what came back.
+// ValidateReturnedObject checks that an action returned the object that it was given: one
+// JSON object of at most item.MaxBytes with that Identity. It returns the object without
+// white space. The error describes the returned value.
 func ValidateReturnedObject(returned []byte, want Identity) ([]byte, error) {
 	if len(returned) > item.MaxBytes {
 		return nil, fmt.Errorf("returned an object of %d bytes; at most %d are allowed", len(returned), item.MaxBytes)
@@ -65,7 +64,7 @@ func ValidateReturnedObject(returned []byte, want Identity) ([]byte, error) {
 	}
 	h, err := parseObjectHeader(value)
 	if err != nil {
-		return nil, fmt.Errorf("returned something that is not an object of Kubernetes: %w", err)
+		return nil, fmt.Errorf("returned something that is not a Kubernetes object: %w", err)
 	}
 	return value, h.toIdentity().compareIdentity(want)
 }

@@ -33,9 +33,9 @@ func TestValidateReturnedObject(t *testing.T) {
 		"a list":                  {returned: "[" + pod + "]", want: whole, err: "not a JSON object"},
 		"two objects":             {returned: pod + pod, want: whole, err: "not a JSON object"},
 		"cut off":                 {returned: pod[:40], want: whole, err: "not a JSON object"},
-		"a name twice":            {returned: strings.Replace(pod, `"kind"`, `"kind":"X","kind"`, 1), want: whole, err: "not an object of Kubernetes"},
+		"a name twice":            {returned: strings.Replace(pod, `"kind"`, `"kind":"X","kind"`, 1), want: whole, err: "not a Kubernetes object"},
 		"no name":                 {returned: `{"apiVersion":"v1","kind":"Pod"}`, want: whole, err: `another object: "" instead of "shop/web"`},
-		"a name that is a number": {returned: strings.Replace(pod, `"web"`, `7`, 1), want: whole, err: "not an object of Kubernetes"},
+		"a name that is a number": {returned: strings.Replace(pod, `"web"`, `7`, 1), want: whole, err: "not a Kubernetes object"},
 		"another name":            {returned: strings.Replace(pod, `"web"`, `"db"`, 1), want: whole, err: `another object: "shop/db" instead of "shop/web"`},
 		"another namespace":       {returned: strings.Replace(pod, `"shop"`, `"office"`, 1), want: short, err: `another object: "office/web" instead of "shop/web"`},
 		"another apiVersion":      {returned: strings.Replace(pod, `"v1"`, `"v2"`, 1), want: whole, err: `changed the apiVersion of the object to "v2" from "v1"`},
@@ -106,7 +106,7 @@ func TestResourceOfKnowsWhatPluginsCallResources(t *testing.T) {
 		"the kind":          {item.Ref{Resource: "Pod"}, "pods"},
 		"without its group": {item.Ref{Resource: "deployments"}, "deployments.apps"},
 		"with its group":    {item.Ref{Group: "apps", Resource: "deployments"}, "deployments.apps"},
-		"nobody knows it":   {item.Ref{Group: "example.org", Resource: "widgets"}, "widgets.example.org"},
+		"unknown resource":  {item.Ref{Group: "example.org", Resource: "widgets"}, "widgets.example.org"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

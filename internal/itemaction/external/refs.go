@@ -13,37 +13,37 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// maxNameBytes is the largest size of a part of a reference: that of a name in
-// Kubernetes.
+// maxNameBytes is the maximum size of a part of a reference: that of a name in Kubernetes.
 const maxNameBytes = 253
 
-// maxOperationIDBytes is the longest ID of an operation, in bytes. It is kept with the run.
+// maxOperationIDBytes is the longest ID of an operation, in bytes. It is stored with the
+// run.
 const maxOperationIDBytes = 1024
 
-// MaxPostOperationItems is the largest number of objects that may be archived when one operation
-// has ended. They are kept with the run.
+// MaxPostOperationItems is the maximum number of objects to archive when one operation has
+// ended. They are stored with the run.
 const MaxPostOperationItems = 1000
 
-// ValidatePostOperationItems checks the objects that are to be archived when an operation has ended.
+// ValidatePostOperationItems checks the objects to archive when an operation has ended.
 func ValidatePostOperationItems(refs []item.Ref) error {
 	if len(refs) > MaxPostOperationItems {
 		return fmt.Errorf("named %d objects to be archived after its operation; at most %d are allowed: "+
-			"it has to name one that has the others as additional items", len(refs), MaxPostOperationItems)
+			"name one object that has the others as additional items", len(refs), MaxPostOperationItems)
 	}
 	return ValidateItemRefs("item for after the operation", refs)
 }
 
-// ValidateOperationID checks what an action calls an operation that it started.
+// ValidateOperationID checks the ID of an operation that an action started.
 func ValidateOperationID(id string) error {
 	if len(id) > maxOperationIDBytes {
-		return fmt.Errorf("named its operation with %d bytes; at most %d are allowed", len(id), maxOperationIDBytes)
+		return fmt.Errorf("returned an operation ID of %d bytes; at most %d are allowed", len(id), maxOperationIDBytes)
 	}
 	return nil
 }
 
 // ValidateItemRefs checks the objects that an answer names: at most item.MaxRefs, each with
-// what a name in Kubernetes needs. What says what they are, "additional item". An
-// error names the entry that is wrong.
+// the parts of a valid name. What describes them, as in "additional item". An error names
+// the invalid entry.
 func ValidateItemRefs(what string, refs []item.Ref) error {
 	if len(refs) > item.MaxRefs {
 		return fmt.Errorf("named %d %ss for one object; at most %d are allowed", len(refs), what, item.MaxRefs)
@@ -57,7 +57,7 @@ func ValidateItemRefs(what string, refs []item.Ref) error {
 	return nil
 }
 
-// invalidRefReason returns why there can be no such object.
+// invalidRefReason returns why such an object cannot exist.
 func invalidRefReason(ref item.Ref) string {
 	switch {
 	case ref.Resource == "":
@@ -76,8 +76,8 @@ func invalidRefReason(ref item.Ref) string {
 	return ""
 }
 
-// ResolveResource returns the resource that a reference means: what the cluster resolves it
-// to, since plugins also say "pod" or "Pod", or the reference's own words.
+// ResolveResource returns the resource of a reference: the one to which the cluster
+// resolves it, since plugins also return "pod" or "Pod", or the name in the reference.
 func ResolveResource(ref item.Ref, names itemaction.ResourceResolver) schema.GroupResource {
 	own := schema.GroupResource{Group: ref.Group, Resource: ref.Resource}
 	if names == nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// toValidatedResult makes a Result of an answer. Its error says what is wrong with the answer.
+// toValidatedResult converts an answer to a Result. Its error describes what is wrong with
+// the answer.
 func (a *backupItemAction) toValidatedResult(it itemaction.Item, answer adapter.BackupItemAnswer) (itemaction.Result, error) {
 	if err := external.ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
 		return itemaction.Result{}, err
@@ -65,7 +66,7 @@ func (a *backupItemAction) applyReturnedObject(it itemaction.Item, returned []by
 	return nil
 }
 
-// toRelatedItems translates references.
+// toRelatedItems converts references.
 func (a *backupItemAction) toRelatedItems(refs []item.Ref) []itemaction.RelatedItem {
 	var out []itemaction.RelatedItem
 	for _, ref := range refs {

@@ -23,10 +23,10 @@ func starting(context.Context, []byte) (adapter.BackupItemAnswer, error) {
 	return adapter.BackupItemAnswer{OperationID: "op-1"}, nil
 }
 
-// operation is what the fake is to be asked about.
+// operation is what the fake must be called with.
 var operation = adapter.OperationRef{OperationID: "op-1", Parent: []byte(`{"kind":"Backup"}`)}
 
-// execute shows the pod to an action and returns its operation.
+// execute sends the pod to an action and returns its operation.
 func execute(t *testing.T, a itemaction.PluginAction) *itemaction.StartedOperation {
 	t.Helper()
 	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
@@ -51,7 +51,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 	cancel()
 	wantError(t, op.Cancel(ctx), "")
 	if diff := cmp.Diff([]adapter.OperationRef{operation}, f.cancelled); diff != "" {
-		t.Errorf("cancelled (-want +got):\n%s", diff)
+		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 	if last := f.time[len(f.time)-1]; last != remote.CancelTimeout {
 		t.Errorf("Cancel has %s, want %s", last, remote.CancelTimeout)
@@ -60,7 +60,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 	wantError(t, op.Cancel(ctx), `plugin "demo": [REDACTED] is copying`)
 }
 
-// An action that hangs is given up, but what it started before that is cancelled.
+// An action that hangs is given up, but what it started before is canceled.
 func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,17 +72,17 @@ func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
 			return adapter.BackupItemAnswer{}, ctx.Err()
 		}
 		for range 4 {
-			_, _ = a.Execute(t.Context(), podItem()) // it is about the calls
+			_, _ = a.Execute(t.Context(), podItem()) // only the calls matter
 		}
 		wantError(t, op.Cancel(t.Context()), "")
 		if len(f.cancelled) != 1 {
-			t.Errorf("cancelled %v", f.cancelled)
+			t.Errorf("canceled %v", f.cancelled)
 		}
 	})
 }
 
-// What was started is cancelled if its answer came too late or broke the contract, and
-// an error says so if that does not work either.
+// An operation is canceled if its answer came too late or violated the contract. If the
+// cancellation fails too, an error reports that.
 func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 	t.Parallel()
 	contract := &adapter.ContractError{Message: "named 10001 objects"}
@@ -91,7 +91,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 	}
 	f := &fake{answer: broken, refuseCancel: status.Error(codes.Unknown, "busy")}
 	_, err := started(f).Execute(t.Context(), podItem())
-	wantError(t, err, `plugin "demo": named 10001 objects; it had started the operation "op-1", which could not be cancelled and may go on: busy`)
+	wantError(t, err, `plugin "demo": named 10001 objects; it had started the operation "op-1", which could not be canceled and may still be running: busy`)
 
 	f = &fake{answer: starting}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,9 +100,9 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 		return starting(ctx, object)
 	}
 	_, err = started(f).Execute(ctx, podItem())
-	wantError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was cancelled`)
+	wantError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was canceled`)
 	if diff := cmp.Diff([]adapter.OperationRef{operation}, f.cancelled); diff != "" {
-		t.Errorf("cancelled (-want +got):\n%s", diff)
+		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 		wantError(t, err, "")
 		want := itemaction.Result{Warnings: []string{`item action example.io/annotate was ignored, and the object is archived as it is: ` +
 			`plugin "demo": did not answer before its deadline: raise its timeout or check what it waits for; ` +
-			`it had started the operation "op-1", which was cancelled`}}
+			`it had started the operation "op-1", which was canceled`}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Spec names an action of a plugin and says how it is called.
+// Spec names an action of a plugin and how to call it.
 type Spec = remote.Spec[adapter.BackupItemAction]
 
-// BackupRun is the backup that an action takes part in.
+// BackupRun is the backup in which an action runs.
 type BackupRun struct {
 	// Key is the UID of the Backup.
 	Key string
@@ -35,21 +35,21 @@ type backupItemAction struct {
 
 var _ itemaction.PluginAction = (*backupItemAction)(nil)
 
-// New returns an action for one run. No call is made yet.
+// New returns an action for one run. It makes no call.
 func New(spec Spec, run BackupRun, redactor *redact.Redactor) itemaction.PluginAction {
 	return &backupItemAction{Action: remote.New(spec, run.Key, redactor), backup: run.Backup}
 }
 
-// RelatedResources implements itemaction.Action: a plugin may have effects that nobody knows of.
+// RelatedResources implements itemaction.Action: the effects of a plugin are unknown.
 func (a *backupItemAction) RelatedResources() []schema.GroupResource { return nil }
 
-// Matches implements itemaction.External.
+// Matches implements itemaction.PluginAction.
 func (a *backupItemAction) Matches(namespace string, labels func() map[string]string) bool {
 	return a.MatchesObject(namespace, labels)
 }
 
-// Execute implements itemaction.Action. With an error nothing that the action started
-// goes on, or the error says that it may.
+// Execute implements itemaction.Action. After an error, nothing that the action started
+// continues, or the error reports that it may.
 func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (itemaction.Result, error) {
 	about := it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
 	answer, err := a.executeAction(ctx, about, it)
@@ -75,8 +75,8 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (ite
 	return result, nil
 }
 
-// executeAction shows the action an object. The answer names an operation even with an error if
-// the action told of one: it broke the contract in the same answer, or the run ended
+// executeAction sends an object to the action. If the action returned an operation, the
+// answer has it even with an error: the answer violated the contract, or the run ended
 // meanwhile.
 func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.Item) (adapter.BackupItemAnswer, error) {
 	var answer adapter.BackupItemAnswer
@@ -88,7 +88,7 @@ func (a *backupItemAction) executeAction(ctx context.Context, about string, it i
 	return answer, err
 }
 
-// cancelFunc returns the Cancel of an operation that is about an object.
+// cancelFunc returns the Cancel function of an operation for an object.
 func (a *backupItemAction) cancelFunc(about string, op adapter.OperationRef) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := a.CancelOperation(ctx, about, op); err != nil {

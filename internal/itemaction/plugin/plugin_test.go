@@ -33,7 +33,7 @@ type fake struct {
 	selector item.Selector
 	chooseBy error
 	answer   func(ctx context.Context, object []byte) (adapter.BackupItemAnswer, error)
-	// lost is what becomes of the connection.
+	// lost is the error of a lost connection.
 	lost error
 	// refuseCancel is the answer to Cancel.
 	refuseCancel error
@@ -43,7 +43,7 @@ type fake struct {
 	log   []process.Call
 	sent  [][]byte
 	time  []time.Duration
-	// cancelled are the operations that were to be cancelled.
+	// cancelled are the operations for which Cancel was called.
 	cancelled []adapter.OperationRef
 }
 
@@ -100,7 +100,7 @@ func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adap
 	return f.refuseCancel
 }
 
-// names knows two resources, as a cluster does.
+// names has two resources, as a cluster does.
 type names struct{}
 
 func (names) Resolve(name string) (schema.GroupResource, bool) {
@@ -135,7 +135,7 @@ func started(f *fake, edits ...func(*Spec)) itemaction.PluginAction {
 	return New(spec, BackupRun{Key: "u-1", Backup: []byte(`{"kind":"Backup"}`)}, redactor)
 }
 
-// wantError fails unless err says exactly what is wanted; nothing means no error.
+// wantError fails unless err is exactly want; an empty want means no error.
 func wantError(t *testing.T, err error, want string) {
 	t.Helper()
 	got := ""
@@ -180,15 +180,15 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 	}{
 		"an error": {
 			&fake{chooseBy: status.Error(codes.Unknown, "my password is hunter22222")}, nil,
-			`plugin "demo": could not say which objects concern it: my password is [REDACTED]`,
+			`plugin "demo": AppliesTo failed: my password is [REDACTED]`,
 		},
 		"no process": {
 			&fake{lost: &process.LostError{Message: "it ended"}}, nil,
-			`plugin "demo": could not say which objects concern it: it ended`,
+			`plugin "demo": AppliesTo failed: it ended`,
 		},
 		"a selector that is none": {
 			&fake{selector: item.Selector{LabelSelector: "a=(b"}}, nil,
-			`plugin "demo": could not say which objects concern it: the label selector "a=(b" of its AppliesTo cannot be used: ` +
+			`plugin "demo": AppliesTo failed: the label selector "a=(b" of its AppliesTo cannot be used: ` +
 				`unable to parse requirement: found '(', expected: identifier; ` +
 				`the plugin has to return one in the form of kubectl, such as app=shop,tier!=cache`,
 		},
@@ -204,13 +204,13 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 				edits = append(edits, tc.edit)
 			}
 			wantError(t, started(tc.fake, edits...).ResolveSelector(t.Context(), names{}),
-				"action example.io/annotate cannot take part: "+tc.want+"; repair the plugin, or leave the action out")
+				"action example.io/annotate cannot be used: "+tc.want+"; fix the plugin, or remove the action")
 			err := started(tc.fake, append(edits, func(s *Spec) { s.IgnoreFailure = true })...).ResolveSelector(t.Context(), names{})
 			var leftOut *itemaction.SkippedActionError
 			if !errors.As(err, &leftOut) {
 				t.Errorf("an action that may be ignored fails the run: %v", err)
 			}
-			wantError(t, err, "action example.io/annotate was left out: "+tc.want)
+			wantError(t, err, "action example.io/annotate was skipped: "+tc.want)
 		})
 	}
 }
@@ -218,14 +218,14 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 func TestACallHasEverything(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
-	a := started(f, func(s *Spec) { s.Parameters = map[string]string{"colour": "red"}; s.Timeout = 90 * time.Second })
+	a := started(f, func(s *Spec) { s.Parameters = map[string]string{"color": "red"}; s.Timeout = 90 * time.Second })
 	if err := a.ResolveSelector(t.Context(), names{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Execute(t.Context(), podItem()); err != nil {
 		t.Fatal(err)
 	}
-	call := adapter.ItemCall{Action: "example.io/annotate", CallID: "call-7", Key: "u-1", Parameters: map[string]string{"colour": "red"}}
+	call := adapter.ItemCall{Action: "example.io/annotate", CallID: "call-7", Key: "u-1", Parameters: map[string]string{"color": "red"}}
 	if diff := cmp.Diff([]adapter.ItemCall{call, call}, f.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -283,7 +283,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"left out, as Velero's actions say it": {
 			answer: adapter.BackupItemAnswer{Item: annotated("velero.io/skip-from-backup", `""`)},
-			want:   itemaction.Result{Skip: "the action leaves it out"},
+			want:   itemaction.Result{Skip: "the action skips it"},
 		},
 		"additional items that are a must": {
 			answer: adapter.BackupItemAnswer{Item: annotated("backup.velero.io/must-include-additional-items", `"true"`), RelatedItems: additional},
@@ -319,28 +319,28 @@ func TestAnswers(t *testing.T) {
 		},
 		"an operation of 1 MiB": {
 			answer: adapter.BackupItemAnswer{OperationID: strings.Repeat("x", 1<<20)},
-			err: `plugin "demo": named its operation with 1048576 bytes; at most 1024 are allowed; ` +
-				`it had started the operation "` + strings.Repeat("x", 100) + `", which was cancelled`,
+			err: `plugin "demo": returned an operation ID of 1048576 bytes; at most 1024 are allowed; ` +
+				`it had started the operation "` + strings.Repeat("x", 100) + `", which was canceled`,
 		},
 		"a bad item for after the operation": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: []item.Ref{{Name: "x"}}},
 			err: `plugin "demo": named item for after the operation 1 (resource "", namespace "", name "x"), ` +
-				`which cannot exist: it has no resource; it had started the operation "op-1", which was cancelled`,
+				`which cannot exist: it has no resource; it had started the operation "op-1", which was canceled`,
 		},
 		"too many of them for after the operation": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", PostOperationItems: make([]item.Ref, 1001)},
 			err: `plugin "demo": named 1001 objects to be archived after its operation; at most 1000 are allowed: ` +
-				`it has to name one that has the others as additional items; it had started the operation "op-1", which was cancelled`,
+				`name one object that has the others as additional items; it had started the operation "op-1", which was canceled`,
 		},
 		"an operation beside another object": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-hunter22222", Item: with(`"web"`, `"other"`)},
 			err: `plugin "demo": returned another object: "shop/other" instead of "shop/web"; ` +
-				`it had started the operation "op-[REDACTED]", which was cancelled`,
+				`it had started the operation "op-[REDACTED]", which was canceled`,
 		},
 		"an operation beside a bad additional item": {
 			answer: adapter.BackupItemAnswer{OperationID: "op-1", RelatedItems: []item.Ref{{Resource: "pods"}}},
 			err: `plugin "demo": named additional item 1 (resource "pods", namespace "", name ""), which cannot exist: it has no name; ` +
-				`it had started the operation "op-1", which was cancelled`,
+				`it had started the operation "op-1", which was canceled`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -356,16 +356,16 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			if undone := tc.err != "" && tc.answer.OperationID != ""; undone != (len(f.cancelled) == 1) {
-				t.Errorf("cancelled %v; want that of an answer that is refused, and no other", f.cancelled)
+				t.Errorf("canceled %v; want that of an answer that is refused, and no other", f.cancelled)
 			}
 		})
 	}
 }
 
-// withoutCancel compares operations but for what cannot be compared.
+// withoutCancel compares operations except for fields that cannot be compared.
 var withoutCancel = cmpopts.IgnoreFields(itemaction.StartedOperation{}, "Cancel")
 
-// What was in the cluster says nothing: its owner is not the action.
+// An annotation that was in the cluster is ignored: it is not from the action.
 func TestAnnotationsOfTheClusterAreNotTheActions(t *testing.T) {
 	t.Parallel()
 	object := strings.Replace(pod, `"name":"web"`,
@@ -384,7 +384,7 @@ func TestAnnotationsOfTheClusterAreNotTheActions(t *testing.T) {
 	}
 }
 
-// A plugin that hangs costs three timeouts, and not one for each of many objects.
+// A hanging plugin costs three timeouts, and not one for each of many objects.
 func TestAHungPluginIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -401,14 +401,13 @@ func TestAHungPluginIsGivenUp(t *testing.T) {
 		if took := time.Since(start); took != 3*remote.DefaultTimeout {
 			t.Errorf("10000 objects took %s, want three timeouts", took)
 		}
-		wantError(t, last, `plugin "demo": is not called any more in this run, because 3 calls in a row had no answer: `+
+		wantError(t, last, `plugin "demo": is no longer called in this run, because 3 consecutive calls had no answer: `+
 			`check the plugin and its log; the last of them did not answer before its deadline: `+
 			`raise its timeout or check what it waits for`)
 	})
 }
 
-// What a user can do without is done without; what the action says about an object is
-// not.
+// An optional action is skipped; its errors about an object are not.
 func TestAnIgnoredActionThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	ignored := func(s *Spec) { s.IgnoreFailure = true }

@@ -8,25 +8,25 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// Annotations in which Velero's item actions tell their server what its messages have
-// no field for.
+// Annotations by which Velero's item actions pass data to their server for which its
+// messages have no field.
 const (
-	// annotationSkipFromBackup, whatever its value, leaves the object out.
+	// annotationSkipFromBackup, with any value, excludes the object.
 	annotationSkipFromBackup = "velero.io/skip-from-backup"
 	// annotationMustInclude with the value "true" archives the additional items even if the
 	// selection excludes them.
 	annotationMustInclude = "backup.velero.io/must-include-additional-items"
-	// annotationSkippedNoCSIPV says that a volume is none of CSI, which means nothing here.
+	// annotationSkippedNoCSIPV marks a volume as not from CSI, which has no meaning here.
 	annotationSkippedNoCSIPV = "backup.velero.io/skipped-no-csi-pv"
 )
 
-// handledAnnotations are the annotations that are taken from what an action returns.
+// handledAnnotations are the annotations that are removed from a returned object.
 var handledAnnotations = []string{item.AnnotationBackupLabels, annotationSkipFromBackup, annotationMustInclude, annotationSkippedNoCSIPV}
 
-// applyVeleroAnnotations does what the annotations of Velero say.
+// applyVeleroAnnotations applies the annotations of Velero.
 func applyVeleroAnnotations(said map[string]string, result *itemaction.Result) {
 	if _, skip := said[annotationSkipFromBackup]; skip {
-		result.Skip = "the action leaves it out"
+		result.Skip = "the action skips it"
 	}
 	if said[annotationMustInclude] == "true" {
 		for i := range result.RelatedItems {

@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 )
 
-// CancelTimeout bounds the call that asks an action to end an operation.
+// CancelTimeout bounds the call that cancels an operation.
 const CancelTimeout = 30 * time.Second
 
-// CancelOperation asks the action to end an operation that it started, which about names in the
-// log. An operation must not go on because the run that wanted it has ended, or because
-// the action was given up: the call is made all the same, and bounded by CancelTimeout
-// instead of ctx. No error means that the action acknowledged it, not that the operation
-// has ended. An error is for Explain.
+// CancelOperation requests that the action end an operation that it started. About names
+// the operation in the log. An operation must not continue after its run has ended or after
+// the action was given up: the call is made in any case, and bounded by CancelTimeout
+// instead of ctx. A nil error means that the action acknowledged the request, not that the
+// operation has ended. The error is for WrapPluginError.
 func (a *Action[A]) CancelOperation(ctx context.Context, about string, op adapter.OperationRef) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CancelTimeout)
 	defer cancel()
@@ -33,17 +33,17 @@ func (a *Action[A]) CancelOperation(ctx context.Context, about string, op adapte
 	})
 }
 
-// CancelRejectedOperation cancels an operation of an answer that is not accepted for the reason err, so
-// that nobody would ask for its end. It returns an error for Explain that wraps err and
-// also says what became of the operation. An answer without an operation, whose ID is
-// empty, leaves err as it is.
+// CancelRejectedOperation cancels an operation of an answer that was rejected because of
+// err, because no run would wait for it. It returns an error for WrapPluginError that wraps
+// err and has the result of the cancellation. For an answer without an operation, whose ID
+// is empty, it returns err unchanged.
 func (a *Action[A]) CancelRejectedOperation(ctx context.Context, about string, op adapter.OperationRef, err error) error {
 	if op.OperationID == "" {
 		return err
 	}
 	if cancelErr := a.CancelOperation(ctx, about, op); cancelErr != nil {
-		return fmt.Errorf("%w; it had started the operation %.100q, which could not be cancelled and may go on: %s",
+		return fmt.Errorf("%w; it had started the operation %.100q, which could not be canceled and may still be running: %s",
 			err, op.OperationID, cancelErr.Error())
 	}
-	return fmt.Errorf("%w; it had started the operation %.100q, which was cancelled", err, op.OperationID)
+	return fmt.Errorf("%w; it had started the operation %.100q, which was canceled", err, op.OperationID)
 }

@@ -1,18 +1,18 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote has what all item actions of plugins have in common when they are
-// called, whatever they do with objects:
+// Package remote has the common code for calls of all item actions of plugins, independent
+// of what they do with objects:
 //
-//	Spec     which action of which plugin, and how it is called
-//	Action   one action in one run: Choose asks it once which objects concern it,
-//	         Call makes one call about one object
-//	Cancel   asks for the end of an operation, even of a run that has ended; Undo
-//	         does so because the answer that told of it is not accepted
+//	Spec     an action of a plugin, and how to call it
+//	Action   one action in one run: ResolveSelector requests its selector once,
+//	         CallForItem makes one call for one object
+//	Cancel   ends an operation, even of a run that has ended, or one whose
+//	         answer was rejected
 //
-// Calls have a deadline; an action that does not answer any more is given up for the
-// rest of the run (external.Guard). What goes wrong is said in one line that names the
-// plugin and holds no secrets.
+// Calls have a deadline. An action that no longer answers is given up for the rest of the
+// run (external.CircuitBreaker). Errors are one line that names the plugin and contains no
+// secrets.
 //
-// What is sent and what may come back is the business of those who use it.
+// The callers decide what is sent and validate what is returned.
 package remote

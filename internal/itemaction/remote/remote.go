@@ -24,33 +24,33 @@ import (
 )
 
 const (
-	// DefaultTimeout of a call about one object.
+	// DefaultTimeout of a call for one object.
 	DefaultTimeout = 10 * time.Minute
 	// MaxSelectorTimeout bounds AppliesTo, for which a whole run waits.
 	MaxSelectorTimeout = time.Minute
 )
 
-// Spec names an action of a plugin and says how it is called. A is what calls it.
+// Spec names an action of a plugin and how to call it. A is the client that calls it.
 type Spec[A adapter.SelectorProvider] struct {
-	// Name is the registered name of the action, "example.io/annotate", and Plugin
-	// the name of the Plugin that provides it.
+	// Name is the registered name of the action, "example.io/annotate", and Plugin the name
+	// of the Plugin that provides it.
 	Name, Plugin string
 	// Kind is the kind of the action, "BackupItemAction" or "AsyncRestoreItemAction";
 	// empty if that does not matter.
 	Kind string
 	// Timeout of each call; zero means DefaultTimeout.
 	Timeout time.Duration
-	// Parameters are what the user configured for the action.
+	// Parameters are the user's configuration of the action.
 	Parameters map[string]string
-	// IgnoreFailure goes on with a warning if the action cannot say which objects concern it,
-	// or does not answer about one. Otherwise that is an error of the run.
+	// IgnoreFailure continues with a warning if the action does not return its selector, or
+	// does not answer for an object. Otherwise that is an error of the run.
 	IgnoreFailure bool
-	// Resolve finds the process that provides the action now.
+	// Resolve finds the process that currently provides the action.
 	Resolve caller.ResolveFunc[A]
 }
 
-// Action is one action in one run. But for Choose, which comes first, it is safe for
-// concurrent use.
+// Action is one action in one run. Except for ResolveSelector, which must come first, it is
+// safe for concurrent use.
 type Action[A adapter.SelectorProvider] struct {
 	spec     Spec[A]
 	key      string
@@ -58,13 +58,13 @@ type Action[A adapter.SelectorProvider] struct {
 	redactor *redact.Redactor
 	breaker  external.CircuitBreaker
 
-	// filter and names are set by Choose.
+	// filter and names are set by ResolveSelector.
 	filter   external.Filter
 	resolver itemaction.ResourceResolver
 }
 
-// New returns an action for the run that key, the UID of its object, stands for. No
-// call is made yet.
+// New returns an action for the run with the key, which is the UID of its object. It makes
+// no call.
 func New[A adapter.SelectorProvider](spec Spec[A], key string, redactor *redact.Redactor) *Action[A] {
 	if spec.Timeout <= 0 {
 		spec.Timeout = DefaultTimeout
@@ -81,25 +81,25 @@ func (a *Action[A]) Plugin() string { return a.spec.Plugin }
 // Kind returns the kind of the action, empty if the Spec has none.
 func (a *Action[A]) Kind() string { return a.spec.Kind }
 
-// ResourceResolver returns what Choose got.
+// ResourceResolver returns the resolver passed to ResolveSelector.
 func (a *Action[A]) ResourceResolver() itemaction.ResourceResolver { return a.resolver }
 
-// ShouldIgnoreFailure reports whether the user can do without the action.
+// ShouldIgnoreFailure reports whether the user configured the action to be optional.
 func (a *Action[A]) ShouldIgnoreFailure() bool { return a.spec.IgnoreFailure }
 
-// AppliesTo reports whether objects of a resource may concern the action.
+// AppliesTo reports whether the action may handle objects of a resource.
 func (a *Action[A]) AppliesTo(resource schema.GroupResource) bool {
 	return a.filter.MatchesResource(resource)
 }
 
-// MatchesObject reports whether an object of such a resource concerns the action; see
+// MatchesObject reports whether the action handles an object of such a resource; see
 // external.Filter.
 func (a *Action[A]) MatchesObject(namespace string, labels func() map[string]string) bool {
 	return a.filter.MatchesObject(namespace, labels)
 }
 
-// ResolveSelector asks the action which objects concern it. The error is an
-// *itemaction.SkippedActionError if the user can do without the action.
+// ResolveSelector requests the selector of the action. The error is an
+// *itemaction.SkippedActionError if the action is optional.
 func (a *Action[A]) ResolveSelector(ctx context.Context, names itemaction.ResourceResolver) error {
 	a.resolver = names
 	err := a.requestSelector(ctx)
@@ -107,9 +107,9 @@ func (a *Action[A]) ResolveSelector(ctx context.Context, names itemaction.Resour
 	case err == nil:
 		return nil
 	case a.spec.IgnoreFailure && ctx.Err() == nil:
-		return &itemaction.SkippedActionError{Reason: fmt.Sprintf("action %s was left out: %s", a.spec.Name, a.WrapPluginError(err))}
+		return &itemaction.SkippedActionError{Reason: fmt.Sprintf("action %s was skipped: %s", a.spec.Name, a.WrapPluginError(err))}
 	default:
-		return fmt.Errorf("action %s cannot take part: %w; repair the plugin, or leave the action out", a.spec.Name, a.WrapPluginError(err))
+		return fmt.Errorf("action %s cannot be used: %w; fix the plugin, or remove the action", a.spec.Name, a.WrapPluginError(err))
 	}
 }
 
@@ -131,14 +131,14 @@ func (a *Action[A]) requestSelector(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("could not say which objects concern it: %w", err)
+		return fmt.Errorf("AppliesTo failed: %w", err)
 	}
 	return nil
 }
 
-// CallForItem makes one call about an object, which about names in the log. Its error may be
-// a *caller.Error, or an *external.CircuitOpenError of an action that is not called any
-// more; it is for Explain.
+// CallForItem makes one call for an object, which about names in the log. Its error may be
+// a *caller.Error, or an *external.CircuitOpenError of an action that is no longer called;
+// it is for WrapPluginError.
 func (a *Action[A]) CallForItem(
 	ctx context.Context, about string,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error,
@@ -150,20 +150,20 @@ func (a *Action[A]) CallForItem(
 	bounded, cancel := context.WithTimeout(ctx, a.spec.Timeout)
 	defer cancel()
 	err = a.callPlugin(bounded, about, fn)
-	if ctx.Err() == nil { // else the action was not given its time
+	if ctx.Err() == nil { // otherwise the action did not get its full time
 		a.breaker.Record(began, executorErrorKind(err), err)
 	}
 	return err
 }
 
-// IsCircuitOpen reports whether the action is not called any more.
+// IsCircuitOpen reports whether the action is no longer called.
 func (a *Action[A]) IsCircuitOpen() bool {
 	_, err := a.breaker.AllowCall()
 	return err != nil
 }
 
-// IsUnanswered reports whether the error of a Call says nothing about the object: the
-// action did not answer, or is not called any more.
+// IsUnanswered reports whether the error of a CallForItem does not depend on the object:
+// the action did not answer, or is no longer called.
 func IsUnanswered(err error) bool {
 	kind := executorErrorKind(err)
 	return errors.As(err, new(*external.CircuitOpenError)) || kind == executor.Timeout || kind == executor.Unreachable
@@ -173,7 +173,7 @@ func (a *Action[A]) callPlugin(
 	ctx context.Context, about string,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version A) error,
 ) error {
-	// Of the lines of a plugin that knows nothing of calls only that is certain.
+	// For log lines of a plugin that does not know about calls, only this is certain.
 	runLog := logr.FromContextOrDiscard(ctx).WithValues("plugin", a.spec.Plugin)
 	log := runLog.WithValues("action", a.spec.Name)
 	if about != "" {
@@ -185,7 +185,7 @@ func (a *Action[A]) callPlugin(
 		})
 }
 
-// executorErrorKind returns the kind of a call's error, and nothing of one that went well.
+// executorErrorKind returns the kind of a call's error, and the zero value for success.
 func executorErrorKind(err error) executor.ErrorKind {
 	var failed *caller.Error
 	if errors.As(err, &failed) {
@@ -194,12 +194,12 @@ func executorErrorKind(err error) executor.ErrorKind {
 	return ""
 }
 
-// WrapPluginError says which plugin an error comes from, in a text that can be shown.
+// WrapPluginError adds the name of the plugin to an error, in a text that can be shown.
 func (a *Action[A]) WrapPluginError(err error) error {
 	return &pluginError{text: fmt.Sprintf("plugin %q: %s", a.spec.Plugin, a.RedactLine(err.Error())), err: err}
 }
 
-// RedactLine returns a text that is partly the plugin's as one line that can be shown.
+// RedactLine returns a text that is partly from the plugin as one line that can be shown.
 func (a *Action[A]) RedactLine(text string) string { return executor.OneLine(a.redactor.String(text)) }
 
 // pluginError is an error whose text can be shown.
@@ -211,5 +211,5 @@ type pluginError struct {
 // Error returns the text.
 func (e *pluginError) Error() string { return e.text }
 
-// Unwrap returns the cause, whose text may hold anything.
+// Unwrap returns the cause, whose text may contain anything.
 func (e *pluginError) Unwrap() error { return e.err }

@@ -83,7 +83,7 @@ func (o *Opener) openVolumeStore(ctx context.Context, bsl *v1alpha1.BackupStorag
 		return filesystem.Open(o.Root, bsl.Spec.Filesystem.Path)
 	}, func(late *filesystem.Store) { _ = late.Close() })
 	if err != nil {
-		return nil, fmt.Errorf("opening the directory: %w", err)
+		return nil, fmt.Errorf("opening directory: %w", err)
 	}
 	return o.newStore(store, bsl, store.Close), nil
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// S3 keeps an object "a" beside an object "a/b"; a file system cannot.
+// S3 can store an object "a" beside an object "a/b"; a file system cannot.
 var (
 	errBelowObject = errors.New("a part of the key is an object already, and a file system cannot hold both")
 	errAboveObject = errors.New("there are objects below that key, and a file system cannot hold both")
 )
 
-// sourceError is an error of the reader that the caller of Put handed in. It
-// says nothing about the store, even if it is an error of the operating system.
+// sourceError is an error of the reader that the caller of Put passed. It is not an error
+// of the store, even if it comes from the operating system.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return "reading the content: " + e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// toStoreError turns an error of the operating system into one of the contract. It
-// drops the paths that such errors carry: the key says enough, and where the
-// store lies on the node is nobody's business.
+// toStoreError converts an error of the operating system to one of the contract. It drops
+// the paths in such errors: the key identifies the object, and the location of the store on
+// the node must not be disclosed.
 func toStoreError(op, key string, err error) error {
 	if _, fromSource := errors.AsType[*sourceError](err); fromSource {
 		return &objectstore.Error{Op: op, Key: key, Err: err}
@@ -39,7 +39,7 @@ func toStoreError(op, key string, err error) error {
 	kind := sentinelForError(err)
 	err = withoutPaths(err)
 	if errors.Is(kind, objectstore.ErrAccess) {
-		err = fmt.Errorf("%w: the folder of this location must be readable and writable for user %d and group %d; "+
+		err = fmt.Errorf("%w: the directory of this location must be readable and writable for user %d and group %d; "+
 			"change its owner or mode, or set fsGroup on the operator's pod", err, os.Geteuid(), os.Getegid())
 	}
 	return &objectstore.Error{Op: op, Key: key, Kind: kind, Err: err}

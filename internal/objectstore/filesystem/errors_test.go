@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// TestToStoreError covers what cannot be provoked in a temporary folder.
+// TestToStoreError covers what cannot be provoked in a temporary directory.
 func TestToStoreError(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
 )
 
-// TestLeftOverTemporaryFiles plays a writer that crashed in the middle.
+// TestLeftOverTemporaryFiles simulates a writer that crashed in the middle.
 func TestLeftOverTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -47,17 +47,17 @@ func TestLeftOverTemporaryFiles(t *testing.T) {
 
 	put(t, s, "dir/other", "content")
 	if exists(t, old) {
-		t.Error("a Put into the folder did not remove the stale temporary file")
+		t.Error("a Put into the directory did not remove the stale temporary file")
 	}
 	if !exists(t, young) {
 		t.Error("a Put removed a temporary file that may be in use")
 	}
 	n, err := s.RemoveStaleTempFiles(t.Context(), "", time.Now())
 	if n != 1 || err != nil {
-		t.Errorf("Sweep removed %d files, error %v, want 1", n, err)
+		t.Errorf("RemoveStaleTempFiles removed %d files, error %v, want 1", n, err)
 	}
 	if exists(t, filepath.Join(root, "only-left-over")) {
-		t.Error("Sweep left an empty folder")
+		t.Error("RemoveStaleTempFiles left an empty directory")
 	}
 	wantKeys(t, s, objectstore.ListOptions{}, "dir/key", "dir/other")
 }
@@ -76,12 +76,11 @@ func TestNothingIsLeftOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"."}, tree(t, root)); diff != "" {
-		t.Errorf("files and folders left (-want +got):\n%s", diff)
+		t.Errorf("files and directories left (-want +got):\n%s", diff)
 	}
 }
 
-// TestErrorsOfTheReaderStayItsOwn: a missing source file is not a missing
-// object.
+// TestErrorsOfTheReaderStayItsOwn: a missing source file is not a missing object.
 func TestErrorsOfTheReaderStayItsOwn(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), "")
@@ -92,13 +91,13 @@ func TestErrorsOfTheReaderStayItsOwn(t *testing.T) {
 		}
 		for _, kind := range []error{objectstore.ErrNotExist, objectstore.ErrAccess, objectstore.ErrNoSpace} {
 			if errors.Is(err, kind) {
-				t.Errorf("%v of the reader passes for %v of the store", cause, kind)
+				t.Errorf("%v of the reader was taken for %v of the store", cause, kind)
 			}
 		}
 	}
 }
 
-// TestHostileFolder has things in it that are no objects, some of which lead
+// TestHostileFolder uses a directory with entries that are not objects, some of which lead
 // outside.
 func TestHostileFolder(t *testing.T) {
 	t.Parallel()
@@ -107,7 +106,7 @@ func TestHostileFolder(t *testing.T) {
 	s := open(t, root, "")
 	put(t, s, "dir/key", "content")
 	for link, target := range map[string]string{
-		"dir/file-link": filepath.Join(outside, "secret"), "dir/folder-link": outside, "link": outside, "dir/loop": ".",
+		"dir/file-link": filepath.Join(outside, "secret"), "dir/dir-link": outside, "link": outside, "dir/loop": ".",
 	} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
@@ -121,13 +120,13 @@ func TestHostileFolder(t *testing.T) {
 
 	wantKeys(t, s, objectstore.ListOptions{}, "dir/key")
 	wantKeys(t, s, objectstore.ListOptions{Delimiter: "/"}, "dir/")
-	for _, key := range []string{"dir/file-link", "dir/folder-link/secret", "link/secret", "dir/fifo"} {
+	for _, key := range []string{"dir/file-link", "dir/dir-link/secret", "link/secret", "dir/fifo"} {
 		if r, err := s.Get(t.Context(), key); err == nil {
 			_ = r.Close()
 			t.Errorf("%q can be read", key)
 		}
 	}
-	for _, key := range []string{"link/new", "dir/folder-link/new", "dir/folder-link/sub/new"} {
+	for _, key := range []string{"link/new", "dir/dir-link/new", "dir/dir-link/sub/new"} {
 		if _, err := s.Put(t.Context(), key, strings.NewReader("x"), objectstore.PutOptions{}); err == nil {
 			t.Errorf("%q can be written", key)
 		}
@@ -136,9 +135,9 @@ func TestHostileFolder(t *testing.T) {
 		t.Error("a file outside was deleted")
 	}
 	if diff := cmp.Diff([]string{".", "secret"}, tree(t, outside)); diff != "" {
-		t.Errorf("the folder outside changed (-want +got):\n%s", diff)
+		t.Errorf("the directory outside changed (-want +got):\n%s", diff)
 	}
-	// A link in the place of an object is replaced, not followed.
+	// A link that has the name of an object is replaced, not followed.
 	put(t, s, "dir/file-link", "ours")
 	if content, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(content) != "x" {
 		t.Errorf("the file outside reads %q, error %v", content, err)
@@ -180,13 +179,13 @@ func TestUnwritableFolder(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(err.Error(), "fsGroup") || strings.Contains(err.Error(), root) {
-			t.Errorf("call %d: the message does not help, or shows where the store lies: %v", i, err)
+			t.Errorf("call %d: the message has no hint, or discloses the location of the store: %v", i, err)
 		}
 	}
 }
 
-// asNobody runs do with the file access rights of nobody. For root they are
-// taken from one thread, which ends with the goroutine.
+// asNobody runs do with the file access rights of an unprivileged user. For root, it drops
+// them in one thread, which ends with the goroutine.
 func asNobody(t *testing.T, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -196,7 +195,7 @@ func asNobody(t *testing.T, do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // Never unlocked: the thread is not used again.
+		runtime.LockOSThread() // never unlocked: the thread is not used again
 		const nobody = 65534
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSGID, nobody, 0, 0)
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0)
@@ -217,7 +216,7 @@ func TestOpen(t *testing.T) {
 			_ = s.Close()
 			t.Errorf("%q was opened", dir)
 		} else if strings.Contains(err.Error(), root) {
-			t.Errorf("%q: the error shows where the store lies: %v", dir, err)
+			t.Errorf("%q: the error discloses the location of the store: %v", dir, err)
 		}
 	}
 	if _, err := filesystem.Open(filepath.Join(root, "missing"), ""); !errors.Is(err, objectstore.ErrNoStore) {
@@ -225,7 +224,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestModes: the group may take over, others see nothing.
+// TestModes: the group may take over, other users have no access.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -244,7 +243,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// readerFunc fails with what the function returns, once it is reached.
+// readerFunc fails with the result of the function when it is read.
 type readerFunc func() error
 
 func (f readerFunc) Read([]byte) (int, error) { return 0, f() }

@@ -17,18 +17,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// lostAndFound is in the root of many volumes, belongs to the file system's
-// checker and is not readable for others.
+// lostAndFound is a directory in the root of many volumes. It belongs to the file system
+// checker, and other users cannot read it.
 const lostAndFound = "lost+found"
 
 // List implements objectstore.Store. Memory is bounded by the number of names
-// in one folder.
+// in one directory.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
 		w := &folderWalk{store: s, ctx: ctx, opts: opts, yield: yield}
 		err := opts.Validate()
 		if err == nil {
-			dir := path.Dir(opts.Prefix + "x") // The part before the last slash.
+			dir := path.Dir(opts.Prefix + "x") // the part before the last slash
 			_, err = w.walkFolder(dir)
 		}
 		if err != nil {
@@ -37,7 +37,7 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 	}
 }
 
-// folderWalk is one listing under way.
+// folderWalk is the state of one listing.
 type folderWalk struct {
 	store *Store
 	ctx   context.Context //nolint:containedctx // Lives as long as one call of List.
@@ -45,7 +45,7 @@ type folderWalk struct {
 	yield func(objectstore.Entry, error) bool
 }
 
-// walkFolder lists one folder and what is below it, and returns whether to go on.
+// walkFolder lists one directory and its contents, and returns whether to continue.
 func (w *folderWalk) walkFolder(dir string) (bool, error) {
 	if err := w.ctx.Err(); err != nil {
 		return false, err
@@ -101,8 +101,8 @@ func (w *folderWalk) visitFolder(dir string) (bool, error) {
 	return w.yield(objectstore.Entry{Info: objectstore.Info{Key: key}, IsPrefix: true}, nil), nil
 }
 
-// hasObjectBelow says whether there is any object below dir, to keep folders that
-// are only left over out of the list.
+// hasObjectBelow reports whether there is an object below dir. Empty leftover directories
+// are not listed.
 func (s *Store) hasObjectBelow(dir string) (bool, error) {
 	names, err := s.listSortedFolder(dir)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *Store) hasObjectBelow(dir string) (bool, error) {
 	return false, nil
 }
 
-// listSortedFolder returns the regular files and folders of dir in the order of their
-// keys. That is not the order of their names: a folder "a" holds keys that
+// listSortedFolder returns the regular files and directories of dir in the order of their
+// keys. That is not the order of their names: a directory "a" holds keys that
 // start with "a/", which sort after "a-b".
 func (s *Store) listSortedFolder(dir string) ([]fs.DirEntry, error) {
 	all, err := s.readDir(dir)
@@ -128,8 +128,8 @@ func (s *Store) listSortedFolder(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e fs.DirEntry) bool {
-		// Temporary files have invalid keys, like files with strange names that
-		// somebody else put here and that no call could ever address.
+		// Temporary files have invalid keys. So have files with unusual names that another
+		// program created here: no call can address them.
 		if objectstore.ValidateKey(e.Name()) != nil {
 			return true
 		}
@@ -149,7 +149,7 @@ func sortKey(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// readDir reads a folder; one that does not exist is empty.
+// readDir reads a directory. A missing directory is empty.
 func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 	f, err := s.root.Open(dir)
 	if errors.Is(toNotExist(err), fs.ErrNotExist) {
@@ -165,9 +165,9 @@ func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 	return all, errors.Join(err, f.Close())
 }
 
-// RemoveStaleTempFiles removes the temporary files of writers that crashed: those below
-// prefix (a folder; empty for the whole store) that were not written to for an
-// hour before now. It returns how many it removed.
+// RemoveStaleTempFiles removes the temporary files of crashed writers: those below prefix
+// (a directory; empty for the whole store) that were last written more than an hour before
+// now. It returns the number of removed files.
 func (s *Store) RemoveStaleTempFiles(ctx context.Context, prefix string, now time.Time) (int, error) {
 	dir := path.Dir(prefix + "x")
 	n, err := s.removeStaleInTree(ctx, dir, now.Add(-staleTempAge))
@@ -200,7 +200,7 @@ func (s *Store) removeStaleInTree(ctx context.Context, dir string, before time.T
 	return n, err
 }
 
-// removeStaleInFolder removes the stale temporary files of one folder.
+// removeStaleInFolder removes the stale temporary files of one directory.
 func (s *Store) removeStaleInFolder(dir string, before time.Time) (int, error) {
 	all, err := s.readDir(dir)
 	if err != nil {

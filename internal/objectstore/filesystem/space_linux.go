@@ -14,9 +14,9 @@ import (
 
 var _ objectstore.SpaceReporter = (*Store)(nil)
 
-// Space implements objectstore.SpaceReporter. What the file system keeps for root is not
-// free. A quota of a user or project shows only where the file system reports it so, as
-// XFS and NFS do.
+// Space implements objectstore.SpaceReporter. Space reserved for root does not count as
+// free. A quota of a user or project is visible only if the file system reports it, as XFS
+// and NFS do.
 func (s *Store) Space(ctx context.Context) (objectstore.Space, error) {
 	if err := ctx.Err(); err != nil {
 		return objectstore.Space{}, err
@@ -25,7 +25,7 @@ func (s *Store) Space(ctx context.Context) (objectstore.Space, error) {
 	if err != nil {
 		return objectstore.Space{}, fmt.Errorf("reading the free space: %w", withoutPaths(err))
 	}
-	defer func() { _ = dir.Close() }() // it was only read
+	defer func() { _ = dir.Close() }() // it was opened only for reading
 	var stat unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
 		return objectstore.Space{}, fmt.Errorf("reading the free space: %w", err)

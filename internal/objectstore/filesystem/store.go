@@ -18,20 +18,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Store implements objectstore.Store in one folder. It is safe for concurrent
-// use, also by several processes on one file system. A Put needs 256 KiB of
-// memory, whatever the size.
+// Store implements objectstore.Store in one directory. It is safe for concurrent use, also
+// by several processes on one file system. A Put needs 256 KiB of memory, independent of
+// the size of the object.
 type Store struct {
 	root           *os.Root
-	lacksHardLinks atomic.Bool // Set once a link failed because there are none.
+	lacksHardLinks atomic.Bool // set when a link failed because the file system does not support hard links
 }
 
 var _ objectstore.Store = (*Store)(nil)
 
-// Open opens the store in the folder dir below the given root. Dir is relative
-// and made if it does not exist; "" or "." is the root itself. The error is
-// ErrNoStore if the root does not exist, and does not contain root's path.
-// Close releases the folder.
+// Open opens the store in the directory dir below the given root. Dir is relative and
+// created if missing; "" or "." is the root itself. The error is ErrNoStore if the root
+// does not exist; it does not contain the path of the root. Close releases the directory.
 func Open(root, dir string) (*Store, error) {
 	base, err := os.OpenRoot(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,19 +48,19 @@ func Open(root, dir string) (*Store, error) {
 
 func openSubfolder(base *os.Root, dir string) (*Store, error) {
 	if err := objectstore.ValidateKey(dir); err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, err)
+		return nil, fmt.Errorf("opening directory %q: %w", dir, err)
 	}
 	if err := makeDirs(base, dir); err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, toStoreError("making", dir, err))
+		return nil, fmt.Errorf("opening directory %q: %w", dir, toStoreError("making", dir, err))
 	}
 	sub, err := base.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening folder %q: %w", dir, withoutPaths(err))
+		return nil, fmt.Errorf("opening directory %q: %w", dir, withoutPaths(err))
 	}
 	return &Store{root: sub}, nil
 }
 
-// Close releases the folder. Streams that are open stay usable.
+// Close releases the directory. Open streams stay usable.
 func (s *Store) Close() error { return s.root.Close() }
 
 // Capabilities implements objectstore.Store.
@@ -75,7 +74,7 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 	if _, err := s.statRegularFile(ctx, op, key); err != nil {
 		return nil, err
 	}
-	// O_NONBLOCK keeps a fifo that took the file's place from blocking us.
+	// With O_NONBLOCK, opening a FIFO that replaced the file does not block.
 	f, err := s.root.OpenFile(key, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, toStoreError(op, key, toNotExist(err))
@@ -99,8 +98,8 @@ func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) 
 	return toObjectInfo(key, info), nil
 }
 
-// statRegularFile describes the regular file under key; everything else, such as a
-// folder or a symbolic link, counts as missing.
+// statRegularFile describes the regular file under key. Anything else, such as a directory
+// or a symbolic link, counts as missing.
 func (s *Store) statRegularFile(ctx context.Context, op, key string) (fs.FileInfo, error) {
 	if err := checkContextAndKey(ctx, op, key); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (s *Store) statRegularFile(ctx context.Context, op, key string) (fs.FileInf
 	return info, nil
 }
 
-// toNotExist makes "a/b" a missing object, not a fault, where "a" is one.
+// toNotExist returns a not-exist error for "a/b" if "a" is an object.
 func toNotExist(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		return fs.ErrNotExist
@@ -123,7 +122,7 @@ func toNotExist(err error) error {
 	return err
 }
 
-// Delete implements objectstore.Store. Folders that become empty are removed.
+// Delete implements objectstore.Store. Directories that become empty are removed.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
 		if err := s.removeObject(ctx, key); err != nil {
@@ -142,8 +141,8 @@ func (s *Store) removeObject(ctx context.Context, key string) error {
 	if err != nil && !errors.Is(err, objectstore.ErrNotExist) && !errors.Is(toNotExist(err), fs.ErrNotExist) {
 		return toStoreError(op, key, err)
 	}
-	// Also after a missing key: the crash of an earlier Delete may have left
-	// the folder behind.
+	// Do this for a missing key too: a crash during an earlier Delete may have left the
+	// directory behind.
 	dir := s.removeEmptyParents(path.Dir(key))
 	if err := syncDir(s.root, dir); err != nil && !errors.Is(toNotExist(err), fs.ErrNotExist) {
 		return toStoreError(op, key, err)
@@ -172,7 +171,7 @@ func toObjectInfo(key string, info fs.FileInfo) objectstore.Info {
 	}
 }
 
-// objectReader ends with the context, as the stream of a remote store does.
+// objectReader fails when the context ends, as the stream of a remote store does.
 type objectReader struct {
 	ctx  context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	file *os.File

@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInSubfolder(t *testing.T) {
 	t.Parallel()
-	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "some/folder") })
+	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "some/dir") })
 }
 
 func open(t *testing.T, root, dir string) *filesystem.Store {

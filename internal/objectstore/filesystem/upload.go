@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// Backups hold every Secret of a cluster, so others get nothing. The group
-	// may write: with fsGroup a pod that runs as another user takes over.
+	// Backups contain every Secret of a cluster, so other users get no access. The group
+	// may write: with fsGroup, a pod that runs as another user can take over.
 	fileMode fs.FileMode = 0o660
 	dirMode  fs.FileMode = 0o770
 
 	copyBufferSize = 256 << 10
 
-	// A concurrent Delete may remove the folder between its making and its
-	// use; each attempt needs another such Delete to fail.
+	// A concurrent Delete may remove the directory between its creation and its use. Each
+	// attempt fails only if another such Delete interferes.
 	maxDirAttempts = 100
 )
 
 // Put implements objectstore.Store. It costs one fsync of the file and one of
-// each folder that changed.
+// each directory that changed.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
 	const op = "putting"
 	if err := checkContextAndKey(ctx, op, key); err != nil {
 		return objectstore.Info{}, err
 	}
 	if opts.IfAbsent {
-		// Saves reading the whole stream in vain; link(2) decides.
+		// This avoids reading the whole stream in vain; link(2) decides.
 		if _, err := s.root.Lstat(key); err == nil {
 			return objectstore.Info{}, &objectstore.Error{Op: op, Key: key, Kind: objectstore.ErrExists}
 		}
@@ -52,25 +52,25 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 		err = s.publishTempFile(name, key, opts)
 	}
 	if err != nil {
-		// Best effort: what stays is invisible and is swept later.
+		// Best effort: a leftover file is invisible and is removed later.
 		_ = s.root.Remove(name)
 		s.removeEmptyFolders(path.Dir(key))
 		return objectstore.Info{}, toStoreError(op, key, err)
 	}
-	// Only tidies up, and cannot make the Put fail.
+	// This only cleans up and must not fail the Put.
 	_, _ = s.removeStaleInFolder(path.Dir(key), info.ModTime().Add(-staleTempAge))
 	return toObjectInfo(key, info), nil
 }
 
-// createTempFile makes a temporary file in dir, and dir if it is missing.
+// createTempFile creates a temporary file in dir, and dir if it is missing.
 func (s *Store) createTempFile(dir string) (*os.File, string, error) {
 	name := path.Join(dir, objectstore.ReservedPrefix+rand.Text())
 	var last error
 	for range maxDirAttempts {
 		f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 		if err == nil {
-			// The umask must not lock the group out; where modes do not exist
-			// there is nothing to undo.
+			// The umask must not lock out the group. File systems without modes need no
+			// change.
 			_ = f.Chmod(fileMode)
 			return f, name, nil
 		}
@@ -88,7 +88,7 @@ func (s *Store) createTempFile(dir string) (*os.File, string, error) {
 	return nil, "", last
 }
 
-// writeTempFile copies r into the file, forces it to disk and closes it.
+// writeTempFile copies r to the file, syncs it to disk and closes it.
 func (s *Store) writeTempFile(ctx context.Context, f *os.File, r io.Reader) (fs.FileInfo, error) {
 	err := copyContent(ctx, f, r)
 	if err == nil {
@@ -128,8 +128,8 @@ func copyContent(ctx context.Context, w io.Writer, r io.Reader) error {
 	}
 }
 
-// publishTempFile gives the temporary file its final name, which is the moment at
-// which the object appears.
+// publishTempFile gives the temporary file its final name. From then on the object is
+// visible.
 func (s *Store) publishTempFile(tmp, key string, opts objectstore.PutOptions) error {
 	put := s.renameTempFile
 	if opts.IfAbsent {
@@ -149,12 +149,12 @@ func (s *Store) renameTempFile(tmp, key string) error {
 	return err
 }
 
-// linkTempFile is rename for a key that must not exist. On a file system without hard
-// links it looks first and then renames, and Capabilities says so from then on.
+// linkTempFile is rename for a key that must not exist. On a file system without hard links
+// it checks first and then renames, and Capabilities reports that from then on.
 func (s *Store) linkTempFile(tmp, key string) error {
 	err := s.root.Link(tmp, key)
 	if err == nil {
-		// A failure leaves one more name of the object behind, invisible.
+		// A failure leaves an additional, invisible name of the object.
 		_ = s.root.Remove(tmp)
 		return nil
 	}
@@ -168,20 +168,20 @@ func (s *Store) linkTempFile(tmp, key string) error {
 	return s.renameTempFile(tmp, key)
 }
 
-// removeEmptyFolders removes dir and its parents as far as they are empty.
+// removeEmptyFolders removes dir and its parents while they are empty.
 func (s *Store) removeEmptyFolders(dir string) {
 	_ = s.removeEmptyParents(dir)
 }
 
-// removeEmptyParents removes dir and its parents as far as they are empty, and returns
-// the first that stays.
+// removeEmptyParents removes dir and its parents while they are empty, and returns the
+// first that is not removed.
 func (s *Store) removeEmptyParents(dir string) string {
 	for ; dir != "."; dir = path.Dir(dir) {
 		info, err := s.root.Lstat(dir)
 		if errors.Is(toNotExist(err), fs.ErrNotExist) {
 			continue
 		}
-		// Remove would remove an object as well.
+		// Remove would also remove an object.
 		if err != nil || !info.IsDir() || s.root.Remove(dir) != nil {
 			break
 		}
@@ -189,7 +189,7 @@ func (s *Store) removeEmptyParents(dir string) string {
 	return dir
 }
 
-// makeDirs makes dir and its parents and forces each new one to disk.
+// makeDirs creates dir and its parents and syncs each new one to disk.
 func makeDirs(root *os.Root, dir string) error {
 	if dir == "." {
 		return nil
@@ -217,7 +217,8 @@ func makeDirs(root *os.Root, dir string) error {
 	return syncDir(root, parent)
 }
 
-// allowGroupAccess undoes the umask, keeping the setgid bit that fsGroup relies on.
+// allowGroupAccess reverts the effect of the umask, and keeps the setgid bit that fsGroup
+// relies on.
 func allowGroupAccess(root *os.Root, dir string) error {
 	info, err := root.Stat(dir)
 	if err != nil {
@@ -233,12 +234,11 @@ func syncDir(root *os.Root, dir string) error {
 	}
 	err = f.Sync()
 	if errors.Is(err, syscall.EINVAL) {
-		err = nil // Some network file systems cannot sync folders and need not.
+		err = nil // some network file systems cannot sync directories and need not
 	}
 	return errors.Join(err, f.Close())
 }
 
-// staleTempAge is how long a temporary file must not have been written to before
-// it counts as left over. Both times come from the file system, so that clocks
-// do not matter.
+// staleTempAge is the time since the last write after which a temporary file is stale. Both
+// times come from the file system, so clock skew does not matter.
 const staleTempAge = time.Hour

@@ -19,23 +19,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Option changes a store made by New.
+// Option configures a store created by New.
 type Option func(*Store)
 
-// WithoutPutIfAbsent makes the store one whose Put with IfAbsent is not
-// atomic, as with S3 servers that do not know conditional writes.
+// WithoutPutIfAbsent makes Put with IfAbsent non-atomic, as on S3 servers that do not
+// support conditional writes.
 func WithoutPutIfAbsent() Option {
 	return func(s *Store) { s.putIfAbsent = false }
 }
 
-// WithoutMetadata makes the store one that lists keys alone, as those of Velero's
-// plugins do.
+// WithoutMetadata makes List return only keys, as the plugins of Velero do.
 func WithoutMetadata() Option {
 	return func(s *Store) { s.keysOnly = true }
 }
 
-// WithClock sets where modification times come from; the default is the
-// system clock.
+// WithClock sets the source of modification times. The default is the system clock.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) { s.now = now }
 }
@@ -155,8 +153,8 @@ func (s *Store) findObject(ctx context.Context, op, key string) (storedObject, e
 	return o, nil
 }
 
-// List implements objectstore.Store. It lists what was there when the
-// iteration began.
+// List implements objectstore.Store. It lists the objects that existed when the iteration
+// began.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
 		fail := func(err error) {
@@ -224,7 +222,7 @@ func (s *Store) Capabilities() objectstore.Capabilities {
 	return objectstore.Capabilities{PutIfAbsent: s.putIfAbsent, Metadata: !s.keysOnly}
 }
 
-// objectReader ends with the context, as the stream of a remote store does.
+// objectReader fails when the context ends, as the stream of a remote store does.
 type objectReader struct {
 	ctx  context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	data io.Reader

@@ -37,8 +37,8 @@ func (s *Store) getObject(ctx context.Context, op, key string) (*objectReader, e
 		return r, nil
 	case <-r.done:
 	}
-	// There is no content. That there is no object looks like any error, or, with
-	// some plugins, like an empty one.
+	// There is no content. A missing object results in an arbitrary error or, with some
+	// plugins, in empty content.
 	if found, err := s.checkExists(ctx, r.err, key); err != nil {
 		return nil, s.toStoreError(ctx, op, key, err)
 	} else if !found {
@@ -50,8 +50,8 @@ func (s *Store) getObject(ctx context.Context, op, key string) (*objectReader, e
 	return r, nil
 }
 
-// checkExists says whether there is an object, after a call for it that ended with err or
-// without content. If nothing was answered, err is returned.
+// checkExists reports whether the object exists, after a call for it failed with err or
+// returned no content. If the plugin did not answer, checkExists returns err.
 func (s *Store) checkExists(ctx context.Context, err error, key string) (found bool, _ error) {
 	if err != nil && !isPluginAnswer(err) {
 		return false, err
@@ -63,20 +63,20 @@ func (s *Store) checkExists(ctx context.Context, err error, key string) (found b
 	return found, existsErr
 }
 
-// objectReader is an object that is being read. Its goroutine ends with the object, or when it
-// is closed: as long as content waits to be read, it does not notice the end of ctx.
+// objectReader is a stream of an object. Its goroutine ends with the object, or when it is
+// closed. While content waits to be read, the goroutine does not notice that ctx ended.
 type objectReader struct {
 	ctx     context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	toError func(error) error
 
 	pipe     *io.PipeReader
 	transfer *transfer
-	// started is closed when there is content, done when the call has ended with err.
+	// started is closed when there is content, done when the call has returned err.
 	started, done chan struct{}
 	err           error
 }
 
-// startReader begins to read an object.
+// startReader starts reading an object.
 func (s *Store) startReader(ctx context.Context, op, key string) *objectReader {
 	pr, pw := io.Pipe()
 	inner, t := beginTransfer(ctx, s.opts.IdleTimeout)
@@ -108,7 +108,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	return r.pipe.Read(p)
 }
 
-// Close ends the call if it is still open.
+// Close ends the call if it is still in progress.
 func (r *objectReader) Close() error {
 	r.transfer.cancel(errClosed)
 	_ = r.pipe.CloseWithError(errClosed) // Never fails.
@@ -118,14 +118,14 @@ func (r *objectReader) Close() error {
 
 var errClosed = errors.New("the reader was closed")
 
-// contentWriter takes what the plugin sends.
+// contentWriter receives the content from the plugin.
 type contentWriter struct {
 	w            io.Writer
 	transfer     *transfer
 	onFirstWrite func()
 }
 
-// Write implements io.Writer: it waits until the content is read.
+// Write implements io.Writer. It blocks until the content is read.
 func (w *contentWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -29,8 +29,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// early is the ObjectStore of a plugin that keeps the first message of an object and
-// says that this is all.
+// early is the ObjectStore of a plugin that stores the first message of an object and
+// reports success.
 type early struct {
 	objectstorepb.UnimplementedObjectStoreServer
 	deleted chan string
@@ -84,8 +84,7 @@ func connect(t *testing.T, install func(r grpc.ServiceRegistrar) error) *grpc.Cl
 	return conn
 }
 
-// over returns the Store behind a connection, called by the newest adapter. It is
-// initialised.
+// over returns the initialized Store behind a connection, which the newest adapter calls.
 func over(t *testing.T, conn *grpc.ClientConn) *plugin.Store {
 	t.Helper()
 	action := adapter.Action{Kind: string(sdk.KindObjectStore), Version: sdk.V1, Name: "example.io/early"}
@@ -98,7 +97,7 @@ func over(t *testing.T, conn *grpc.ClientConn) *plugin.Store {
 	}, redact.New()), plugin.Options{Action: action.Name, Bucket: bucket})
 }
 
-// author is the early store of an author who uses the SDK. It has no other methods.
+// author is the early store of an author who uses the SDK. It implements no other methods.
 type author struct {
 	objectstorev1.ObjectStore
 	reads   int64
@@ -117,8 +116,8 @@ func (a author) DeleteObject(_ context.Context, _, key string) error {
 	return nil
 }
 
-// TestPutThatIsAnsweredEarly: what the plugin has kept is a part of the object, and must
-// not stay where it looks like the whole.
+// TestPutThatIsAnsweredEarly: the plugin has stored only a part of the object, which must
+// be deleted because it looks like the whole object.
 func TestPutThatIsAnsweredEarly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -160,7 +159,7 @@ func TestPutThatIsAnsweredEarly(t *testing.T) {
 	}
 }
 
-// zeros has no end.
+// zeros is an endless stream.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -13,15 +13,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
-// isPluginAnswer reports whether err is what the plugin had to say, and not that it said
-// nothing.
+// isPluginAnswer reports whether err is an answer of the plugin, as opposed to a call
+// without an answer.
 func isPluginAnswer(err error) bool {
 	failed, ok := errors.AsType[*caller.Error](err)
 	return ok && (failed.Kind == executor.Failed || failed.Kind == executor.Invalid)
 }
 
-// toStoreError turns the error of a call into one of the contract. Ctx is that of the
-// caller, and not one that ended earlier.
+// toStoreError converts the error of a call to one of the contract. Ctx is that of the
+// caller, not a derived one that ended earlier.
 func (s *Store) toStoreError(ctx context.Context, op, key string, err error) error {
 	out := &objectstore.Error{Op: op, Key: key}
 	failed, ok := errors.AsType[*caller.Error](err)
@@ -35,14 +35,14 @@ func (s *Store) toStoreError(ctx context.Context, op, key string, err error) err
 	case isPluginAnswer(err):
 		out.Err = s.withActionName(failed)
 	default:
-		// That one of our own deadlines is over must not look like the end of the
-		// caller's: the chain of errors ends here.
+		// The expiration of one of our own deadlines must not look like the end of the
+		// caller's ctx, so the error does not wrap it.
 		out.Kind, out.Err = objectstore.ErrUnavailable, s.withActionName(errors.New(failed.Text))
 	}
 	return out
 }
 
-// withActionName says whose words the error has.
+// withActionName adds the name of the action that returned the error.
 func (s *Store) withActionName(err error) error {
 	return fmt.Errorf("%s: %w", s.opts.Action, err)
 }

@@ -29,11 +29,11 @@ import (
 
 const (
 	bucket = "bucket"
-	secret = "tell-nobody-123"
+	secret = "top-secret-123"
 )
 
-// fake is an adapter.ObjectStore in memory, as sloppy as plugins are: its errors are
-// texts, its lists have no order. A hook that is set takes the place of a method.
+// fake is an adapter.ObjectStore in memory with the weaknesses of real plugins: its errors
+// are texts, and its lists are unsorted. A hook, if set, replaces a method.
 type fake struct {
 	objects objectstore.Store
 
@@ -46,7 +46,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	calls []string
-	// lose has the number of calls that are still to lose their process, by method.
+	// lose is the number of calls that still lose their process, by method.
 	lose map[string]int
 }
 
@@ -184,7 +184,7 @@ func (f *fake) Delete(ctx context.Context, _ grpc.ClientConnInterface, _ adapter
 func (f *fake) SignedURL(
 	context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.StoredObject, time.Duration,
 ) (string, error) {
-	return "", errors.New("nobody needs this")
+	return "", errors.New("not implemented")
 }
 
 func put(t *testing.T, s objectstore.Store, key, content string) {

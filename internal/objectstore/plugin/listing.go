@@ -17,9 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 )
 
-// List implements objectstore.Store. All keys below the prefix are in memory, as the
-// plugin sends them. Keys that no Put could have made, such as the markers of folders
-// that other programs leave, are left out.
+// List implements objectstore.Store. It holds all keys below the prefix in memory, because
+// the plugin sends them at once. It skips keys that no Put could have written, such as the
+// directory markers of other programs.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return s.listEntries(ctx, opts, "", func(key string) (objectstore.Entry, bool) {
 		if objectstore.ValidateKey(key) != nil {
@@ -45,8 +45,8 @@ func (s *Store) CommonPrefixes(ctx context.Context, opts objectstore.ListOptions
 	})
 }
 
-// listEntries asks for the keys with a prefix, or their common prefixes, and yields in order
-// what entryOf makes of them.
+// listEntries requests the keys with a prefix, or their common prefixes, converts them with
+// entryOf, and yields the entries in order.
 func (s *Store) listEntries(
 	ctx context.Context, opts objectstore.ListOptions, delimiter string, entryOf func(string) (objectstore.Entry, bool),
 ) iter.Seq2[objectstore.Entry, error] {
@@ -74,8 +74,8 @@ func (s *Store) listEntries(
 	}
 }
 
-// listSortedKeys returns what the plugin lists, sorted. An answer with a key that was not asked
-// for is an error.
+// listSortedKeys returns the sorted list of the plugin. A key without the requested prefix
+// is an error.
 func (s *Store) listSortedKeys(ctx context.Context, opts objectstore.ListOptions, delimiter string) ([]string, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, &objectstore.Error{Op: "listing", Key: opts.Prefix, Err: err}
@@ -91,7 +91,7 @@ func (s *Store) listSortedKeys(ctx context.Context, opts objectstore.ListOptions
 	}
 	for i, key := range keys {
 		if !strings.HasSuffix(key, delimiter) {
-			key += delimiter // which some plugins leave out
+			key += delimiter // some plugins omit it
 			keys[i] = key
 		}
 		if !strings.HasPrefix(key, opts.Prefix) {

@@ -66,7 +66,7 @@ func TestConformanceOfProcess(t *testing.T) {
 	})
 }
 
-// TestConformanceOfExamplePlugin runs what authors copy.
+// TestConformanceOfExamplePlugin tests the example that authors copy.
 func TestConformanceOfExamplePlugin(t *testing.T) {
 	t.Parallel()
 	root, err := program.ModuleRoot()
@@ -94,8 +94,8 @@ func TestConformanceOfExamplePlugin(t *testing.T) {
 
 const exampleFolder = "example.io/folder"
 
-// TestDeathDuringPut loses the process when a part of the object has arrived: there is
-// no object then, and what was there before stays.
+// TestDeathDuringPut kills the process after a part of the object has arrived: no object is
+// created, and an existing object stays.
 func TestDeathDuringPut(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
@@ -108,14 +108,14 @@ func TestDeathDuringPut(t *testing.T) {
 	}
 	keys, err := collect(s.List(t.Context(), objectstore.ListOptions{}))
 	if err != nil || len(keys) != 1 {
-		t.Errorf("after the death there is %q, error %v", keys, err)
+		t.Errorf("after the process exited there is %q, error %v", keys, err)
 	}
 	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID || starts[1].Config["bucket"] != bucket {
-		t.Errorf("the store was initialised so: %+v", starts)
+		t.Errorf("the store was initialized with %+v", starts)
 	}
 }
 
-// TestDeathDuringGet loses the process when a part of the object was read.
+// TestDeathDuringGet kills the process after a part of the object was read.
 func TestDeathDuringGet(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
@@ -135,12 +135,12 @@ func TestDeathDuringGet(t *testing.T) {
 	}
 	put(t, s, "key", "content")
 	if content, err := read(t, s, "key"); content != "content" || err != nil {
-		t.Errorf("read %q after the death, error %v", content, err)
+		t.Errorf("read %q after the process exited, error %v", content, err)
 	}
 }
 
-// TestBrokenPut has a source that fails after several messages: the plugin must not take
-// that for the end of the object.
+// TestBrokenPut uses a source that fails after several messages: the plugin must not take
+// the failure for the end of the object.
 func TestBrokenPut(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
@@ -161,7 +161,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestTwoLocations: a process keeps one configuration.
+// TestTwoLocations: a process has only one configuration.
 func TestTwoLocations(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, "first", "second")
@@ -176,11 +176,11 @@ func TestTwoLocations(t *testing.T) {
 		}
 	}
 	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID {
-		t.Errorf("the stores were initialised so: %+v", starts)
+		t.Errorf("the stores were initialized with %+v", starts)
 	}
 }
 
-// TestRefused shows what people read when the configuration is wrong.
+// TestRefused shows the message for a wrong configuration.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t)
@@ -190,7 +190,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: calls that are cut off leave no process behind.
+// TestNothingIsLeft: interrupted calls leave no process behind.
 func TestNothingIsLeft(t *testing.T) {
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)

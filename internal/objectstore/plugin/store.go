@@ -27,28 +27,29 @@ const (
 	DefaultFinishTimeout = time.Hour
 )
 
-// maxTransferTime bounds a Put or Get that makes progress all the time.
+// maxTransferTime bounds a Put or Get that makes continuous progress.
 const maxTransferTime = 7 * 24 * time.Hour
 
 // Options describe a Store. Action and Bucket are required.
 type Options struct {
 	// Action is the registered name of the ObjectStore, for errors.
 	Action string
-	// Bucket is handed to the plugin with every call.
+	// Bucket is passed to the plugin in every call.
 	Bucket string
-	// Log gets what the plugin logs during calls whose ctx has no logger.
+	// Log receives the logs of the plugin for calls whose ctx has no logger.
 	Log logr.Logger
-	// CallTimeout bounds every call that is no transfer; DefaultCallTimeout if it is 0.
+	// CallTimeout bounds every call that is not a transfer; DefaultCallTimeout if it is 0.
 	CallTimeout time.Duration
-	// IdleTimeout is how long the plugin may let a transfer wait; DefaultIdleTimeout if it is 0.
+	// IdleTimeout is how long a transfer may wait for the plugin; DefaultIdleTimeout if it
+	// is 0.
 	IdleTimeout time.Duration
-	// FinishTimeout is how long the plugin may take from the end of the content until it has
-	// stored it, since some keep it until then; DefaultFinishTimeout if it is 0.
+	// FinishTimeout bounds the time from the end of the content until the plugin has stored
+	// it. Some plugins upload only then. DefaultFinishTimeout if it is 0.
 	FinishTimeout time.Duration
 }
 
-// Store implements objectstore.Store. It holds nothing open and is safe for
-// concurrent use.
+// Store implements objectstore.Store. It holds no open resources and is safe for concurrent
+// use.
 type Store struct {
 	calls *caller.Caller[adapter.ObjectStore]
 	opts  Options
@@ -89,7 +90,7 @@ func (s *Store) callPlugin(ctx context.Context, fn callFunc) error {
 		})
 }
 
-// callWithTimeout makes a call that is no transfer and may be repeated.
+// callWithTimeout makes a call that is not a transfer and may be retried.
 func (s *Store) callWithTimeout(ctx context.Context, fn callFunc) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (s *Store) storedObject(key string) adapter.StoredObject {
 	return adapter.StoredObject{Bucket: s.opts.Bucket, Key: key}
 }
 
-// objectExists asks whether there is an object.
+// objectExists asks the plugin whether the object exists.
 func (s *Store) objectExists(ctx context.Context, key string) (bool, error) {
 	var found bool
 	err := s.callWithTimeout(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.ObjectStore) error {
@@ -118,8 +119,8 @@ func (s *Store) objectExists(ctx context.Context, key string) (bool, error) {
 	return found, err
 }
 
-// Stat implements objectstore.Store. It reads the whole object; the ETag is a digest
-// of the content.
+// Stat implements objectstore.Store. It reads the whole object; the ETag is a digest of the
+// content.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
 	r, err := s.getObject(ctx, "describing", key)
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) 
 	return objectstore.Info{Key: key, Size: size, ETag: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// Delete implements objectstore.Store, with one call for each key.
+// Delete implements objectstore.Store with one call for each key.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
 		if err := objectstore.ValidateKey(key); err != nil {
@@ -145,7 +146,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 		if err == nil {
 			continue
 		}
-		// Some plugins say that it fails if there is nothing, each in its own words.
+		// Some plugins report a missing object as an error, each in its own words.
 		if found, existsErr := s.checkExists(ctx, err, key); existsErr != nil || found {
 			return s.toStoreError(ctx, "deleting", key, err)
 		}

@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store { return newFake().store() })
 }
 
-// TestWords shows what people read when the plugin says no.
+// TestWords shows the messages for errors of the plugin.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	denied := status.Error(codes.Unknown, "AccessDenied for "+secret)
@@ -66,12 +66,12 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: error %q, want %q", name, tc.err, tc.want)
 		}
 		if errors.Is(tc.err, objectstore.ErrUnavailable) || errors.Is(tc.err, objectstore.ErrNotExist) {
-			t.Errorf("%s: %v says more than anybody knows", name, tc.err)
+			t.Errorf("%s: %v claims more than is known", name, tc.err)
 		}
 	}
 }
 
-// TestNoPlugin has a plugin that is not there.
+// TestNoPlugin uses a plugin that is not loaded.
 func TestNoPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -87,8 +87,8 @@ func TestNoPlugin(t *testing.T) {
 	}
 }
 
-// TestLostProcess loses the process once, and then again and again. What can be
-// repeated is, once.
+// TestLostProcess loses the process once, and then every time. Idempotent calls are retried
+// once.
 func TestLostProcess(t *testing.T) {
 	t.Parallel()
 	do := map[string]func(s *plugin.Store) error{
@@ -129,8 +129,7 @@ func TestLostProcess(t *testing.T) {
 	}
 }
 
-// TestGetThatBreaks has content that ends too early: the reader must not take it for
-// the whole.
+// TestGetThatBreaks: content that ends too early must not be taken for the whole object.
 func TestGetThatBreaks(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -145,8 +144,7 @@ func TestGetThatBreaks(t *testing.T) {
 	}
 }
 
-// TestEmptyIsNotMissing has plugins that answer nothing for an object that is not
-// there.
+// TestEmptyIsNotMissing uses plugins that return empty content for a missing object.
 func TestEmptyIsNotMissing(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -161,7 +159,7 @@ func TestEmptyIsNotMissing(t *testing.T) {
 	}
 	f.exists = func(context.Context, string) (bool, error) { return false, status.Error(codes.Unknown, "no idea") }
 	if _, err := read(t, s, "missing"); err == nil || errors.Is(err, objectstore.ErrNotExist) {
-		t.Errorf("error %v, and nobody knows whether it exists", err)
+		t.Errorf("error %v, want one because the existence of the object is unknown", err)
 	}
 }
 
@@ -189,11 +187,11 @@ func TestGetLeftEarly(t *testing.T) {
 		t.Error(err)
 	}
 	if <-ended == nil {
-		t.Error("the call goes on")
+		t.Error("the call continues")
 	}
 }
 
-// TestPutThatIsNotRead has a plugin that says yes too early.
+// TestPutThatIsNotRead uses a plugin that reports success too early.
 func TestPutThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -210,7 +208,7 @@ func TestPutThatIsNotRead(t *testing.T) {
 	}
 }
 
-// TestPutIsNotRepeated: the content is gone after the first time.
+// TestPutIsNotRepeated: the content can be read only once.
 func TestPutIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -224,7 +222,7 @@ func TestPutIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestHostileLists has answers that no honest plugin gives.
+// TestHostileLists uses answers that no well-behaved plugin gives.
 func TestHostileLists(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -232,14 +230,14 @@ func TestHostileLists(t *testing.T) {
 		want   []string
 		text   string
 	}{
-		"twice":             {answer: []string{"dir/b", "dir/a", "dir/b"}, want: []string{"dir/a", "dir/b"}},
-		"marker of folder":  {answer: []string{"dir/", "dir/a/", "dir/b"}, want: []string{"dir/b"}},
-		"way up":            {answer: []string{"dir/../../etc/passwd", "dir/b", "dir/./c", "dir//d"}, want: []string{"dir/b"}},
-		"control character": {answer: []string{"dir/\x00", "dir/\n", "dir/\xff", `dir/a\b`, "dir/b"}, want: []string{"dir/b"}},
-		"too long":          {answer: []string{"dir/" + strings.Repeat("x", 5000), "dir/b"}, want: []string{"dir/b"}},
-		"elsewhere":         {answer: []string{"dir/b", "other/a"}, text: `answered with the key "other/a"`},
-		"absolute":          {answer: []string{"/dir/b"}, text: `answered with the key "/dir/b"`},
-		"empty key":         {answer: []string{""}, text: `answered with the key ""`},
+		"twice":               {answer: []string{"dir/b", "dir/a", "dir/b"}, want: []string{"dir/a", "dir/b"}},
+		"marker of directory": {answer: []string{"dir/", "dir/a/", "dir/b"}, want: []string{"dir/b"}},
+		"path traversal":      {answer: []string{"dir/../../etc/passwd", "dir/b", "dir/./c", "dir//d"}, want: []string{"dir/b"}},
+		"control character":   {answer: []string{"dir/\x00", "dir/\n", "dir/\xff", `dir/a\b`, "dir/b"}, want: []string{"dir/b"}},
+		"too long":            {answer: []string{"dir/" + strings.Repeat("x", 5000), "dir/b"}, want: []string{"dir/b"}},
+		"elsewhere":           {answer: []string{"dir/b", "other/a"}, text: `answered with the key "other/a"`},
+		"absolute":            {answer: []string{"/dir/b"}, text: `answered with the key "/dir/b"`},
+		"empty key":           {answer: []string{""}, text: `answered with the key ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,7 +254,7 @@ func TestHostileLists(t *testing.T) {
 	}
 }
 
-// TestPrefixesOfAllSorts: some plugins end them with the delimiter, and some do not.
+// TestPrefixesOfAllSorts: some plugins append the delimiter, and others do not.
 func TestPrefixesOfAllSorts(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -269,7 +267,7 @@ func TestPrefixesOfAllSorts(t *testing.T) {
 	}
 }
 
-// TestDeadlines has plugins that hang, in a time that passes by itself.
+// TestDeadlines uses plugins that hang, with a fake clock.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) error {
@@ -328,7 +326,7 @@ func TestDeadlines(t *testing.T) {
 					return hang(ctx)
 				}
 			},
-			getSlowly, 4 * 10 * time.Minute, // it is noticed when the next byte is wanted
+			getSlowly, 4 * 10 * time.Minute, // detected when the next byte is requested
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -349,7 +347,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestSlowCallers need more time than the plugin may: it does not count.
+// TestSlowCallers: the time that the caller takes does not count.
 func TestSlowCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,11 +20,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 )
 
-// errNotRead is the error of a plugin that says it has stored what it has not read.
+// errNotRead is the error of a plugin that reports success before it has read all content.
 var errNotRead = errors.New("reported success without reading to the end")
 
-// Put implements objectstore.Store. Memory holds one message of at most 1 MiB. With
-// IfAbsent, whether there is an object is asked before and is not atomic.
+// Put implements objectstore.Store. It holds one message of at most 1 MiB in memory. With
+// IfAbsent, it checks for the object before the upload, which is not atomic.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
 	if err := s.checkPutAllowed(ctx, key, opts); err != nil {
 		return objectstore.Info{}, err
@@ -39,8 +39,8 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	case content.sourceErr != nil:
 		return objectstore.Info{}, &objectstore.Error{Op: "putting", Key: key, Err: fmt.Errorf("reading the content: %w", content.sourceErr)}
 	case errors.As(err, new(*adapter.ContractError)), err == nil && !content.fullyRead:
-		// It answered before the end. What it stored is a part of the object and does not
-		// look like one.
+		// The plugin answered before the end. It may have stored a part of the object,
+		// which cannot be told from a complete one.
 		err = errors.Join(cmp.Or(err, errNotRead), s.deleteObject(ctx, key))
 		return objectstore.Info{}, &objectstore.Error{Op: "putting", Key: key, Err: s.withActionName(err)}
 	case err != nil:
@@ -49,7 +49,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	return objectstore.Info{Key: key, Size: content.size, ETag: hex.EncodeToString(content.hash.Sum(nil))}, nil
 }
 
-// checkPutAllowed refuses what need not be tried.
+// checkPutAllowed rejects a Put that cannot succeed.
 func (s *Store) checkPutAllowed(ctx context.Context, key string, opts objectstore.PutOptions) error {
 	fail := func(kind, err error) error {
 		return &objectstore.Error{Op: "putting", Key: key, Kind: kind, Err: err}
@@ -73,8 +73,8 @@ func (s *Store) checkPutAllowed(ctx context.Context, key string, opts objectstor
 	return nil
 }
 
-// contentReader is what the caller of Put hands in, and what came of it. It is read by one
-// goroutine.
+// contentReader is the reader passed to Put, with the outcome of reading it. Only one
+// goroutine reads it.
 type contentReader struct {
 	ctx           context.Context //nolint:containedctx // A stream belongs to the call that reads it.
 	r             io.Reader
@@ -83,13 +83,13 @@ type contentReader struct {
 
 	hash hash.Hash
 	size int64
-	// fullyRead is set when all of it was read, broken to the reader's own error.
+	// fullyRead is set when all content was read, broken to the error of the reader.
 	fullyRead bool
 	sourceErr error
 }
 
-// Read implements io.Reader. It ends with ctx, so that a stream whose end comes after
-// that of ctx is not stored.
+// Read implements io.Reader. It fails when ctx ends, so that a stream that ends after ctx
+// is not stored.
 func (c *contentReader) Read(p []byte) (int, error) {
 	if c.fullyRead {
 		return 0, io.EOF

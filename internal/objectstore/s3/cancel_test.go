@@ -15,10 +15,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )
 
-// TestCancelledWhileReading ends the context in the middle of a read, whose
-// connection then shows it in one of the ways there are. The reader must tell that
-// it was cancelled: an end of the stream would pass for the whole object, and a
-// broken connection for a fault of the server.
+// TestCancelledWhileReading ends the context in the middle of a read. The connection can
+// report that in several ways. The reader must return the cancellation: an end of the
+// stream would look like the whole object, and a broken connection like a fault of the
+// server.
 func TestCancelledWhileReading(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
@@ -50,24 +50,24 @@ func TestCancelledWhileReading(t *testing.T) {
 				defer func() { _ = r.Close() }()
 				got, err := io.ReadAll(r)
 				if !errors.Is(err, context.Canceled) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, objectstore.ErrUnavailable) {
-					t.Errorf("error %v, want that it was cancelled and nothing else", err)
+					t.Errorf("error %v, want that it was canceled and nothing else", err)
 				}
 				if want := content[:100+last]; string(got) != want {
-					t.Errorf("read %d bytes, want the %d that came", len(got), len(want))
+					t.Errorf("read %d bytes, want the %d that arrived", len(got), len(want))
 				}
 				if n, err := r.Read(make([]byte, 10)); n != 0 || !errors.Is(err, context.Canceled) {
 					t.Errorf("then read %d bytes, error %v", n, err)
 				}
 				if n := tr.count(http.MethodGet); n != 1 {
-					t.Errorf("there were %d requests: a cancelled read was continued", n)
+					t.Errorf("there were %d requests: a canceled read was continued", n)
 				}
 			})
 		}
 	}
 }
 
-// cancelled is a body that delivers 100 bytes; in the read that follows its context
-// ends, and it with it.
+// cancelled is a body that delivers 100 bytes. In the next read its context ends, and the
+// read fails.
 type cancelled struct {
 	io.ReadCloser
 	cancel context.CancelFunc

@@ -11,24 +11,23 @@ import (
 	"strings"
 )
 
-// Credentials are a key pair, with a token if they are temporary. They print
-// as "[redacted]".
+// Credentials are a key pair, and a session token if they are temporary. They print as
+// "[redacted]".
 type Credentials struct {
 	AccessKeyID     string
 	SecretAccessKey string
 	SessionToken    string
 }
 
-// String implements fmt.Stringer without giving anything away.
+// String implements fmt.Stringer without revealing the credentials.
 func (Credentials) String() string { return "[redacted]" }
 
-// GoString implements fmt.GoStringer without giving anything away.
+// GoString implements fmt.GoStringer without revealing the credentials.
 func (Credentials) GoString() string { return "s3.Credentials{[redacted]}" }
 
-// ParseCredentials reads the credentials file of the AWS tools, which is also
-// what the Secret of a Velero location holds: sections in brackets with lines
-// "aws_access_key_id = ...". An empty profile means "default". Errors name
-// lines and profiles, never values.
+// ParseCredentials parses a credentials file of the AWS tools, which is also the content of
+// the Secret of a Velero location: sections in brackets with lines "aws_access_key_id =
+// ...". An empty profile means "default". Errors name lines and profiles, never values.
 func ParseCredentials(file []byte, profile string) (Credentials, error) {
 	if profile == "" {
 		profile = "default"

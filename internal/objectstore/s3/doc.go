@@ -4,26 +4,26 @@
 // Package s3 is an object store in a bucket of Amazon S3 or of a server that
 // speaks its protocol.
 //
-// A Put of unknown size reads one part (16 MiB) first. What fits into it is
-// sent as one request; a longer stream becomes a multipart upload, of which at
-// most three parts are in memory, and which is aborted if anything fails. Each
-// request carries digests that the server checks, and the stored size is
-// compared afterwards. Every object gets a random mark in its metadata, by
-// which a Put whose reply was lost recognises its own work: without it, the
-// retry of a conditional write would find "somebody else's" object.
+// A Put of unknown size first reads one part (16 MiB). Content that fits into one part is
+// sent as one request. A longer stream becomes a multipart upload with at most three parts
+// in memory, which is aborted if anything fails. Each request carries digests that the
+// server checks, and the stored size is compared afterwards. Every object gets a random
+// mark in its metadata, by which a Put whose reply was lost recognizes its own object.
+// Without the mark, the retry of a conditional write would find an object of unknown
+// origin.
 //
-// Put with IfAbsent uses conditional writes (If-None-Match: *). Servers exist
-// that ignore that header without a word, so the first such Put is sent twice:
-// a server that accepts the second one does not know conditional writes.
+// Put with IfAbsent uses conditional writes (If-None-Match: *). Some servers silently
+// ignore that header, so the first such Put is sent twice: a server that accepts the second
+// request does not support conditional writes.
 //
-// A connection on which no byte moves for a minute while a request is under way is
-// closed, and a call of which a request stalls twice in a row fails with
-// objectstore.ErrStalled. The request that has the server make an object of parts may
-// stall ten times, and a look at the object decides then: from the last byte of an object
-// to the end of its Put are at most 15 minutes in a server that has stopped for good.
+// A connection that transfers no byte for a minute during a request is closed. A call fails
+// with objectstore.ErrStalled when one of its requests stalls twice in a row. The request
+// that completes a multipart upload may stall ten times; then a read of the object decides.
+// On a server that has stopped answering, at most 15 minutes pass from the last byte of an
+// object to the end of its Put.
 //
-// A Get that breaks off in the middle continues where it stopped.
+// A Get that is interrupted in the middle continues from that offset.
 //
-// Buckets are not created, and their lifecycle rules, versions and locks are
-// left alone.
+// The package does not create buckets, and does not change their lifecycle rules, versions
+// and locks.
 package s3

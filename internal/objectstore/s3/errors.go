@@ -17,14 +17,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// sourceError is an error of the reader that the caller of Put handed in. It
-// says nothing about the store.
+// sourceError is an error of the reader that the caller of Put passed. It is not an error
+// of the store.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return "reading the content: " + e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// toStoreError turns an error of the client into one of the contract.
+// toStoreError converts an error of the client to one of the contract.
 func toStoreError(op, key string, err error) error {
 	if _, fromSource := errors.AsType[*sourceError](err); fromSource {
 		return &objectstore.Error{Op: op, Key: key, Err: err}
@@ -36,7 +36,7 @@ func toStoreError(op, key string, err error) error {
 	return &objectstore.Error{Op: op, Key: key, Kind: kind, Err: cause}
 }
 
-// classifyError returns the sentinel and a cause that is fit to be shown.
+// classifyError returns the sentinel and a cause that is safe to show.
 func classifyError(err error) (kind, cause error) {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -49,7 +49,7 @@ func classifyError(err error) (kind, cause error) {
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return sentinelForResponse(response), describeResponse(response)
 	}
-	// The URL would repeat key and bucket, and in some transports more.
+	// The URL repeats key and bucket, and with some transports more.
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
@@ -100,8 +100,8 @@ func sentinelForStatus(status int) error {
 
 const maxMessageBytes = 300
 
-// describeResponse keeps the code and the message of the server, cut to a size and
-// freed of what could upset a terminal: a server is not trusted.
+// describeResponse returns the code and the message of the server, truncated and without
+// control characters: a server is not trusted.
 func describeResponse(r minio.ErrorResponse) error {
 	message := strings.Map(func(c rune) rune {
 		if c < 0x20 || c == 0x7f {
@@ -121,7 +121,7 @@ func describeResponse(r minio.ErrorResponse) error {
 	return fmt.Errorf("server answered %.64s: %s", r.Code, message)
 }
 
-// hasErrorCode says whether the server answered with one of the codes.
+// hasErrorCode reports whether the server answered with one of the codes.
 func hasErrorCode(err error, codes ...string) bool {
 	response, ok := errors.AsType[minio.ErrorResponse](err)
 	return ok && slices.Contains(codes, response.Code)

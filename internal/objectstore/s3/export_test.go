@@ -3,6 +3,6 @@
 
 package s3
 
-// LimitParts lowers the number of parts that an upload may have, which would
-// need 50 GB to be reached otherwise.
+// LimitParts lowers the number of parts that an upload may have. Reaching the real limit
+// would take 50 GB.
 func (s *Store) LimitParts(n int) { s.maxParts = n }

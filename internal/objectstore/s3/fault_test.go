@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )
 
-// transport changes what happens to requests on their way.
+// transport modifies requests in transit.
 type transport struct {
 	next *http.Transport
 
@@ -81,7 +81,7 @@ func sentinelForResponse(r *http.Request) string {
 	return r.Method
 }
 
-// lostReply lets the request take effect and loses the answer.
+// lostReply executes the request and loses the reply.
 func lostReply(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
@@ -105,7 +105,7 @@ func openFaulty(t *testing.T, server *s3server.Server, tr *transport) *s3.Store 
 	return open(t, opts)
 }
 
-// TestFaultsThatHeal has one request of a kind fail once, in several ways.
+// TestFaultsThatHeal makes one request of each kind fail once, in several ways.
 func TestFaultsThatHeal(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
@@ -130,14 +130,14 @@ func TestFaultsThatHeal(t *testing.T) {
 				s := openFaulty(t, server, tr)
 				useStore(t, s, strings.ReplaceAll(t.Name(), " ", "-"))
 				if tr.count(kind) < 2 {
-					t.Errorf("the fault was not repaired by another request")
+					t.Errorf("the request was not retried")
 				}
 			})
 		}
 	}
 }
 
-// useStore makes every kind of request and checks that all went well.
+// useStore makes every kind of request and checks the results.
 func useStore(t *testing.T, s *s3.Store, dir string) {
 	t.Helper()
 	content := make([]byte, 5<<20/2)
@@ -163,7 +163,7 @@ func useStore(t *testing.T, s *s3.Store, dir string) {
 	}
 }
 
-// TestFaultsThatStay: the error says what it is, and nothing is left behind.
+// TestFaultsThatStay: the error has the cause, and nothing is left behind.
 func TestFaultsThatStay(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
@@ -179,7 +179,7 @@ func TestFaultsThatStay(t *testing.T) {
 		"200 with an error inside":   {"complete", http.StatusOK, "InternalError", objectstore.ErrUnavailable},
 		"full":                       {"part", http.StatusInsufficientStorage, "XMinioStorageFull", objectstore.ErrNoSpace},
 		"clock":                      {"start", http.StatusForbidden, "RequestTimeTooSkewed", objectstore.ErrAccess},
-		"an answer that is no S3":    {"start", http.StatusTeapot, "", nil},
+		"an answer that is not S3":   {"start", http.StatusTeapot, "", nil},
 		"precondition at completion": {"complete", http.StatusPreconditionFailed, "PreconditionFailed", objectstore.ErrExists},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,9 +272,9 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestCancelledReadOfBuffered has a connection that delivered the whole object
-// before the context ended: reading on must fail all the same, not only if the
-// connection is broken in time.
+// TestCancelledReadOfBuffered uses a connection that delivered the whole object before the
+// context ended. The next read must fail all the same, not only if the connection is broken
+// in time.
 func TestCancelledReadOfBuffered(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
@@ -303,11 +303,11 @@ func TestCancelledReadOfBuffered(t *testing.T) {
 	}
 	cancel()
 	if n, err := io.Copy(io.Discard, r); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("read %d bytes on with error %v, want none and context.Canceled", n, err)
+		t.Errorf("then read %d bytes with error %v, want none and context.Canceled", n, err)
 	}
 }
 
-// TestAbortUploads plays a process that died in the middle of an upload.
+// TestAbortUploads simulates a process that died in the middle of an upload.
 func TestAbortUploads(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
@@ -352,7 +352,7 @@ func TestTooManyParts(t *testing.T) {
 	}
 }
 
-// TestMemoryOfUpload measures what is alive in the middle of a long upload.
+// TestMemoryOfUpload measures the live heap in the middle of a long upload.
 func TestMemoryOfUpload(t *testing.T) {
 	server := s3server.Start(t, s3server.Options{})
 	s := open(t, server.S3Options())
@@ -373,7 +373,7 @@ func TestMemoryOfUpload(t *testing.T) {
 	if used > 3*part+4<<20 {
 		t.Errorf("%d bytes were alive, want at most three parts of %d", used, part)
 	}
-	// Keeping the heap small must not mean that a small object needs a part.
+	// A small heap must not mean that a small object needs a part.
 	if _, err := s.Put(t.Context(), "small", strings.NewReader("x"), objectstore.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -418,8 +418,8 @@ func readAll(t *testing.T, s *s3.Store, key string) []byte {
 	return data
 }
 
-// TestETagOfAnotherForm: a server that gives another ETag when it stores than when it is
-// asked has a Put return the latter, and its sizes are believed no less.
+// TestETagOfAnotherForm: if a server returns another ETag for a write than for a read, Put
+// returns that of the read, and still checks the size.
 func TestETagOfAnotherForm(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})

@@ -23,15 +23,15 @@ const (
 	// others are sent.
 	partBuffers = 3
 
-	// abortTimeout bounds the clean-up after a failure, which goes on when the
-	// caller's context has ended.
+	// abortTimeout bounds the clean-up after a failure, which continues after the caller's
+	// context has ended.
 	abortTimeout = 30 * time.Second
 )
 
-// putMultipart stores first and everything that follows in r as a multipart upload.
+// putMultipart stores first and the rest of r as a multipart upload.
 func (p *putCall) putMultipart(ctx context.Context, first []byte, r io.Reader) error {
 	if p.ifAbsent {
-		// Saves sending everything in vain; the condition decides in the end.
+		// This avoids sending everything in vain; the condition decides in the end.
 		if err := p.checkObjectAbsent(ctx); err != nil {
 			return err
 		}
@@ -59,15 +59,15 @@ func (p *putCall) putMultipart(ctx context.Context, first []byte, r io.Reader) e
 	return err
 }
 
-// upload is one multipart upload under way.
+// upload is one multipart upload in progress.
 type upload struct {
 	*putCall
 	id          string
-	freeBuffers chan []byte // Buffers to fill; nil ones have yet to be made.
+	freeBuffers chan []byte // buffers to fill; nil buffers are not allocated yet
 
 	mu             sync.Mutex
 	completedParts []minio.CompletePart
-	err            error // The first of a part.
+	err            error // the first error of a part
 }
 
 // sendParts sends all parts and waits for them.
@@ -88,8 +88,8 @@ func (u *upload) sendParts(ctx context.Context, first []byte, r io.Reader) error
 		})
 	})
 	if err != nil {
-		// After a failed part this is only the cancelled context, and stays
-		// behind the cause; before one, it is the cause.
+		// After a failed part, this is only the canceled context, and the error of the part
+		// takes precedence. Otherwise this is the cause.
 		u.recordPartError(err)
 		cancel()
 	}
@@ -97,8 +97,8 @@ func (u *upload) sendParts(ctx context.Context, first []byte, r io.Reader) error
 	return u.err
 }
 
-// splitIntoParts cuts the stream into parts and hands them to start, as fast as buffers
-// become free.
+// splitIntoParts splits the stream into parts and passes them to start as buffers become
+// free.
 func (u *upload) splitIntoParts(ctx context.Context, part []byte, r io.Reader, start func(int, []byte)) error {
 	more := true
 	for number := 1; ; number++ {
@@ -154,8 +154,9 @@ func (u *upload) recordPartError(err error) {
 	}
 }
 
-// completeUpload makes the object visible. A server may do so and not be heard: it stops
-// answering while it assembles the parts, or a proxy before it gives up.
+// completeUpload makes the object visible. The server may succeed and the reply still get
+// lost: the server stops answering while it assembles the parts, or a proxy times out
+// first.
 func (u *upload) completeUpload(ctx context.Context) error {
 	slices.SortFunc(u.completedParts, func(a, b minio.CompletePart) int { return cmp.Compare(a.PartNumber, b.PartNumber) })
 	var opts minio.PutObjectOptions
@@ -163,7 +164,7 @@ func (u *upload) completeUpload(ctx context.Context) error {
 		opts.SetMatchETagExcept("*")
 	}
 	err := u.assembleParts(ctx, opts)
-	if u.ifAbsent && hasErrorCode(err, "NotImplemented") { // it knows the condition for single requests only
+	if u.ifAbsent && hasErrorCode(err, "NotImplemented") { // the server supports the condition only for single requests
 		if err = u.checkObjectAbsent(ctx); err == nil {
 			err = u.assembleParts(ctx, minio.PutObjectOptions{})
 		}
@@ -177,7 +178,7 @@ func (u *upload) completeUpload(ctx context.Context) error {
 	return nil
 }
 
-// assembleParts has the server make the object of the parts.
+// assembleParts requests that the server assemble the parts to the object.
 func (u *upload) assembleParts(ctx context.Context, opts minio.PutObjectOptions) error {
 	return u.store.requestWithStallLimit(ctx, maxAssemblyStalls, func(ctx context.Context) error {
 		info, err := u.store.client.CompleteMultipartUpload(ctx, u.store.bucket, u.key, u.id, u.completedParts, opts)
@@ -188,9 +189,8 @@ func (u *upload) assembleParts(ctx context.Context, opts minio.PutObjectOptions)
 	})
 }
 
-// abortUpload frees the space of the parts. It must also work after the caller's
-// context ended; if it fails, AbortUploads or a lifecycle rule of the bucket
-// remains.
+// abortUpload frees the space of the parts. It must also work after the caller's context
+// ended. If it fails, AbortUploads or a lifecycle rule of the bucket frees the space.
 func (u *upload) abortUpload(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()

@@ -26,42 +26,42 @@ const (
 	maxParts        = 10000
 )
 
-// Options say where the bucket is and how to get in.
+// Options describe the bucket and how to access it.
 type Options struct {
 	// Bucket is the name of an existing bucket; required.
 	Bucket string
-	// Region of the bucket. If empty the server is asked, which needs one
-	// more permission (s3:GetBucketLocation).
+	// Region of the bucket. If empty, the store requests it from the server, which needs
+	// one more permission (s3:GetBucketLocation).
 	Region string
-	// Endpoint is the URL of the server, as in "https://minio.example:9000".
-	// Without a scheme it is HTTPS. Empty means Amazon.
+	// Endpoint is the URL of the server, as in "https://minio.example:9000". The default
+	// scheme is HTTPS. Empty means Amazon.
 	Endpoint string
-	// ForcePathStyle puts the bucket into the path of the URL instead of its
-	// host name, which most servers other than Amazon's want.
+	// ForcePathStyle puts the bucket into the path of the URL instead of its host name.
+	// Most servers other than Amazon's require it.
 	ForcePathStyle bool
-	// CACert holds PEM certificates to trust besides those of the system.
+	// CACert holds PEM certificates to trust in addition to those of the system.
 	CACert []byte
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool
-	// Credentials to sign with. If zero, they come from the environment
-	// (AWS_ACCESS_KEY_ID and so on, a web identity, or the instance).
+	// Credentials sign requests. If zero, they come from the environment (AWS_ACCESS_KEY_ID
+	// and so on, a web identity, or the instance).
 	Credentials Credentials
-	// PartSize in bytes of multipart uploads; 0 means 16 MiB. Amazon wants at
-	// least 5 MiB. One Put needs up to three times as much memory.
+	// PartSize of multipart uploads in bytes; 0 means 16 MiB. Amazon requires at least 5
+	// MiB. One Put needs up to three times as much memory.
 	PartSize int
-	// MaxRetries is how often one request is tried in all; 0 means 10, which
-	// is at most about 10 s of waiting.
+	// MaxRetries is the total number of attempts for one request. 0 means 10, which waits
+	// at most about 10 s.
 	MaxRetries int
-	// StallTimeout is how long a connection may move no byte while a request is
-	// under way; 0 means 1 minute.
+	// StallTimeout is how long a connection may transfer no byte during a request; 0 means
+	// 1 minute.
 	StallTimeout time.Duration
-	// Transport replaces the HTTP transport, for tests and proxies; CACert,
+	// Transport replaces the HTTP transport, for tests and proxies. CACert,
 	// InsecureSkipVerify and StallTimeout have no effect then.
 	Transport http.RoundTripper
 }
 
-// New returns the store. It makes no request: wrong options show up here, a
-// missing bucket or wrong credentials with the first call.
+// New returns the store. It makes no request: it rejects invalid options, but a missing
+// bucket or wrong credentials only show with the first call.
 func New(opts Options) (*Store, error) {
 	if err := s3utils.CheckValidBucketName(opts.Bucket); err != nil {
 		return nil, fmt.Errorf("opening S3 store: bucket %q: %w", opts.Bucket, err)
@@ -111,8 +111,7 @@ func bucketLookup(forcePathStyle bool) minio.BucketLookupType {
 	return minio.BucketLookupAuto
 }
 
-// parseEndpoint never repeats the endpoint in an error: somebody may have put
-// a password into it.
+// parseEndpoint never repeats the endpoint in an error: it may contain a password.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	if endpoint == "" {
 		endpoint = defaultEndpoint
@@ -165,7 +164,7 @@ func newTransport(opts Options, secure bool) (*http.Transport, error) {
 	return transport, nil
 }
 
-// credentialsProvider returns where the client takes its credentials from.
+// credentialsProvider returns the source of credentials for the client.
 func (c Credentials) credentialsProvider() *credentials.Credentials {
 	if c != (Credentials{}) {
 		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)

@@ -13,7 +13,7 @@ import (
 
 func TestParseCredentials(t *testing.T) {
 	t.Parallel()
-	const file = `# made by hand
+	const file = `# written by hand
 [default]
 aws_access_key_id = AKDEFAULT
 aws_secret_access_key=sec/ret+1=

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// markKey is the metadata in which each Put leaves its random mark.
+	// markKey is the metadata key of the random mark of each Put.
 	markKey = "Grapnel-Put"
 
 	maxConflictAttempts = 5
 	conflictBackoff     = 100 * time.Millisecond
 )
 
-// Put implements objectstore.Store. For objects of more than one part,
-// IfAbsent is atomic only on servers that also honour the condition when a
-// multipart upload is completed, as Amazon does.
+// Put implements objectstore.Store. For objects of more than one part, IfAbsent is atomic
+// only on servers that also honor the condition on completion of a multipart upload, as
+// Amazon does.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectstore.PutOptions) (objectstore.Info, error) {
 	const op = "putting"
 	if err := objectstore.ValidateKey(key); err != nil {
@@ -54,19 +54,19 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	return info, nil
 }
 
-// putCall is one Put under way.
+// putCall is one Put in progress.
 type putCall struct {
 	store    *Store
 	key      string
 	mark     string
 	ifAbsent bool
 
-	size int64  // Set once everything was read.
-	etag string // Set once stored.
+	size int64  // set when everything was read
+	etag string // set when the object is stored
 }
 
-// readPart reads until buf holds size bytes, and whether there may be more.
-// An empty buf grows with the content, so that a small object stays cheap.
+// readPart reads until buf holds size bytes, and returns whether there may be more. An
+// empty buf grows with the content, so that a small object stays cheap.
 func readPart(ctx context.Context, r io.Reader, buf []byte, size int) ([]byte, bool, error) {
 	if buf == nil {
 		buf = make([]byte, 0, min(64<<10, size))
@@ -113,9 +113,8 @@ func (p *putCall) putSingleRequest(ctx context.Context, data []byte) error {
 	return p.detectConditional(ctx, data)
 }
 
-// detectConditional repeats a conditional write that succeeded, to see whether the server
-// looked at the condition. On a server that did not, the object is written a
-// second time with the same content.
+// detectConditional repeats a conditional write that succeeded, to learn whether the server
+// honors the condition. A server that does not writes the same content a second time.
 func (p *putCall) detectConditional(ctx context.Context, data []byte) error {
 	err := p.sendObject(ctx, data, true)
 	switch {
@@ -124,10 +123,10 @@ func (p *putCall) detectConditional(ctx context.Context, data []byte) error {
 	case hasErrorCode(err, "PreconditionFailed"):
 		p.store.conditionalWrites.Store(conditionalYes)
 	}
-	return nil // The object is stored in any case.
+	return nil // the object is stored in any case
 }
 
-// sendIfAbsent sends a conditional write and settles its unclear outcomes.
+// sendIfAbsent sends a conditional write and resolves ambiguous outcomes.
 func (p *putCall) sendIfAbsent(ctx context.Context, data []byte) error {
 	for attempt := 1; ; attempt++ {
 		err := p.sendObject(ctx, data, true)
@@ -136,7 +135,7 @@ func (p *putCall) sendIfAbsent(ctx context.Context, data []byte) error {
 			p.store.conditionalWrites.Store(conditionalYes)
 			return p.resolveOwnWrite(ctx, err)
 		case hasErrorCode(err, "ConditionalRequestConflict") && attempt < maxConflictAttempts:
-			// Another conditional write is under way; Amazon says to try again.
+			// Another conditional write is in progress; Amazon recommends a retry.
 			if err := sleepContext(ctx, time.Duration(attempt)*conflictBackoff); err != nil {
 				return err
 			}
@@ -157,8 +156,8 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// resolveOwnWrite decides whether the object that made a request fail is our own, of
-// an earlier try whose reply was lost. Then there is no error.
+// resolveOwnWrite checks whether the object that made a request fail was written by an
+// earlier attempt of this Put whose reply was lost. In that case it returns no error.
 func (p *putCall) resolveOwnWrite(ctx context.Context, cause error) error {
 	stat, err := p.statObject(ctx)
 	if err == nil && stat.UserMetadata[markKey] == p.mark {
@@ -168,7 +167,7 @@ func (p *putCall) resolveOwnWrite(ctx context.Context, cause error) error {
 	return cause
 }
 
-// checkThenSend is the best that can be done without conditional writes.
+// checkThenSend is the best possible without conditional writes.
 func (p *putCall) checkThenSend(ctx context.Context, data []byte) error {
 	if err := p.checkObjectAbsent(ctx); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (p *putCall) checkObjectAbsent(ctx context.Context) error {
 	return err
 }
 
-// sendObject makes one request, which the client repeats if that is worth it.
+// sendObject makes one request, which the client retries if that may help.
 func (p *putCall) sendObject(ctx context.Context, data []byte, conditional bool) error {
 	md5Sum, sha256Sum := contentDigests(data)
 	return p.store.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) error {
@@ -203,8 +202,8 @@ func (p *putCall) sendObject(ctx context.Context, data []byte, conditional bool)
 func (p *putCall) putOptions(conditional bool) minio.PutObjectOptions {
 	opts := minio.PutObjectOptions{
 		UserMetadata: map[string]string{markKey: p.mark},
-		// The digest of the whole body is signed instead of a signature per
-		// chunk, which not all servers understand.
+		// The digest of the whole body is signed instead of a signature per chunk, which
+		// some servers do not support.
 		DisableContentSha256: true,
 	}
 	if conditional {
@@ -219,9 +218,9 @@ func contentDigests(data []byte) (md5Sum, sha256Sum string) {
 	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
 }
 
-// verifyStored compares what is stored with what was sent, and returns what the server says of
-// it from now on: some give another ETag when they are asked than when they store. An
-// object that another writer replaced meanwhile proves nothing.
+// verifyStored compares the stored size with the sent size, and returns the server's
+// description of the object. Some servers return another ETag for a read than for a write.
+// An object that another writer replaced meanwhile proves nothing.
 func (p *putCall) verifyStored(ctx context.Context) (objectstore.Info, error) {
 	stat, err := p.statObject(ctx)
 	if hasErrorCode(err, "NoSuchKey", "NotFound") {
@@ -242,7 +241,7 @@ func (p *putCall) verifyStored(ctx context.Context) (objectstore.Info, error) {
 	return info, nil
 }
 
-// statObject asks for the object and the mark of its Put.
+// statObject requests the description of the object and the mark of its Put.
 func (p *putCall) statObject(ctx context.Context) (stat minio.ObjectInfo, err error) {
 	s := p.store
 	err = s.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) (err error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// maxResumes is how often in a row a stream may break off without a byte of
-// progress before its error is passed on.
+// maxResumes is how often in a row a stream may be interrupted without progress before Read
+// returns the error.
 const maxResumes = 3
 
 // objectReader reads one version of an object and continues after broken
@@ -57,9 +57,9 @@ func (r *objectReader) openBodyAtOffset() error {
 	return nil
 }
 
-// Read implements io.Reader. Nothing is handed out once the context has ended:
-// the client only breaks the connection then, and what the connection buffered
-// before, up to the whole rest of the object, could still be read.
+// Read implements io.Reader. It returns no data after the context has ended: the client
+// only closes the connection then, and buffered data, up to the whole rest of the object,
+// could still be read.
 func (r *objectReader) Read(p []byte) (int, error) {
 	if r.endErr != nil {
 		return 0, r.endErr
@@ -86,7 +86,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// resumeStream tries to go on after cause, and returns nil if it can.
+// resumeStream tries to continue after cause, and returns nil if it succeeds.
 func (r *objectReader) resumeStream(cause error) error {
 	if err := r.ctx.Err(); err != nil {
 		return toStoreError("reading", r.key, toStallError(r.ctx, err))
@@ -98,7 +98,7 @@ func (r *objectReader) resumeStream(cause error) error {
 		return toStoreError("reading", r.key, cause)
 	}
 	r.resumes++
-	_ = r.body.Close() // Broken already.
+	_ = r.body.Close() // the connection is already broken
 	r.body = http.NoBody
 	if err := r.openBodyAtOffset(); err != nil {
 		return toStoreError("reading", r.key, fmt.Errorf("continuing at byte %d after a broken connection: %w", r.offset, toStallError(r.ctx, err)))

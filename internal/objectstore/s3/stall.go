@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// stallTimeout is how long a connection may move no byte in either direction while
-	// a request is under way.
+	// stallTimeout is how long a connection may transfer no byte in either direction during
+	// a request.
 	stallTimeout = time.Minute
-	// maxStalls is how often in a row a request may stall before its call fails. The
-	// client would try ten times, a minute each.
+	// maxStalls is how often in a row a request may stall before its call fails. The client
+	// would retry ten times, for a minute each.
 	maxStalls = 2
-	// maxAssemblyStalls is maxStalls for the request that has the server make one object
-	// of the parts of an upload, during which many a server says nothing. With what comes
-	// before and after, it ends within the 15 minutes that a volume has for the same.
+	// maxAssemblyStalls is maxStalls for the request that completes a multipart upload,
+	// during which many servers send nothing. Including the requests before and after, it
+	// ends within the 15 minutes that a volume has for the same.
 	maxAssemblyStalls = 10
 	// idleTimeout is when unused connections are closed: before their deadline.
 	idleTimeout = 30 * time.Second
-	// writeChunkSize is how much is written under one deadline.
+	// writeChunkSize is the number of bytes written under one deadline.
 	writeChunkSize = 64 << 10
 )
 
-// stallConn is a connection on which no read or write waits longer than idle. Each byte that
-// moves renews the deadline of both directions, so that a reply may take as long as its
-// request is being sent.
+// stallConn is a connection on which no read or write waits longer than idle. Each
+// transferred byte renews the deadline of both directions, so a reply may take as long as
+// the transfer of its request.
 type stallConn struct {
 	net.Conn
 	idle time.Duration
-	// hasExternalDeadline is set when a deadline was set from outside, as TLS does when it closes.
+	// hasExternalDeadline is set when a caller sets a deadline, as TLS does on close.
 	hasExternalDeadline atomic.Bool
 }
 
 func (c *stallConn) renewDeadline() {
 	if !c.hasExternalDeadline.Load() {
-		_ = c.Conn.SetDeadline(time.Now().Add(c.idle)) // fails only when closed, as what follows does
+		_ = c.Conn.SetDeadline(time.Now().Add(c.idle)) // fails only on a closed connection, as the next call does
 	}
 }
 
@@ -89,12 +89,12 @@ func (c *stallConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// wrapConnections has every connection of a transport end when it stalls.
+// wrapConnections makes every connection of a transport fail when it stalls.
 func wrapConnections(transport *http.Transport, idle time.Duration) {
 	dial := transport.DialContext
 	transport.IdleConnTimeout = min(idleTimeout, idle)
-	// It would often be faster than the deadline of the connection, and does not know of
-	// bytes that move.
+	// This timeout is often shorter than the deadline of the connection, and ignores
+	// transferred bytes.
 	transport.ResponseHeaderTimeout = 0
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -105,9 +105,9 @@ func wrapConnections(transport *http.Transport, idle time.Duration) {
 	}
 }
 
-// isStallError reports whether a connection ended at its deadline. One that was never made, as
-// the server did not answer or did not shake hands, is none that stalls: it is tried again
-// soon.
+// isStallError reports whether a connection reached its deadline. A connection that was
+// never established, because the server did not answer or did not complete the handshake,
+// does not count: the client retries it soon.
 func isStallError(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // stalledError is the error of a server that stalls.
@@ -116,7 +116,7 @@ func (s *Store) stalledError() error {
 		objectstore.ErrStalled, s.client.EndpointURL().Host)
 }
 
-// stallCounter counts how often the requests of one ctx stalled in a row.
+// stallCounter counts how often in a row the requests of one ctx stalled.
 type stallCounter struct {
 	count  atomic.Int32
 	limit  int32
@@ -125,10 +125,9 @@ type stallCounter struct {
 
 type stallsKey struct{}
 
-// withStallWatch returns the ctx of requests that follow each other, which ends when they stall
-// too often. Requests at the same time each need one of their own, as they all stall when
-// the network does. The caller calls end when they, or the stream that they opened, are
-// over.
+// withStallWatch returns the ctx for a sequence of requests. The ctx ends when they stall
+// too often. Concurrent requests each need their own, as all of them stall when the network
+// does. The caller calls end when the requests, or the stream that they opened, are done.
 func (s *Store) withStallWatch(ctx context.Context) (_ context.Context, end func()) {
 	return s.withStallLimit(ctx, maxStalls)
 }
@@ -146,7 +145,8 @@ func (s *Store) requestWithStallLimit(ctx context.Context, limit int32, do func(
 	return toStallError(ctx, do(ctx))
 }
 
-// toStallError returns why the call of ctx was ended, if it was because the server stalled.
+// toStallError returns the stall error if the ctx of the call ended because the server
+// stalled.
 func toStallError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, objectstore.ErrStalled) {
 		return cause
@@ -154,7 +154,7 @@ func toStallError(ctx context.Context, err error) error {
 	return err
 }
 
-// stallTransport is a transport that counts the requests that stall.
+// stallTransport is a transport that counts stalled requests.
 type stallTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

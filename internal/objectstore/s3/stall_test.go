@@ -21,12 +21,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
 )
 
-// partSize is what putParts sends at a time.
+// partSize is the size of the parts that putParts sends.
 const partSize = 1 << 20
 
 // stalling starts a server, and returns a store in it whose connections may be idle for
-// that long; part 0 is the usual size of one. Handlers that wait for the end of their
-// request end with the test.
+// timeout. Part is the part size; 0 means the default. Handlers that wait for the end of
+// their request end with the test.
 func stalling(t *testing.T, timeout time.Duration, part int, handler http.HandlerFunc) *s3.Store {
 	t.Helper()
 	over := make(chan struct{})
@@ -60,7 +60,7 @@ func wantStalled(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, objectstore.ErrStalled) || !errors.Is(err, objectstore.ErrUnavailable) ||
 		!strings.Contains(err.Error(), "the S3 server 127.0.0.1:") || !strings.Contains(err.Error(), "check the server") {
-		t.Errorf("error %v, want one that says which store stalled and what to do", err)
+		t.Errorf("error %v, want one that names the store and has a hint", err)
 	}
 }
 
@@ -137,11 +137,11 @@ func TestServerThatStops(t *testing.T) {
 	}
 }
 
-// TestServerThatIsSlow moves bytes all the time, and takes longer than a connection may
-// be idle.
+// TestServerThatIsSlow transfers bytes all the time, and takes longer in total than a
+// connection may be idle.
 func TestServerThatIsSlow(t *testing.T) {
 	t.Parallel()
-	// What lies in the buffers of the sockets, some megabytes, is sent without notice.
+	// The socket buffers, some megabytes, hide a part of the transfer.
 	const size, steps = 15 << 20, 40
 	var taken atomic.Int64
 	store := stalling(t, time.Second, 0, func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +174,7 @@ func TestServerThatIsSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // a reader may take its time
+	time.Sleep(2 * time.Second) // the reader may be slow
 	if got, err := io.ReadAll(r); err != nil || len(got) != 10 {
 		t.Errorf("read %q, %v", got, err)
 	}
@@ -189,9 +189,9 @@ func putParts(ctx context.Context, s *s3.Store) error {
 	return err
 }
 
-// bucket is a server that keeps one object, stored as an upload of parts.
+// bucket is a server that stores one object, uploaded in parts.
 type bucket struct {
-	// before is called with each request and how often it was made, this time included.
+	// before is called with each request and its count, including this request.
 	before func(r *http.Request, nth int)
 
 	mu      sync.Mutex
@@ -260,8 +260,8 @@ func (b *bucket) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestOutageDuringUpload: what interrupts the parts that are sent at the same time has
-// each of them sent again.
+// TestOutageDuringUpload: after an interruption of concurrent parts, each of them is sent
+// again.
 func TestOutageDuringUpload(t *testing.T) {
 	t.Parallel()
 	b := &bucket{before: func(r *http.Request, nth int) {
@@ -279,18 +279,18 @@ func TestOutageDuringUpload(t *testing.T) {
 	}
 }
 
-// TestServerThatAssembles says nothing for long while it makes one object of the parts.
+// TestServerThatAssembles sends nothing for a long time while it assembles the parts.
 func TestServerThatAssembles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		stalls   int  // how often it does not answer
-		assembly int  // in which of them it has the object; 0 means in none
-		fails    bool // the upload
+		stalls   int  // number of requests without an answer
+		assembly int  // the one after which the object exists; 0 means none
+		fails    bool // whether the upload fails
 	}{
-		"and answers then":                         {stalls: 4},
-		"and says then that the upload is over":    {stalls: 4, assembly: 4},
-		"and never answers":                        {stalls: 100, assembly: 6},
-		"and has not made the object in all these": {stalls: 100, fails: true},
+		"and then answers":                {stalls: 4},
+		"and then reports no such upload": {stalls: 4, assembly: 4},
+		"and never answers":               {stalls: 100, assembly: 6},
+		"and never creates the object":    {stalls: 100, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -319,8 +319,8 @@ func TestServerThatAssembles(t *testing.T) {
 	}
 }
 
-// TestHandshakeTimeout: a connection that was never made is no request that stalls, and
-// is tried as often as any other.
+// TestHandshakeTimeout: a connection that was never established does not count as a stall,
+// and is retried like any other.
 func TestHandshakeTimeout(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Store implements objectstore.Store in one bucket. It is safe for concurrent
-// use. A Put needs memory for what it stores, up to three parts.
+// Store implements objectstore.Store in one bucket. It is safe for concurrent use. A Put
+// holds up to three parts in memory.
 type Store struct {
 	client    *minio.Core
 	bucket    string
@@ -29,7 +29,7 @@ type Store struct {
 	maxParts  int
 	transport http.RoundTripper
 
-	conditionalWrites atomic.Int32 // What is known about conditional writes.
+	conditionalWrites atomic.Int32 // whether the server supports conditional writes
 }
 
 // States of Store.conditional.
@@ -44,7 +44,7 @@ var (
 	_ objectstore.UploadAborter = (*Store)(nil)
 )
 
-// Close gives up idle connections. The store stays usable.
+// Close closes idle connections. The store stays usable.
 func (s *Store) Close() error {
 	if t, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
@@ -83,8 +83,8 @@ func toObjectInfo(o minio.ObjectInfo) objectstore.Info {
 	return objectstore.Info{Key: o.Key, Size: o.Size, ModTime: o.LastModified, ETag: o.ETag}
 }
 
-// List implements objectstore.Store with one request per 1000 entries. With a
-// delimiter the pages of one level are held in memory until they are sorted.
+// List implements objectstore.Store with one request per 1000 entries. With a delimiter, it
+// holds the pages of one level in memory until they are sorted.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
 		ctx, end := s.withStallWatch(ctx)
@@ -112,7 +112,7 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 				return
 			}
 		}
-		// The client ends a list silently when the context does.
+		// The client silently ends a list when the context ends.
 		if err := ctx.Err(); err != nil {
 			fail(err)
 			return
@@ -129,9 +129,9 @@ func toListEntry(object minio.ObjectInfo, opts objectstore.ListOptions) objectst
 	return objectstore.Entry{Info: toObjectInfo(object)}
 }
 
-// entrySorter merges objects and common prefixes, which the client yields page by
-// page as first the ones and then the others. Each page sorts before the next,
-// so that an object after a prefix begins a new group.
+// entrySorter merges objects and common prefixes. For each page, the client yields all
+// objects and then all prefixes. Each page sorts before the next, so an object after a
+// prefix begins a new group.
 type entrySorter struct {
 	yield   func(objectstore.Entry, error) bool
 	after   string
@@ -150,8 +150,8 @@ func (s *entrySorter) addEntry(e objectstore.Entry) bool {
 	return true
 }
 
-// flushGroup yields the group. Some servers repeat a prefix on the next page, or
-// take no notice of StartAfter for prefixes.
+// flushGroup yields the group. Some servers repeat a prefix on the next page, or ignore
+// StartAfter for prefixes.
 func (s *entrySorter) flushGroup() bool {
 	slices.SortStableFunc(s.group, func(a, b objectstore.Entry) int { return cmp.Compare(a.Key, b.Key) })
 	for _, e := range s.group {
@@ -224,7 +224,7 @@ func (s *Store) AbortUploads(ctx context.Context, prefix string) (int, error) {
 	for {
 		page, err := s.client.ListMultipartUploads(ctx, s.bucket, prefix, keyMarker, idMarker, "", 1000)
 		if hasErrorCode(err, "NoSuchUpload") {
-			return n, nil // How some servers say that there is none.
+			return n, nil // some servers report "none" this way
 		}
 		if err != nil {
 			return n, toStoreError(op, prefix, toStallError(ctx, err))

@@ -33,7 +33,7 @@ func TestConformanceOfServerWithoutConditions(t *testing.T) {
 	}
 }
 
-// TestPages lists more than a server tells at once.
+// TestPages lists more objects than a server returns at once.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := open(t, s3server.Start(t, s3server.Options{}).S3Options())
@@ -62,10 +62,10 @@ func TestAccess(t *testing.T) {
 		change func(*s3.Options)
 		want   error
 	}{
-		"wrong access key": {func(o *s3.Options) { o.Credentials.AccessKeyID = "nobody" }, objectstore.ErrAccess},
+		"wrong access key": {func(o *s3.Options) { o.Credentials.AccessKeyID = "unknown" }, objectstore.ErrAccess},
 		"wrong secret key": {func(o *s3.Options) { o.Credentials.SecretAccessKey = "s3cr3t-wrong" }, objectstore.ErrAccess},
 		"missing bucket":   {func(o *s3.Options) { o.Bucket = "missing" }, objectstore.ErrNoStore},
-		"nobody listens": {func(o *s3.Options) {
+		"connection refused": {func(o *s3.Options) {
 			o.Endpoint, o.MaxRetries = "http://127.0.0.1:1", 2
 		}, objectstore.ErrUnavailable},
 	} {
@@ -107,7 +107,7 @@ func open(t *testing.T, opts s3.Options) *s3.Store {
 	return s
 }
 
-// emptied removes everything, so that one server serves all subtests.
+// emptied removes everything, so one server can serve all subtests.
 func emptied(t *testing.T, s *s3.Store) *s3.Store {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

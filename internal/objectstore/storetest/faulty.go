@@ -31,40 +31,39 @@ const (
 // ErrCrashed is what every call returns after Faulty.CrashAfter took effect.
 var ErrCrashed = errors.New("process crashed (injected)")
 
-// Fault selects calls and says what goes wrong with them. The first fault that
-// matches a call applies.
+// Fault selects calls and defines how they fail. The first fault that matches a call
+// applies.
 type Fault struct {
 	// Method selects calls of one method; empty selects all.
 	Method Method
-	// Key selects calls by key (List: prefix; Delete: any of the keys): a
-	// pattern in which * stands for any characters, slashes too. Empty
-	// selects all.
+	// Key selects calls by key (List: prefix; Delete: any of the keys). It is a pattern in
+	// which * matches any characters, including slashes. Empty selects all.
 	Key string
 	// Nth selects only the n-th matching call, counted from 1; 0 selects all.
 	Nth int
 
 	// Before is returned instead of calling the store.
 	Before error
-	// After is returned after the store did what was asked: a lost reply.
+	// After is returned after the store has executed the call: a lost reply.
 	After error
 	// Release delays the call until it is closed or the call's ctx ends.
 	Release <-chan struct{}
 	// IgnoreContext makes the call wait for Release even when its ctx ends, as a system
 	// call of a hung file system does.
 	IgnoreContext bool
-	// Hang delays the content of a Put or Get after CutAt bytes, and not the call.
+	// Hang delays the content of a Put or Get after CutAt bytes instead of the call.
 	Hang bool
-	// Started, if not nil, is closed when the first selected call arrives, so
-	// that a test knows that it hangs.
+	// Started, if not nil, is closed when the first selected call arrives, so a test can
+	// wait for that.
 	Started chan<- struct{}
-	// Cut ends the content of a Put or Get after CutAt bytes: silently if
-	// CutErr is nil, as a lying store does, or with CutErr.
+	// Cut ends the content of a Put or Get after CutAt bytes: silently if CutErr is nil, as
+	// a store that loses data does, or with CutErr.
 	Cut    bool
 	CutAt  int64
 	CutErr error
 }
 
-// Call is one call that a Faulty store got.
+// Call is one call to a FaultyStore.
 type Call struct {
 	Method Method
 	// Key is the key, the prefix of a List, or the keys of a Delete joined by
@@ -79,7 +78,7 @@ type FaultyStore struct {
 	mu         sync.Mutex
 	faults     []*armedFault
 	calls      []Call
-	crashAfter int // Calls until the crash; negative: never.
+	crashAfter int // calls until the crash; negative: never
 	crashLate  bool
 }
 
@@ -120,7 +119,7 @@ func (f *FaultyStore) CrashAfter(n int, late bool) {
 	f.crashAfter, f.crashLate = n, late
 }
 
-// Calls returns the calls so far, those that failed included.
+// Calls returns the calls so far, including failed ones.
 func (f *FaultyStore) Calls() []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,12 +145,12 @@ func compilePattern(key string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(key), `\*`, ".*") + "$")
 }
 
-// appliedFault is what happens to one call.
+// appliedFault is the fault of one call.
 type appliedFault struct {
 	Fault
 }
 
-// beginCall records a call and decides what happens to it.
+// beginCall records a call and determines its fault.
 func (f *FaultyStore) beginCall(ctx context.Context, method Method, keys ...string) (appliedFault, error) {
 	v := f.recordCall(method, keys)
 	if v.Release != nil && !v.Hang {
@@ -300,8 +299,8 @@ func (f *FaultyStore) Delete(ctx context.Context, keys ...string) error {
 	return v.After
 }
 
-// AbortUploads implements objectstore.UploadAborter; it does nothing if the
-// wrapped store has no such thing.
+// AbortUploads implements objectstore.UploadAborter. It does nothing if the wrapped store
+// does not implement that.
 func (f *FaultyStore) AbortUploads(ctx context.Context, prefix string) (int, error) {
 	aborter, ok := f.store.(objectstore.UploadAborter)
 	if !ok {
@@ -331,7 +330,7 @@ func (v appliedFault) wrapContent(ctx context.Context, r io.Reader) io.Reader {
 	return r
 }
 
-// hangingReader is the place in a stream at which it hangs.
+// hangingReader is the position in a stream at which it hangs.
 type hangingReader struct {
 	ctx     context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	verdict appliedFault
@@ -345,7 +344,7 @@ func (h *hangingReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// cutReader is the end of a stream that was cut.
+// cutReader is the end of a truncated stream.
 type cutReader struct{ err error }
 
 func (t *cutReader) Read([]byte) (int, error) {

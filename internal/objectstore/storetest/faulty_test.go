@@ -20,7 +20,7 @@ func TestFaultsSelectCalls(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fault storetest.Fault
-		want  []bool // Whether each of four puts (a/x, a/y, b/x, a/x) fails.
+		want  []bool // whether each of four puts (a/x, a/y, b/x, a/x) fails
 	}{
 		"everything":      {storetest.Fault{}, []bool{true, true, true, true}},
 		"key":             {storetest.Fault{Key: "a/x"}, []bool{true, false, false, true}},

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// onlyReader hides what else a reader can do, such as telling its size.
+// onlyReader hides other methods of a reader, such as one that returns its size.
 type onlyReader struct{ io.Reader }
 
 // failingReader is the end of a broken source.
@@ -20,7 +20,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// callOnRead calls a function when the stream reaches it, and is empty.
+// callOnRead is an empty reader that calls a function when it is read.
 type callOnRead func()
 
 func (c callOnRead) Read([]byte) (int, error) {
@@ -28,14 +28,14 @@ func (c callOnRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// newRandomReader is an endless reproducible stream.
+// newRandomReader returns an endless, reproducible stream.
 func newRandomReader(seed byte) io.Reader {
 	return rand.NewChaCha8([32]byte{seed})
 }
 
 func randomBytes(size int, seed byte) []byte {
 	b := make([]byte, size)
-	_, _ = io.ReadFull(newRandomReader(seed), b) // Never fails.
+	_, _ = io.ReadFull(newRandomReader(seed), b) // never fails
 	return b
 }
 

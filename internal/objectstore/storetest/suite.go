@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// RunConformance checks that the stores which open returns keep the contract of
-// objectstore.Store. Open is called for every subtest and must return an empty
-// store each time; it may register clean-ups on the test it belongs to.
+// RunConformance checks that the stores returned by open satisfy the contract of
+// objectstore.Store. It calls open for every subtest. Open must return an empty store each
+// time, and may register clean-ups on that test.
 func RunConformance(t *testing.T, open func() objectstore.Store) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, objectstore.Store){
@@ -151,8 +151,7 @@ func testInvalidKeys(t *testing.T, s objectstore.Store) {
 	wantKeys(t, s, objectstore.ListOptions{})
 }
 
-// testStream writes more than two parts of a multipart upload without telling
-// the size.
+// testStream writes more than two parts of a multipart upload without announcing the size.
 func testStream(t *testing.T, s objectstore.Store) {
 	const size = 40<<20 + 1
 	info, err := s.Put(t.Context(), "big", onlyReader{io.LimitReader(newRandomReader(7), size)}, objectstore.PutOptions{})
@@ -239,7 +238,7 @@ func testCancelledRead(t *testing.T, s objectstore.Store) {
 	}
 	cancel()
 	if _, err := io.Copy(io.Discard, rc); !errors.Is(err, context.Canceled) {
-		t.Errorf("reading on: error %v, want context.Canceled", err)
+		t.Errorf("continued read: error %v, want context.Canceled", err)
 	}
 }
 

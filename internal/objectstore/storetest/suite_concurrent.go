@@ -37,7 +37,7 @@ func testIfAbsent(t *testing.T, s objectstore.Store) {
 }
 
 func testIfAbsentRace(t *testing.T, s objectstore.Store) {
-	// The first such Put is what tells some stores whether they can.
+	// Some stores find out with the first such Put whether they support it.
 	if _, err := s.Put(t.Context(), "warm-up", strings.NewReader("x"), objectstore.PutOptions{IfAbsent: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,16 +89,16 @@ func testConcurrentPuts(t *testing.T, s objectstore.Store) {
 			return
 		}
 	}
-	t.Errorf("the object (%d bytes) is none of those written", len(got))
+	t.Errorf("the object (%d bytes) was written by no Put", len(got))
 }
 
-// testPutBesideDelete has writers and deleters meet in the same folders, where
-// a store that tidies up folders could pull one away from under a Put.
+// testPutBesideDelete runs writers and deleters in the same directories. A store that
+// removes empty directories could remove one during a Put.
 func testPutBesideDelete(t *testing.T, s objectstore.Store) {
 	const workers = 4
 	errs := inParallel(workers, func(i int) error {
 		for round := range 25 {
-			key := fmt.Sprintf("shared/folder/%d", i)
+			key := fmt.Sprintf("shared/dir/%d", i)
 			if _, err := s.Put(t.Context(), key, strings.NewReader("x"), objectstore.PutOptions{}); err != nil {
 				return fmt.Errorf("round %d: %w", round, err)
 			}

@@ -54,13 +54,12 @@ func testList(t *testing.T, s objectstore.Store) {
 	}
 	for _, err := range s.List(t.Context(), options{Delimiter: "-"}) {
 		if err == nil {
-			t.Error("a delimiter that is not supported is ignored")
+			t.Error("an unsupported delimiter was accepted")
 		}
 	}
 }
 
-// testListOrder has keys whose order differs from that of a walk through
-// folders.
+// testListOrder uses keys whose order differs from that of a directory walk.
 func testListOrder(t *testing.T, s objectstore.Store) {
 	keys := []string{"a/b", "a-b", "a.b", "a0", "B", "a/-", "a/b-c/d", "a/b.tar.gz", "aa/b", "ab"}
 	// "a/b" as an object beside "a/b/..." is impossible in a file system.
@@ -106,7 +105,7 @@ func testListPages(t *testing.T, s objectstore.Store) {
 	wantKeys(t, s, objectstore.ListOptions{})
 }
 
-// testCommonPrefixes compares the shortcut of stores that have one with the list.
+// testCommonPrefixes compares CommonPrefixes with the list, for stores that implement it.
 func testCommonPrefixes(t *testing.T, s objectstore.Store) {
 	lister, ok := s.(objectstore.PrefixLister)
 	if !ok {
@@ -141,7 +140,7 @@ func testCommonPrefixes(t *testing.T, s objectstore.Store) {
 	}
 	for _, err := range lister.CommonPrefixes(t.Context(), objectstore.ListOptions{}) {
 		if err == nil {
-			t.Error("common prefixes without a delimiter are listed")
+			t.Error("common prefixes were listed without a delimiter")
 		}
 	}
 }

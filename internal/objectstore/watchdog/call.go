@@ -15,17 +15,17 @@ import (
 
 const (
 	// gracePeriod is how long a call may take to return after its ctx was canceled. A store
-	// that honors ctx removes in that time what it has begun.
+	// that honors ctx cleans up in that time.
 	gracePeriod = 5 * time.Second
 
-	// maxStuckCalls is how many calls of one store may be left behind. Each may hold an
+	// maxStuckCalls is how many calls of one store may be abandoned. Each may block an
 	// operating system thread, of which Go allows 10,000.
 	maxStuckCalls = 16
 )
 
-// Timeouts are how long a store may let its caller wait; 0 means until the end of ctx.
+// Timeouts are how long a store may block its caller; 0 means until the end of ctx.
 type Timeouts struct {
-	// Call is for a call that is no transfer, and for the next entry of a list.
+	// Call is for a call that is not a transfer, and for the next entry of a list.
 	Call time.Duration
 	// Stream is for the next bytes of a transfer.
 	Stream time.Duration
@@ -35,18 +35,19 @@ type Timeouts struct {
 
 // Options describe a store to its users.
 type Options struct {
-	// Name is what errors call the store, as in "the volume of location main".
+	// Name is the name of the store in errors, as in "the volume of location main".
 	Name string
-	// Hint is what a user should do if it hangs.
+	// Hint tells a user what to do if the store hangs.
 	Hint string
 	// Timeouts bound its calls.
 	Timeouts Timeouts
-	// StuckCalls counts the calls that were left behind; required.
+	// StuckCalls counts the abandoned calls; required.
 	StuckCalls *StuckCalls
 }
 
-// StuckCalls counts the calls of a store that were given up and have not returned. The zero
-// value is ready. It is safe for concurrent use by all Stores of one directory or bucket.
+// StuckCalls counts the calls of a store that were abandoned and have not returned. The
+// zero value is ready to use. It is safe for concurrent use by all Stores of one directory
+// or bucket.
 type StuckCalls struct {
 	mu    sync.Mutex
 	calls int
@@ -65,12 +66,12 @@ func (s *StuckCalls) addCalls(n int) {
 	s.calls += n
 }
 
-// stalledError is the error of a store that did nothing for a time.
+// stalledError returns the error of a store without progress.
 func (o Options) stalledError(limit time.Duration) error {
 	return fmt.Errorf("%w: %s has made no progress for %s; %s", objectstore.ErrStalled, o.Name, limit, o.Hint)
 }
 
-// checkStuckCalls refuses a call to a store of which too many hang.
+// checkStuckCalls rejects a call to a store with too many stuck calls.
 func (o Options) checkStuckCalls() error {
 	if n := o.StuckCalls.Count(); n >= maxStuckCalls {
 		return fmt.Errorf("%w: %d calls to %s have not returned, so no new one is made; %s", objectstore.ErrStalled, n, o.Name, o.Hint)
@@ -78,24 +79,24 @@ func (o Options) checkStuckCalls() error {
 	return nil
 }
 
-// callResult is what a call returned.
+// callResult is the result of a call.
 type callResult[R any] struct {
 	value R
 	err   error
 }
 
-// watchedCall is a call under way.
+// watchedCall is a call in progress.
 type watchedCall[R any] struct {
 	opts   Options
 	cancel context.CancelCauseFunc
 	done   chan callResult[R]
-	// release frees what a late answer holds open; may be nil.
+	// release frees the resources of a late answer; may be nil.
 	release func(R)
-	// abort ends what the call shares with others when it is given up; may be nil.
+	// abort ends what the call shares with others when the call is abandoned; may be nil.
 	abort func(error)
 }
 
-// startCall begins a call. The ctx of fn lives until cancel is called.
+// startCall starts a call. The ctx of fn lives until cancel is called.
 func startCall[R any](ctx context.Context, o Options, fn func(context.Context) (R, error), release func(R)) (*watchedCall[R], error) {
 	if err := o.checkStuckCalls(); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func startCall[R any](ctx context.Context, o Options, fn func(context.Context) (
 	return startCallUnchecked(ctx, o, fn, release), nil
 }
 
-// startCallUnchecked is start for a call that is made however many others hang.
+// startCallUnchecked is startCall regardless of the number of stuck calls.
 func startCallUnchecked[R any](ctx context.Context, o Options, fn func(context.Context) (R, error), release func(R)) *watchedCall[R] {
 	inner, cancel := context.WithCancelCause(ctx)
 	c := &watchedCall[R]{opts: o, cancel: cancel, done: make(chan callResult[R], 1), release: release}
@@ -116,9 +117,9 @@ func startCallUnchecked[R any](ctx context.Context, o Options, fn func(context.C
 	return c
 }
 
-// RunWithTimeout calls fn and returns what it returns, or, if it does not return in time, the cause
-// of the end of ctx or an objectstore.ErrStalled. Release, if not nil, frees a value that
-// comes too late. The ctx of fn ends when Run returns.
+// RunWithTimeout calls fn and returns its result. If fn does not return in time, it returns
+// the cause of the end of ctx or an objectstore.ErrStalled. Release, if not nil, frees a
+// value that arrives too late. The ctx of fn ends when RunWithTimeout returns.
 func RunWithTimeout[R any](ctx context.Context, o Options, limit time.Duration, fn func(context.Context) (R, error), release func(R)) (R, error) {
 	c, err := startCall(ctx, o, fn, release)
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *watchedCall[R]) waitForResult(ctx context.Context, limit time.Duration)
 	}
 }
 
-// giveUpCall cancels the call because of cause, and leaves it behind if it does not return.
+// giveUpCall cancels the call with cause, and abandons it if it does not return.
 func (c *watchedCall[R]) giveUpCall(cause error) (R, error) {
 	c.cancel(cause)
 	if c.abort != nil {
@@ -157,7 +158,7 @@ func (c *watchedCall[R]) giveUpCall(cause error) (R, error) {
 			return a.value, nil
 		}
 		if isWatchdogCause(cause) {
-			a.err = cause // the store only says that it was canceled
+			a.err = cause // the store only reports the cancellation
 		}
 		return a.value, a.err
 	case <-timer:
@@ -174,12 +175,12 @@ func (c *watchedCall[R]) giveUpCall(cause error) (R, error) {
 	return none, cause
 }
 
-// isWatchdogCause reports whether the watchdog gave up a call, and not its caller.
+// isWatchdogCause reports whether the watchdog ended a call, as opposed to its caller.
 func isWatchdogCause(cause error) bool {
-	return cause != context.Canceled && cause != context.DeadlineExceeded //nolint:errorlint // it is the error of a ctx or made here
+	return cause != context.Canceled && cause != context.DeadlineExceeded //nolint:errorlint // cause is the error of a ctx or created here
 }
 
-// newOptionalTimer returns a channel that gets a value after a time, or never if it is 0.
+// newOptionalTimer returns a channel that gets a value after d, or never if d is 0.
 func newOptionalTimer(d time.Duration) (fired <-chan time.Time, stop func() bool) {
 	if d <= 0 {
 		return nil, func() bool { return true }

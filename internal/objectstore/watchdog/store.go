@@ -33,7 +33,7 @@ func New(store objectstore.Store, opts Options) *Store {
 // Capabilities implements objectstore.Store.
 func (s *Store) Capabilities() objectstore.Capabilities { return s.store.Capabilities() }
 
-// toStoreError gives an error of the watchdog the form of those of stores.
+// toStoreError wraps an error of the watchdog like an error of a store.
 func toStoreError(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -46,7 +46,7 @@ func toStoreError(op, key string, err error) error {
 
 // Stat implements objectstore.Store.
 func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) {
-	// A store without metadata reads the whole object, and watches that itself.
+	// A store without metadata reads the whole object, and bounds that itself.
 	limit := s.opts.Timeouts.Call
 	if !s.store.Capabilities().Metadata {
 		limit = 0
@@ -57,7 +57,7 @@ func (s *Store) Stat(ctx context.Context, key string) (objectstore.Info, error) 
 	return info, toStoreError("describing", key, err)
 }
 
-// Delete implements objectstore.Store. Each key adds a second to the limit of a call.
+// Delete implements objectstore.Store. Each key adds a second to the timeout of the call.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return nil
@@ -72,8 +72,8 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return toStoreError("deleting", keys[0], err)
 }
 
-// AbortUploads implements objectstore.UploadAborter. A store that has no such uploads
-// has none to abort.
+// AbortUploads implements objectstore.UploadAborter. It does nothing if the wrapped store
+// does not implement that.
 func (s *Store) AbortUploads(ctx context.Context, prefix string) (int, error) {
 	aborter, ok := s.store.(objectstore.UploadAborter)
 	if !ok {
@@ -117,10 +117,10 @@ func (s *Store) CommonPrefixes(ctx context.Context, opts objectstore.ListOptions
 	}
 }
 
-// maxListReadAhead is how many entries a list may be ahead of its reader.
+// maxListReadAhead is how many entries a list may be ahead of its consumer.
 const maxListReadAhead = 64
 
-// listEntries yields what source yields.
+// listEntries yields the entries of source.
 func (s *Store) listEntries(
 	ctx context.Context, opts objectstore.ListOptions,
 	source func(context.Context, objectstore.ListOptions) iter.Seq2[objectstore.Entry, error],
@@ -140,7 +140,7 @@ func (s *Store) listEntries(
 	}
 }
 
-// sendEntries hands out a list until it ends or its reader has left.
+// sendEntries sends a list until it ends or its consumer has left.
 func sendEntries(source func() iter.Seq2[objectstore.Entry, error], entries chan<- objectstore.Entry, left <-chan struct{}) (err error) {
 	defer close(entries)
 	defer panics.Recover(&err)
@@ -157,8 +157,8 @@ func sendEntries(source func() iter.Seq2[objectstore.Entry, error], entries chan
 	return nil
 }
 
-// receiveEntries yields the entries of a list. The error is that of the list, or why it was
-// given up.
+// receiveEntries yields the entries of a list. It returns the error of the list, or the
+// reason why the watchdog gave it up.
 func (s *Store) receiveEntries(
 	ctx context.Context, c *watchedCall[struct{}], entries <-chan objectstore.Entry, left chan<- struct{}, yield func(objectstore.Entry, error) bool,
 ) error {
@@ -189,13 +189,13 @@ func (s *Store) receiveEntries(
 		if _, err := c.giveUpCall(cause); err != nil {
 			return err
 		}
-		return cause // also if it was at its end: an entry may be missing
+		return cause // also at the end of the list: an entry may be missing
 	}
 }
 
 // Get implements objectstore.Store.
 func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
-	// The stream lives longer than the call that opens it.
+	// The stream outlives the call that opens it.
 	inner, cancel := context.WithCancelCause(ctx)
 	stream, err := runWithAbort(ctx, s.opts, s.opts.Timeouts.Call, cancel, func() (io.ReadCloser, error) {
 		return s.store.Get(inner, key)
@@ -207,7 +207,7 @@ func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 	return &objectReader{ctx: ctx, store: s, key: key, stream: stream, cancel: cancel}, nil
 }
 
-// runWithAbort is Run for a call that has a ctx of its own, which abort cancels.
+// runWithAbort is RunWithTimeout for a call with its own ctx, which abort cancels.
 func runWithAbort[R any](
 	ctx context.Context, o Options, limit time.Duration, abort context.CancelCauseFunc, fn func() (R, error), release func(R),
 ) (R, error) {

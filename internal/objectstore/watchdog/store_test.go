@@ -33,7 +33,7 @@ func wrap(store objectstore.Store, stuck *watchdog.StuckCalls) *watchdog.Store {
 	return watchdog.New(store, watchdog.Options{Name: "the volume of location main", Hint: "check the volume", Timeouts: limits, StuckCalls: stuck})
 }
 
-// TestConformance: a healthy store is not changed by the wrapper.
+// TestConformance: the wrapper does not change the behavior of a healthy store.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store {
@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// calls are one call of each kind.
+// calls returns one call of each kind.
 func calls() map[storetest.Method]func(context.Context, objectstore.Store) error {
 	return map[storetest.Method]func(context.Context, objectstore.Store) error{
 		storetest.MethodPut: func(ctx context.Context, s objectstore.Store) error {
@@ -77,7 +77,7 @@ func calls() map[storetest.Method]func(context.Context, objectstore.Store) error
 	}
 }
 
-// TestStoreThatHangs has each kind of call hang in a store that takes no notice of its ctx.
+// TestStoreThatHangs makes each kind of call hang in a store that ignores its ctx.
 func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	for method, do := range calls() {
@@ -120,7 +120,7 @@ func TestStoreThatHangs(t *testing.T) {
 					if !tc.canceled && (!errors.Is(err, objectstore.ErrUnavailable) ||
 						!strings.Contains(err.Error(), "the volume of location main has made no progress for") ||
 						!strings.Contains(err.Error(), "check the volume")) {
-						t.Errorf("the error does not say which store hangs and what to do: %v", err)
+						t.Errorf("the error does not name the store, or has no hint: %v", err)
 					}
 					if n := stuck.Count(); n != 1 {
 						t.Errorf("%d calls were left behind, want 1", n)
@@ -128,10 +128,10 @@ func TestStoreThatHangs(t *testing.T) {
 					close(release)
 					synctest.Wait()
 					if n := stuck.Count(); n != 0 {
-						t.Errorf("%d calls have not returned after the store went on", n)
+						t.Errorf("%d calls have not returned after the store continued", n)
 					}
 					if _, err := objects.Stat(t.Context(), "new"); !errors.Is(err, objectstore.ErrNotExist) {
-						t.Errorf("what was given up was stored all the same: %v", err)
+						t.Errorf("an abandoned object was stored all the same: %v", err)
 					}
 				})
 			})
@@ -146,7 +146,7 @@ func put(t *testing.T, store objectstore.Store, key string) {
 	}
 }
 
-// TestStoreWithTooManyStuckCalls gets no new ones, until one returns.
+// TestStoreWithTooManyStuckCalls gets no new calls until one returns.
 func TestStoreWithTooManyStuckCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,12 +168,12 @@ func TestStoreWithTooManyStuckCalls(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		if _, err := s.Stat(t.Context(), "key"); !errors.Is(err, objectstore.ErrNotExist) {
-			t.Errorf("after the store went on: error %v", err)
+			t.Errorf("after the store continued: error %v", err)
 		}
 	})
 }
 
-// closing is a store that counts the streams that were closed.
+// closing is a store that counts closed streams.
 type closing struct {
 	objectstore.Store
 	closed *atomic.Int32
@@ -194,8 +194,8 @@ func (c *closer) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// TestStreamsOfAStoreWithTooManyStuckCalls can be closed, which frees what they hold, and
-// not be read.
+// TestStreamsOfAStoreWithTooManyStuckCalls can be closed, which frees their resources, but
+// not read.
 func TestStreamsOfAStoreWithTooManyStuckCalls(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]bool{"closed": false, "read and closed": true} {
@@ -234,7 +234,7 @@ func TestStreamsOfAStoreWithTooManyStuckCalls(t *testing.T) {
 	}
 }
 
-// TestSlowCallers: who is slow to read or to write is not taken for a store that hangs.
+// TestSlowCallers: a slow reader or writer is not taken for a store that hangs.
 func TestSlowCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestSlowCallers(t *testing.T) {
 	})
 }
 
-// pause yields nothing for a while.
+// pause is a reader that yields nothing for a while.
 type pause struct{ d time.Duration }
 
 func (p *pause) Read([]byte) (int, error) {
@@ -274,7 +274,7 @@ func (p *pause) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestStoreThatIsSlow moves a few bytes at a time, which is progress.
+// TestStoreThatIsSlow transfers a few bytes at a time, which counts as progress.
 func TestStoreThatIsSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -299,7 +299,7 @@ func (s *slowly) Put(ctx context.Context, key string, r io.Reader, opts objectst
 	return s.Store.Put(ctx, key, &content, opts)
 }
 
-// TestStoreThatPanics makes an error of that call.
+// TestStoreThatPanics turns a panic into an error of that call.
 func TestStoreThatPanics(t *testing.T) {
 	t.Parallel()
 	for method, do := range calls() {
@@ -312,12 +312,12 @@ func TestStoreThatPanics(t *testing.T) {
 	}
 }
 
-// panicking is a store without anything behind it.
+// panicking is a store without an implementation.
 type panicking struct{ objectstore.Store }
 
 func (panicking) Capabilities() objectstore.Capabilities { return objectstore.Capabilities{} }
 
-// TestReaderIsNotReadAfterPut: a Put that was given up leaves its reader alone.
+// TestReaderIsNotReadAfterPut: an abandoned Put does not use its reader.
 func TestReaderIsNotReadAfterPut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestReaderIsNotReadAfterPut(t *testing.T) {
 			Method: storetest.MethodPut, Release: release, IgnoreContext: true, Hang: true, CutAt: 1,
 		}), nil)
 		var over sync.Mutex
-		over.Lock() // a later Read would panic when it unlocks
+		over.Lock() // a later Read would panic on Unlock
 		r := readerFunc(func(p []byte) (int, error) {
 			over.Unlock()
 			defer over.Lock()

@@ -11,14 +11,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// feedReader hands the bytes of a reader to a Put in another goroutine. Only the caller of Put
-// reads the reader, and only when the store asks for bytes, so that the reader is never
-// touched after Put has returned.
+// feedReader passes the bytes of a reader to a Put in another goroutine. Only the caller of
+// Put reads from the reader, and only when the store requests bytes, so the reader is never
+// used after Put has returned.
 type feedReader struct {
-	// requests carries the buffers to fill, replies what came of each.
+	// requests carries the buffers to fill, replies the result for each.
 	requests chan []byte
 	replies  chan readReply
-	// givenUp is closed when the caller gives up; err is why.
+	// givenUp is closed when the caller gives up; err is the reason.
 	givenUp chan struct{}
 	err     error
 }
@@ -92,8 +92,8 @@ const (
 	maxBuffer = 64 << 10
 )
 
-// objectReader is the stream of a Get. It is read into a buffer of its own, as a read that was
-// left behind may still write there.
+// objectReader is the stream of a Get. It reads into its own buffer, because an abandoned
+// read may still write to it.
 type objectReader struct {
 	ctx    context.Context //nolint:containedctx // A stream belongs to the call that opened it.
 	store  *Store
@@ -102,8 +102,8 @@ type objectReader struct {
 	cancel context.CancelCauseFunc
 
 	buffer []byte
-	// stuckErr is set when a read was left behind: nothing touches the stream any more but
-	// that read, which closes it.
+	// stuckErr is set when a read was abandoned. From then on only that read uses the
+	// stream, and closes it.
 	stuckErr error
 }
 
@@ -141,14 +141,14 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	return 0, r.stuckErr
 }
 
-// Close implements io.Closer. It is never refused: a stream that stays open is worse than
-// one more call that hangs.
+// Close implements io.Closer. It is never rejected: a stream that stays open is worse than
+// one more stuck call.
 func (r *objectReader) Close() error {
 	if r.stuckErr != nil {
 		return nil
 	}
 	defer r.cancel(nil)
-	// The end of ctx must not keep the stream open.
+	// The stream must be closed even if ctx has ended.
 	ctx := context.WithoutCancel(r.ctx)
 	c := startCallUnchecked(ctx, r.store.opts, func(context.Context) (struct{}, error) {
 		return struct{}{}, r.stream.Close()
@@ -158,7 +158,7 @@ func (r *objectReader) Close() error {
 	return toStoreError("closing", r.key, err)
 }
 
-// closeTimeout bounds the closing of a stream, which has no ctx.
+// closeTimeout bounds closing a stream, which has no ctx.
 func (s *Store) closeTimeout() time.Duration {
 	if s.opts.Timeouts.Call > 0 {
 		return s.opts.Timeouts.Call

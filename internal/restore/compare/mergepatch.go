@@ -14,17 +14,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 )
 
-// RestoredAnnotation is the annotation with which a restore recognises what it did to an
+// RestoredAnnotation is the annotation by which a restore recognizes what it did to an
 // object before it was interrupted.
 const RestoredAnnotation = "grapnel.dev/restored"
 
-// ignoredMetadata are labels and annotations that say how an object came to be, not
-// what it is.
+// ignoredMetadata are labels and annotations about the origin of an object, not its state.
 var ignoredMetadata = map[string]bool{
 	clean.LabelBackupName:  true,
 	clean.LabelRestoreName: true,
 	RestoredAnnotation:     true,
-	// The API server sees to it.
+	// The API server sets it.
 	"kubernetes.io/metadata.name": true,
 	"velero.io/backup-name":       true,
 	"velero.io/restore-name":      true,
@@ -39,18 +38,18 @@ var ignoredMetadata = map[string]bool{
 	"pv.kubernetes.io/bound-by-controller":             true,
 }
 
-// clusterFilledFields are fields that a cluster fills in after an object was created, by
-// resource. What is below them counts as filled in too.
+// clusterFilledFields are fields that a cluster sets after an object was created, by
+// resource. This includes all fields below them.
 var clusterFilledFields = map[schema.GroupResource][]string{
 	{Resource: "namespaces"}:             {".spec"},
 	{Resource: "persistentvolumeclaims"}: {".spec.volumeName"},
 	{Resource: "persistentvolumes"}:      {".spec.claimRef"},
 }
 
-// caBundle is filled in by certificate managers, wherever it is.
+// caBundle is set by certificate managers, at any path.
 const caBundle = "caBundle"
 
-// Objects are the three forms of one object that decide about a difference.
+// Objects are the three forms of one object that determine a difference.
 type Objects struct {
 	// Resource of all of them.
 	Resource schema.GroupResource
@@ -62,9 +61,8 @@ type Objects struct {
 	Archived map[string]any
 }
 
-// MergePatch returns the JSON merge patch that makes the existing object the desired
-// one, nil if there is no difference that counts. It shares values with its
-// arguments.
+// MergePatch returns the JSON merge patch that changes the existing object to the desired
+// one, nil if there is no relevant difference. It shares values with its arguments.
 func MergePatch(o Objects) map[string]any {
 	d := differ{filledPrefixes: clusterFilledFields[o.Resource]}
 	patch := map[string]any{}
@@ -104,7 +102,7 @@ func metadataEntries(object map[string]any, key string) map[string]any {
 	return found
 }
 
-// unionKeys goes through the keys of both, each once.
+// unionKeys iterates over the keys of both, without duplicates.
 func unionKeys(a, b map[string]any) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for key := range a {
@@ -123,7 +121,7 @@ func unionKeys(a, b map[string]any) iter.Seq[string] {
 // differ compares the fields of one object.
 type differ struct{ filledPrefixes []string }
 
-// diffField adds to patch what makes one field of existing that of desired.
+// diffField adds to patch the change of one field from existing to desired.
 func (d differ) diffField(patch map[string]any, key string, desired, existing, archived map[string]any, path string) {
 	want, have, was := desired[key], existing[key], archived[key]
 	path += "." + key
@@ -202,8 +200,8 @@ func isEmptyValue(value any) bool {
 	return false
 }
 
-// equalScalars compares two values that are neither objects nor lists. Whole numbers
-// are equal however they were decoded.
+// equalScalars compares two values that are neither objects nor lists. Whole numbers are
+// equal regardless of their decoded type.
 func equalScalars(a, b any) bool {
 	switch x := a.(type) {
 	case int64:
@@ -218,9 +216,8 @@ func equalScalars(a, b any) bool {
 	return false
 }
 
-// ChangedFields returns the paths of the fields that a patch of Patch changes, sorted,
-// without their values, which may be secret. After max of them it stops with
-// "…".
+// ChangedFields returns the paths of the fields that a patch of MergePatch changes, sorted,
+// without their values, which may be secret. After max of them it stops with "…".
 func ChangedFields(patch map[string]any, max int) []string {
 	var out []string
 	appendChangedFields(patch, "", &out)

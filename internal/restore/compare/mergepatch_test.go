@@ -81,7 +81,7 @@ func TestMergePatch(t *testing.T) {
 			existing: `{"spec":{"clusterIP":"10.0.0.9","ports":[{"port":80,"nodePort":30009}]},"metadata":{"labels":{"uid":"2"}}}`,
 			archived: `{"spec":{"clusterIP":"10.0.0.1","ports":[{"port":80,"nodePort":30001}]},"metadata":{"labels":{"uid":"1"}}}`,
 		},
-		"nobody left it to the cluster": {
+		"not removed by an action": {
 			desired:  `{"spec":{"ports":[{"port":80}]}}`,
 			existing: `{"spec":{"ports":[{"port":80,"nodePort":30009}]}}`,
 			want:     `{"spec":{"ports":[{"port":80}]}}`,

@@ -30,7 +30,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// asking is an engine that shows one object to the actions.
+// asking is an engine that calls the actions for one object.
 type asking struct{}
 
 // RestoreObjects implements job.Engine.
@@ -49,7 +49,7 @@ func (asking) RestoreObjects(ctx context.Context, req restore.Request) (restore.
 	return result, nil
 }
 
-// listener is a plugin that keeps what it is told.
+// listener is a plugin that records what it gets.
 type listener struct {
 	adapter.RestoreItemAction
 	mu       sync.Mutex
@@ -73,8 +73,8 @@ func (l *listener) Execute(_ context.Context, _ grpc.ClientConnInterface, _ adap
 	return adapter.RestoreItemAnswer{RelatedItems: []item.Ref{}}, nil
 }
 
-// TestActionsSeeARestoreOfVelero with what the user wrote, as far as Velero has a word
-// for it.
+// TestActionsSeeARestoreOfVelero with the user's settings, as far as Velero has a field for
+// them.
 func TestActionsSeeARestoreOfVelero(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec   string

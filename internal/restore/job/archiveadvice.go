@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
-// unusableArchiveError says why nothing of an archive was restored, and what to do.
+// unusableArchiveError explains why nothing of an archive was restored, with a hint.
 func unusableArchiveError(backup string, err error) error {
-	return fmt.Errorf("nothing was restored, because the archive can not be used: %w; %s",
+	return fmt.Errorf("nothing was restored, because the archive cannot be used: %w; %s",
 		err, adviceForArchive(backupstore.FileName(backup, backupstore.Contents), err))
 }
 
-// adviceForArchive says what a person can do about an archive, which is that file of the
-// backup.
+// adviceForArchive returns a hint for an error of an archive, which is the given file of
+// the backup.
 func adviceForArchive(file string, err error) string {
 	for _, forged := range []error{archive.ErrInvalidName, archive.ErrDuplicate, archive.ErrTrailingData, archive.ErrAmbiguous} {
 		if errors.Is(err, forged) {
@@ -29,7 +29,7 @@ func adviceForArchive(file string, err error) string {
 	}
 	switch {
 	case errors.Is(err, objectstore.ErrNotExist):
-		return file + " is missing: bring it back from a copy or restore another backup"
+		return file + " is missing: restore it from a copy or restore another backup"
 	case errors.Is(err, archive.ErrLimitExceeded):
 		return "find out who put " + file + " there; if a backup did, raise --max-archive-size, otherwise restore another backup"
 	case errors.Is(err, scratch.ErrFull):
@@ -37,5 +37,5 @@ func adviceForArchive(file string, err error) string {
 	case errors.Is(err, scratch.ErrUnusable):
 		return "make the directory given by --scratch-dir writable for the operator and restore again"
 	}
-	return file + " is damaged or was not read to its end: restore again; if that does not help, bring back the file from a copy or restore another backup"
+	return file + " is damaged or was not read to its end: restore again; if that does not help, restore the file from a copy or restore another backup"
 }

@@ -20,12 +20,12 @@ func TestUnusableSaysWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		"missing":        {objectstore.ErrNotExist, "nightly.tar.gz is missing: bring it back"},
+		"missing":        {objectstore.ErrNotExist, "nightly.tar.gz is missing: restore it"},
 		"forged":         {archive.ErrInvalidName, "find out who put nightly.tar.gz there, and restore another backup"},
 		"too large":      {archive.ErrLimitExceeded, "raise --max-archive-size"},
 		"no space":       {scratch.ErrFull, "free space in the directory given by --scratch-dir"},
 		"read-only":      {scratch.ErrUnusable, "make the directory given by --scratch-dir writable"},
-		"another digest": {archive.ErrDigestMismatch, "bring back the file from a copy"},
+		"another digest": {archive.ErrDigestMismatch, "restore the file from a copy"},
 		"cut off":        {io.ErrUnexpectedEOF, "restore again"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// storeReportFiles stores what a person may want to know of the restore, its log last. What is in
-// the store beside a report that was read from there stays.
+// storeReportFiles stores the files about the restore for users, its log last. Files that
+// belong to a report that was read from the store are not replaced.
 func (j *Runner) storeReportFiles(ctx context.Context, store *backupstore.Store, req Request, what itemReport) error {
 	what.results.Restore.UID = req.UID
 	if what.resourceListWriter == nil {
@@ -60,15 +60,15 @@ func (j *Runner) storeReportFiles(ctx context.Context, store *backupstore.Store,
 	return err
 }
 
-// operationsWriter returns what writes the file of operations.
+// operationsWriter returns a function that writes the file of operations.
 func operationsWriter(req Request, ended []velero.Operation) func(io.Writer) error {
 	return func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(velero.ToRestoreOperations(req.Name, types.UID(req.UID), ended))
 	}
 }
 
-// writeResourceList writes the list of resources as one JSON object, a kind at a time: all
-// of it at once would take as much memory as the restore did.
+// writeResourceList writes the list of resources as one JSON object, one kind at a time:
+// all of it at once would need as much memory as the restore.
 func writeResourceList(w io.Writer, list iter.Seq2[string, []string]) error {
 	before := "{"
 	for kind, names := range list {
@@ -89,11 +89,11 @@ func writeResourceList(w io.Writer, list iter.Seq2[string, []string]) error {
 	return err
 }
 
-// emptyResourceList is the list of resources of a restore that restored none.
+// emptyResourceList is the list of resources of a restore without objects.
 func emptyResourceList(func(string, []string) bool) {}
 
-// putRestoreFile streams what write writes, compressed, into a file of the restore. Write has
-// ended when put returns.
+// putRestoreFile streams the compressed output of write to a file of the restore. Write has
+// ended when putRestoreFile returns.
 func putRestoreFile(ctx context.Context, store *backupstore.Store, name string, file backupstore.RestoreFile, write func(io.Writer) error) error {
 	reader, writer := io.Pipe()
 	written := make(chan struct{})
@@ -104,12 +104,12 @@ func putRestoreFile(ctx context.Context, store *backupstore.Store, name string, 
 		_ = writer.CloseWithError(errors.Join(err, compressed.Close())) // always nil
 	}()
 	_, err := store.PutRestoreFile(ctx, name, file, reader)
-	_ = reader.CloseWithError(err) // always nil; it ends write if nobody read to the end
+	_ = reader.CloseWithError(err) // always nil; it ends write if the store did not read to the end
 	<-written
 	return err
 }
 
-// recoverPanic returns a panic of f as an error: it runs where nothing else recovers.
+// recoverPanic returns a panic of f as an error: no other code recovers it.
 func recoverPanic(f func() error) (err error) {
 	defer panics.Recover(&err)
 	return f()

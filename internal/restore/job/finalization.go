@@ -16,22 +16,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// Finalize stores how the operations ended that the actions of a restored backup had
-// started: among the results, as an error of its object for each that did not complete,
-// and in Velero's file of operations. It returns how many errors that are. It may be
-// called again, with or without an error: what it said before is replaced. What Restore could
-// not store is stored as well. The error matches ErrResultsUnreadable if the results of the restore
-// cannot be read, whatever is done.
+// Finalize stores the outcome of the operations that the actions of a restored backup had
+// started: in the results, as an error of its object for each that did not complete, and in
+// Velero's file of operations. It returns the number of these errors. It may be called
+// again, after success or an error: it replaces its previous results. It also stores what
+// Restore could not store. The error matches ErrResultsUnreadable if the results of the
+// restore are permanently unreadable.
 func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Request, ended []velero.Operation) (int, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	what, err := j.pendingOrStoredReport(ctx, store, req)
 	if err != nil {
-		return 0, fmt.Errorf("storing how operations ended: %w", err)
+		return 0, fmt.Errorf("storing the outcome of operations: %w", err)
 	}
 	failures := operationFailures(ended, req.Operations-len(ended))
 	what.results.addOperationErrors(failures)
-	log.Info("Storing how operations ended", "operations", len(ended), "failed", failures.ErrorCount)
+	log.Info("Storing the outcome of operations", "operations", len(ended), "failed", failures.ErrorCount)
 	logFinishedOperations(log, ended)
 	if err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreResults, what.results.encodeJSON); err == nil && !what.fromStore {
 		err = putRestoreFile(ctx, store, req.Name, backupstore.RestoreResourceList, what.resourceListWriter)
@@ -43,14 +43,14 @@ func (j *Runner) Finalize(ctx context.Context, store *backupstore.Store, req Req
 		err = j.storeCompleteLog(ctx, store, req)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("storing how operations ended: %w", err)
+		return 0, fmt.Errorf("storing the outcome of operations: %w", err)
 	}
-	j.removePendingReport(req.UID) // the store knows more now
+	j.removePendingReport(req.UID) // the store now has a newer report
 	return failures.ErrorCount, nil
 }
 
-// pendingOrStoredReport returns what became of the objects: what is kept because it could not be stored, or
-// else what is in the store.
+// pendingOrStoredReport returns the outcome of the objects: the local report that could not
+// be stored, or otherwise that in the store.
 func (j *Runner) pendingOrStoredReport(ctx context.Context, store *backupstore.Store, req Request) (itemReport, error) {
 	what, err := j.readPendingReport(req.UID)
 	if err == nil && what.resourceListWriter != nil {
@@ -62,18 +62,18 @@ func (j *Runner) pendingOrStoredReport(ctx context.Context, store *backupstore.S
 	return itemReport{results: found, fromStore: true}, err
 }
 
-// CountOperationFailures returns how many errors Finalize adds to the results.
+// CountOperationFailures returns the number of errors that Finalize adds to the results.
 func CountOperationFailures(ended []velero.Operation, started int) int {
 	return operationFailures(ended, started-len(ended)).ErrorCount
 }
 
-// operationFailures returns the errors of the objects whose operations did not complete, and one
-// if the end of some is not known at all.
+// operationFailures returns the errors of the objects whose operations did not complete,
+// and one if the outcome of some is unknown.
 func operationFailures(ended []velero.Operation, lost int) results.Results {
 	var collected results.Collector
 	if lost > 0 {
-		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were removed by force, and nobody knows how they ended: "+
-			"look yourself what became of the work of the plugin", lost, lost+len(ended)))
+		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were deleted without their finalizer; their outcome is unknown: "+
+			"check the outcome in the system of the plugin", lost, lost+len(ended)))
 	}
 	for _, op := range ended {
 		if err := op.Failure(); err != nil {
@@ -83,7 +83,7 @@ func operationFailures(ended []velero.Operation, lost int) results.Results {
 	return collected.Results()
 }
 
-// logFinishedOperations says in the log of the restore how each operation ended.
+// logFinishedOperations logs the outcome of each operation in the log of the restore.
 func logFinishedOperations(log logr.Logger, ended []velero.Operation) {
 	for _, op := range ended {
 		log.Info("An operation ended", "action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100q", op.ID),
@@ -91,7 +91,7 @@ func logFinishedOperations(log logr.Logger, ended []velero.Operation) {
 	}
 }
 
-// describeObject names an object as the engine does.
+// describeObject names an object in the same way as the engine.
 func describeObject(object velero.ResourceIdentifier) string {
 	key := object.Name
 	if object.Namespace != "" {
@@ -100,7 +100,7 @@ func describeObject(object velero.ResourceIdentifier) string {
 	return fmt.Sprintf("%s %q", object.GroupResource, key)
 }
 
-// addOperationErrors adds the errors of operations, in the place of those that were added
+// addOperationErrors adds the errors of operations, and replaces those that were added
 // before.
 func (r *resultsFile) addOperationErrors(failures results.Results) {
 	if r.BeforeOperations != nil {

@@ -81,12 +81,12 @@ func operation(id, resource, namespace, name string, phase velero.OperationPhase
 	}
 }
 
-// ended are operations that ended well, and not.
+// ended are operations that completed, and others that failed.
 func ended() []velero.Operation {
 	return []velero.Operation{
 		operation("op-1", "configmaps", "shop", "c000", velero.OperationCompleted, "after 3s"),
 		operation("op-2", "configmaps", "shop", "c001", velero.OperationFailed, "no space left"),
-		operation("op-3", "persistentvolumes", "", "pv", velero.OperationCancelled, "nobody wants it"),
+		operation("op-3", "persistentvolumes", "", "pv", velero.OperationCancelled, "the run ended"),
 		operation("op-4", "configmaps", "office", "c", velero.OperationFailed, ""),
 	}
 }
@@ -101,7 +101,7 @@ func restoredIn(t *testing.T, j *job.Runner, objects objectstore.Store) *backups
 	return store
 }
 
-// wantEnded checks what the store says of operations that ended.
+// wantEnded checks what the store contains about ended operations.
 func wantEnded(t *testing.T, objects objectstore.Store, ended []velero.Operation, errs results.Messages) {
 	t.Helper()
 	var found struct {
@@ -140,7 +140,7 @@ const ofEngine = "configmaps c001: exceeded quota"
 func allErrors() results.Messages {
 	const by = " of action example.io/copy of plugin demo "
 	return results.Messages{
-		Cluster: []string{`persistentvolumes "pv": the operation "op-3"` + by + "was cancelled: nobody wants it"},
+		Cluster: []string{`persistentvolumes "pv": the operation "op-3"` + by + "was canceled: the run ended"},
 		Namespaces: map[string][]string{
 			"shop":   {ofEngine, `configmaps "shop/c001": the operation "op-2"` + by + "failed: no space left"},
 			"office": {`configmaps "office/c": the operation "op-4"` + by + "failed"},
@@ -167,7 +167,7 @@ func storedLog(t *testing.T, objects objectstore.Store) string {
 	return string(text)
 }
 
-// TestFinalize says the same however often it is called, and what it was told last.
+// TestFinalize returns the same for every call, and stores the latest operations.
 func TestFinalize(t *testing.T) {
 	objects := backedUp(t, 0, nil)
 	var waited []time.Duration
@@ -190,8 +190,8 @@ func TestFinalize(t *testing.T) {
 		{"after all", ended(), 0, 3, allErrors()},
 		{"none", nil, 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
 		{"two removed by force", ended()[:1], 2, 1, results.Messages{
-			Velero: []string{"2 of 3 operations were removed by force, and nobody knows how they ended: " +
-				"look yourself what became of the work of the plugin"},
+			Velero: []string{"2 of 3 operations were deleted without their finalizer; their outcome is unknown: " +
+				"check the outcome in the system of the plugin"},
 			Namespaces: map[string][]string{"shop": {ofEngine}},
 		}},
 	} {
@@ -205,7 +205,7 @@ func TestFinalize(t *testing.T) {
 	}
 }
 
-// TestVelerosClientReadsTheResults, all parts of which it takes for messages.
+// TestVelerosClientReadsTheResults, and treats all parts as messages.
 func TestVelerosClientReadsTheResults(t *testing.T) {
 	objects := backedUp(t, 0, nil)
 	var waited []time.Duration
@@ -237,7 +237,7 @@ func (n *nth) Put(ctx context.Context, key string, r io.Reader, opts objectstore
 	return n.Store.Put(ctx, key, r, opts)
 }
 
-// TestFinalizeGoesOnAfterEachWriteThatFailed, and ends as if none had.
+// TestFinalizeGoesOnAfterEachWriteThatFailed, and ends like an undisturbed run.
 func TestFinalizeGoesOnAfterEachWriteThatFailed(t *testing.T) {
 	const writes = 3
 	for fails := range writes {
@@ -262,8 +262,8 @@ func TestFinalizeGoesOnAfterEachWriteThatFailed(t *testing.T) {
 	}
 }
 
-// TestFinalizeStoresWhatIsKept: a store that was full when the objects were restored, and is not
-// when the operations have ended, has everything.
+// TestFinalizeStoresWhatIsKept: a store that was full when the objects were restored, and
+// no longer is when the operations have ended, gets everything.
 func TestFinalizeStoresWhatIsKept(t *testing.T) {
 	objects, dir := backedUp(t, 1000, objectstore.ErrNoSpace), t.TempDir()
 	var waited []time.Duration
@@ -284,7 +284,7 @@ func TestFinalizeStoresWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestFinalizeByAnotherOperator that has nothing but the store.
+// TestFinalizeByAnotherOperator with nothing but the store.
 func TestFinalizeByAnotherOperator(t *testing.T) {
 	objects := backedUp(t, 0, nil)
 	var waited []time.Duration
@@ -314,13 +314,13 @@ func TestFinalizeOnTheSameMachineRepeatsNoLine(t *testing.T) {
 		if n := strings.Count(log, "Restoring objects"); n != 1 {
 			t.Errorf("the log begins %d times:\n%s", n, log)
 		}
-		if n := strings.Count(log, "Storing how operations ended"); n != calls+1 {
+		if n := strings.Count(log, "Storing the outcome of operations"); n != calls+1 {
 			t.Errorf("after %d calls the log tells of %d:\n%s", calls+1, n, log)
 		}
 	}
 }
 
-// TestFinalizeCannotReadTheResults: nothing in the store is touched.
+// TestFinalizeCannotReadTheResults: nothing in the store is changed.
 func TestFinalizeCannotReadTheResults(t *testing.T) {
 	zip := func(text string) string {
 		var out strings.Builder
@@ -336,7 +336,7 @@ func TestFinalizeCannotReadTheResults(t *testing.T) {
 		stored *string
 		want   string
 	}{
-		"they are gone":               {nil, "can not be read back"},
+		"they are missing":            {nil, "cannot be read back"},
 		"they are not compressed":     {new("{}"), "the results of restore \"again\" are damaged"},
 		"they are cut off":            {new(zip(`{"restore":{"uid":"u-1"}}`)[:20]), "the results of restore \"again\" are damaged"},
 		"they are no JSON":            {new(zip("sorry")), "the results of restore \"again\" are damaged"},
@@ -365,7 +365,7 @@ func TestFinalizeCannotReadTheResults(t *testing.T) {
 			if read(t, objects, "-itemoperations.json.gz", &operations); len(operations) > 0 {
 				t.Errorf("operations were stored: %s", operations)
 			}
-			// The reason is stored although nothing else is known any more.
+			// The reason is stored although nothing else is known.
 			if err := j.Abandon(t.Context(), store, request, "it was not stored"); err != nil {
 				t.Error(err)
 			}
@@ -378,7 +378,7 @@ func TestFinalizeCannotReadTheResults(t *testing.T) {
 	}
 }
 
-// silent is a store whose files can not be read to their end.
+// silent is a store whose files cannot be read to their end.
 type silent struct{ objectstore.Store }
 
 // Get implements objectstore.Store.
@@ -397,7 +397,7 @@ type stalled struct{}
 // Read implements io.Reader.
 func (stalled) Read([]byte) (int, error) { return 0, objectstore.ErrUnavailable }
 
-// TestAStoreThatIsSilentIsNoDamage: what is there is not given up.
+// TestAStoreThatIsSilentIsNoDamage: stored results are not given up.
 func TestAStoreThatIsSilentIsNoDamage(t *testing.T) {
 	objects := backedUp(t, 0, nil)
 	var waited []time.Duration
@@ -407,14 +407,14 @@ func TestAStoreThatIsSilentIsNoDamage(t *testing.T) {
 	if _, err := j.Finalize(t.Context(), store, request, ended()); !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("Finalize: %v", err)
 	}
-	if err := j.Abandon(t.Context(), store, request, "it was cancelled"); !errors.Is(err, objectstore.ErrUnavailable) {
+	if err := j.Abandon(t.Context(), store, request, "it was canceled"); !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("Abandon: %v", err)
 	}
 	tellsAll(t, objects)
 }
 
-// TestAbandonedWhileOperationsGoOn: what became of the objects stays in the store, also
-// if another operator stores the reason, and so does what became of operations.
+// TestAbandonedWhileOperationsGoOn: the outcomes of the objects stay in the store, also if
+// another operator stores the reason, and so do those of operations.
 func TestAbandonedWhileOperationsGoOn(t *testing.T) {
 	for name, another := range map[string]bool{"by the same operator": false, "by another one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -426,28 +426,28 @@ func TestAbandonedWhileOperationsGoOn(t *testing.T) {
 				j = operator(t, t.TempDir(), &waited)
 			}
 			for range 2 {
-				if err := j.Abandon(t.Context(), store, request, "it was cancelled"); err != nil {
+				if err := j.Abandon(t.Context(), store, request, "it was canceled"); err != nil {
 					t.Fatal(err)
 				}
-				tellsAll(t, objects, "it was cancelled")
+				tellsAll(t, objects, "it was canceled")
 			}
 			log := storedLog(t, objects)
-			if !strings.Contains(log, "Restoring objects") || !strings.Contains(log, `reason="it was cancelled"`) {
+			if !strings.Contains(log, "Restoring objects") || !strings.Contains(log, `reason="it was canceled"`) {
 				t.Errorf("log:\n%s", log)
 			}
 			if _, err := j.Finalize(t.Context(), store, request, ended()); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Abandon(t.Context(), store, request, "it was cancelled"); err != nil {
+			if err := j.Abandon(t.Context(), store, request, "it was canceled"); err != nil {
 				t.Fatal(err)
 			}
 			errs := allErrors()
-			errs.Velero = []string{"it was cancelled"}
+			errs.Velero = []string{"it was canceled"}
 			wantEnded(t, objects, ended(), errs)
 			if err := objects.Delete(t.Context(), "restores/again/restore-again-resource-list.json.gz"); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.Abandon(t.Context(), store, request, "it was cancelled"); err != nil {
+			if err := j.Abandon(t.Context(), store, request, "it was canceled"); err != nil {
 				t.Fatal(err)
 			}
 			var resources map[string][]string

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// maxStoredLogBytes is how many bytes of lines the log of a run may have that several
-// operators wrote, each up to the limit of one.
+// maxStoredLogBytes is the maximum size of the log of a run that several operators wrote,
+// each up to the limit of one.
 const maxStoredLogBytes = 8 * runlog.MaxFileBytes
 
 // storeRunLog stores one stream of the run's log; false if it is empty.
@@ -28,13 +28,13 @@ func (j *Runner) storeRunLog(ctx context.Context, store *backupstore.Store, req 
 	if err != nil || log == nil {
 		return false, err
 	}
-	defer func() { _ = log.Close() }() // it was only read
+	defer func() { _ = log.Close() }() // opened only for reading
 	_, err = store.PutRestoreFile(ctx, req.Name, file, log)
 	return err == nil, err
 }
 
-// storeCompleteLog stores the log of a run that had stored it before. An operator that
-// took over, with another scratch folder, has only the lines since then: they follow
+// storeCompleteLog stores the log of a run that was stored before. An operator that took
+// over, with another scratch directory, has only the lines since then: it appends them to
 // those in the store.
 func (j *Runner) storeCompleteLog(ctx context.Context, store *backupstore.Store, req Request) (err error) {
 	before, err := j.spoolStoredLog(ctx, store, req)
@@ -54,17 +54,17 @@ func (j *Runner) storeCompleteLog(ctx context.Context, store *backupstore.Store,
 	if err != nil || since == nil {
 		return err
 	}
-	defer func() { _ = since.Close() }() // it was only read
+	defer func() { _ = since.Close() }() // opened only for reading
 	if _, err := before.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the log that was stored before: %w", err)
 	}
-	// Both are whole files of gzip, which may follow each other.
+	// Both are complete gzip files, which may be concatenated.
 	_, err = store.PutRestoreFile(ctx, req.Name, backupstore.RestoreLogs, io.MultiReader(before, since))
 	return err
 }
 
-// spoolStoredLog spools the log that is in the store: it is read again while it is replaced.
-// The file is empty if there is none, or one that is larger than any.
+// spoolStoredLog spools the log in the store, which is read again while it is replaced. The
+// file is empty if there is no log, or if it exceeds the limit.
 func (j *Runner) spoolStoredLog(ctx context.Context, store *backupstore.Store, req Request) (_ *os.File, err error) {
 	file, err := os.CreateTemp(j.Scratch.Path, ".grapnel-log-*")
 	if err != nil {
@@ -85,7 +85,7 @@ func (j *Runner) spoolStoredLog(ctx context.Context, store *backupstore.Store, r
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = stored.Close() }() // it was only read
+	defer func() { _ = stored.Close() }() // opened only for reading
 	n, err := io.Copy(file, io.LimitReader(stored, runlog.MaxFileBytes+1))
 	if err == nil && n > runlog.MaxFileBytes {
 		err = file.Truncate(0)
@@ -96,8 +96,8 @@ func (j *Runner) spoolStoredLog(ctx context.Context, store *backupstore.Store, r
 	return file, nil
 }
 
-// isMissingStoredLines reports whether the run's log does not begin with all that a compressed file
-// has. One that cannot be read has nothing that could be kept.
+// isMissingStoredLines reports whether the run's log does not begin with the full content
+// of a compressed file. A file that cannot be read has nothing to keep.
 func (j *Runner) isMissingStoredLines(req Request, compressed io.ReadSeeker) (bool, error) {
 	if _, err := compressed.Seek(0, io.SeekStart); err != nil {
 		return false, fmt.Errorf("reading the log that was stored before: %w", err)
@@ -110,19 +110,19 @@ func (j *Runner) isMissingStoredLines(req Request, compressed io.ReadSeeker) (bo
 	if err != nil || log == nil {
 		return log == nil, err
 	}
-	defer func() { _ = log.Close() }() // it was only read
+	defer func() { _ = log.Close() }() // opened only for reading
 	compared := comparingWriter{expected: log}
 	n, err := io.Copy(&compared, io.LimitReader(stored, maxStoredLogBytes+1))
 	return compared.differs && err == nil && n <= maxStoredLogBytes, nil
 }
 
-// comparingWriter is a Writer that compares what it is given with what a reader has.
+// comparingWriter is a Writer that compares its input with the content of a reader.
 type comparingWriter struct {
 	expected io.Reader
 	differs  bool
 }
 
-// Write never fails: what cannot be read is not the same.
+// Write never fails: unreadable content counts as different.
 func (c *comparingWriter) Write(data []byte) (int, error) {
 	other := make([]byte, len(data))
 	n, _ := io.ReadFull(c.expected, other)

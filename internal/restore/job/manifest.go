@@ -16,33 +16,34 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// Origin is what is known of who made a backup, beside what is stored.
+// Origin is what is known about the creator of a backup, apart from the stored data.
 type Origin struct {
-	// Native says that the Backup which made it is in this cluster, so that it is Grapnel's.
+	// Native reports that the Backup that created it is in this cluster, so it is
+	// Grapnel's.
 	Native bool
-	// AllowUnverified says that a person wants to restore an archive of Grapnel that cannot be
-	// verified, because its manifest is missing.
+	// AllowUnverified reports that a user wants to restore an archive of Grapnel that
+	// cannot be verified, because its manifest is missing.
 	AllowUnverified bool
 }
 
-// ManifestInfo is what the manifest of a backup says.
+// ManifestInfo is the content of the manifest of a backup.
 type ManifestInfo struct {
-	// UID of the Backup that made it; empty if that is not known.
+	// UID of the Backup that created it; empty if unknown.
 	UID string
 	// FormatVersion of the archive.
 	FormatVersion string
 	// Phase in which the backup ended.
 	Phase string
-	// Outputs are what its PreBackup actions answered, by action.
+	// Outputs are the answers of its PreBackup actions, by action.
 	Outputs map[string]map[string]string
-	// Files are the digests of its files; nil if Velero made it.
+	// Files are the digests of its files; nil for a backup of Velero.
 	Files map[backupstore.File]backupstore.Digest
-	// Unverified says that Grapnel made it, and that its digests are missing.
+	// Unverified reports that it is a backup of Grapnel without digests.
 	Unverified bool
 }
 
-// hasAPIVersions reports whether directories of the archive are API versions, which they are
-// since the format version that Grapnel writes.
+// hasAPIVersions reports whether directories of the archive are API versions, which is the
+// case since the format version that Grapnel writes.
 func (f ManifestInfo) hasAPIVersions() bool {
 	found, err := version.ParseGeneric(f.FormatVersion)
 	return err == nil && found.AtLeast(version.MustParseGeneric(archive.FormatVersion))
@@ -50,11 +51,11 @@ func (f ManifestInfo) hasAPIVersions() bool {
 
 // unverifiedWarning is the warning of a Restore with Origin.AllowUnverified.
 const unverifiedWarning = "The archive was restored without being verified, as an annotation of this Restore allows: " +
-	"Grapnel's manifest of the backup is missing, so that anybody who can write to the location may have changed what was restored"
+	"Grapnel's manifest of the backup is missing, so anyone who can write to the location may have changed what was restored"
 
-// ReadManifest reads the manifest of a backup. The error is ErrBackupNotFound if there is none, and
-// ErrDamaged if it makes no sense. It is ErrUnverified if Grapnel made the backup, and its
-// manifest of it is missing.
+// ReadManifest reads the manifest of a backup. The error is ErrBackupNotFound if there is
+// none, and ErrDamaged if it is invalid. It is ErrUnverified for a backup of Grapnel whose
+// Grapnel manifest is missing.
 func (j *Runner) ReadManifest(ctx context.Context, store *backupstore.Store, name string, origin Origin) (ManifestInfo, error) {
 	velero, grapnel, err := store.ReadManifest(ctx, name)
 	if errors.Is(err, objectstore.ErrNotExist) {
@@ -86,7 +87,7 @@ func (j *Runner) ReadManifest(ctx context.Context, store *backupstore.Store, nam
 	}
 	_, annotated := manifest.Metadata.Annotations[backupstore.ManifestAnnotation]
 	ours := origin.Native || annotated
-	if !ours { // one of before the annotation
+	if !ours { // written before the annotation existed
 		claimant, err := store.ClaimantUID(ctx, name)
 		if err != nil {
 			return ManifestInfo{}, err

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/job"
 )
 
-// TestFindSaysWhoMadeIt reads manifests of Velero, of which one tells no UID, and one of
+// TestFindSaysWhoMadeIt reads manifests of Velero, one of them without a UID, and one of
 // Grapnel.
 func TestFindSaysWhoMadeIt(t *testing.T) {
 	objects := memory.New()
@@ -49,19 +49,19 @@ func TestFindSaysWhoMadeIt(t *testing.T) {
 	}
 }
 
-// TestReadManifest_ManifestMissing has backups without the manifest of Grapnel. Only one of Velero
-// can be restored without anybody's word.
+// TestReadManifest_ManifestMissing uses backups without the manifest of Grapnel. Only one
+// of Velero can be restored without the permission of a user.
 func TestReadManifest_ManifestMissing(t *testing.T) {
 	const annotated = `{"metadata":{"uid":"u-1","annotations":{"grapnel.dev/manifest-version":"1"}}}`
 	const plain = `{"metadata":{"uid":"u-1"}}`
 	for name, tc := range map[string]struct {
 		velero string
-		// claim is the UID in the claim, and released says that it is not held any more.
+		// claim is the UID in the claim, and released reports that it is no longer held.
 		claim    string
 		released bool
 		origin   job.Origin
 		want     error
-		// unverified is what Found says.
+		// unverified is ManifestInfo.Unverified.
 		unverified bool
 	}{
 		"Velero made it":                        {velero: plain},

@@ -68,7 +68,7 @@ func TestUploadPostActionLog(t *testing.T) {
 	}
 }
 
-// recording is an engine that keeps what it was asked.
+// recording is an engine that records its requests.
 type recording struct {
 	useVersions bool
 	versions    []string
@@ -80,8 +80,8 @@ func (r *recording) RestoreObjects(_ context.Context, req restore.Request) (rest
 	return restore.Result{ResourceList: maps.All(map[string][]string{})}, nil
 }
 
-// TestRestore_FormatVersion has archives with a directory for each version, and manifests
-// that say something else of their format. Before 1.1.0 such a directory had no meaning.
+// TestRestore_FormatVersion uses archives with a directory for each version, and manifests
+// with another format version. Before 1.1.0 such a directory had no meaning.
 func TestRestore_FormatVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		formatVersion string

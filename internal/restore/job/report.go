@@ -25,25 +25,26 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
-// itemReport is what a restore tells of its objects. Only the one that has just restored
-// them knows it: another that goes on with its work finds them restored.
+// itemReport is the report of a restore about its objects. Only the attempt that restored
+// them has it: a later attempt finds them already restored.
 type itemReport struct {
 	results resultsFile
-	// resourceListWriter writes what became of each object. It is nil if nothing is known of them.
+	// resourceListWriter writes the outcome of each object. It is nil if the outcomes are
+	// unknown.
 	resourceListWriter func(io.Writer) error
-	// fromStore says that the report was read from the store, and what belongs to it may
-	// be there too.
+	// fromStore reports that the report was read from the store, which may also contain the
+	// files that belong to it.
 	fromStore bool
 }
 
-// resultsFile is the results file: what Velero has there, which API versions were chosen
-// and why, and which restore actions were asked about the objects of which kind. Each
-// part is an object in JSON, because Velero's client reads the file as Messages by name.
+// resultsFile is the results file: Velero's content, the chosen API versions with reasons,
+// and which restore actions were called for the objects of each kind. Each part is a JSON
+// object, because Velero's client reads the file as Messages by name.
 type resultsFile struct {
 	results.Results
 	Versions map[string]version.Choice `json:"versions,omitempty"`
 	Actions  map[string][]string       `json:"actions,omitempty"`
-	// Restore says whose file this is: another one may have had the name.
+	// Restore identifies the owner of the file: another Restore may have had the name.
 	Restore restoreIdentity `json:"restore"`
 	// BeforeOperations are the errors without those of operations, if there are any.
 	BeforeOperations *results.Messages `json:"errorsBeforeOperations,omitempty"`
@@ -56,7 +57,7 @@ type restoreIdentity struct {
 
 func (r resultsFile) encodeJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// addRunError adds why the restore as a whole did not succeed, once.
+// addRunError adds the reason why the restore as a whole failed, once.
 func (r *resultsFile) addRunError(reason string) {
 	if !slices.Contains(r.Errors.Velero, reason) {
 		r.Errors.Velero = append(r.Errors.Velero, reason)
@@ -70,17 +71,16 @@ func (r *resultsFile) addRunWarning(warning string) {
 	}
 }
 
-// How often what a restore tells is stored again while its store can not be
-// reached, and the first pause. Each pause is twice the one before: 31 seconds in
-// all.
+// The number of retries to store a report while the store is unreachable, and the first
+// delay. Each delay is twice the previous one: 31 seconds in total.
 const (
 	maxStoreAttempts    = 6
 	initialStoreBackoff = time.Second
 )
 
-// storeReportWithRetry stores what a restore tells, before its outcome is known: a store that is
-// silent for a moment must not cost what a restore has to say. What cannot be
-// stored is kept in the scratch directory.
+// storeReportWithRetry stores the report of a restore before its outcome is known: a short
+// outage of the store must not lose the report. A report that cannot be stored is saved in
+// the scratch directory.
 func (j *Runner) storeReportWithRetry(ctx context.Context, store *backupstore.Store, req Request, what itemReport) error {
 	wait := j.Wait
 	if wait == nil {
@@ -89,45 +89,45 @@ func (j *Runner) storeReportWithRetry(ctx context.Context, store *backupstore.St
 	for attempt := 1; ; attempt++ {
 		err := j.storeReportFiles(ctx, store, req, what)
 		if err == nil {
-			j.removePendingReport(req.UID) // by an attempt before that was interrupted
+			j.removePendingReport(req.UID) // from an earlier, interrupted attempt
 			return nil
 		}
 		pause := initialStoreBackoff << (attempt - 1)
 		if attempt == maxStoreAttempts || !errors.Is(err, objectstore.ErrUnavailable) || wait(ctx, pause) != nil {
 			return fmt.Errorf("%w: %w", ErrResultsNotStored, errors.Join(err, j.savePendingReport(req.UID, what)))
 		}
-		logr.FromContextOrDiscard(ctx).Info("Storing results failed and is tried again", "error", err.Error(), "attempt", attempt)
+		logr.FromContextOrDiscard(ctx).Info("Storing results failed, retrying", "error", err.Error(), "attempt", attempt)
 	}
 }
 
-// pendingReportPath is where a part of what a restore tells is kept until it is stored.
+// pendingReportPath is the path of a part of a report until the report is stored.
 func (j *Runner) pendingReportPath(uid, part string) string {
 	return filepath.Join(j.Scratch.Path, "restore-"+filepath.Base(uid)+"-"+part+".json")
 }
 
-// The parts, in the order they are kept: if the last is there, so is the first.
+// The parts in the order in which they are saved: if the last exists, so does the first.
 const (
 	pendingListPart    = "resource-list"
 	pendingResultsPart = "results"
 )
 
-// savePendingReport writes what a restore tells into the scratch folder.
+// savePendingReport writes a report to the scratch directory.
 func (j *Runner) savePendingReport(uid string, what itemReport) error {
 	err := writeFileAtomically(j.pendingReportPath(uid, pendingListPart), what.resourceListWriter)
 	if err == nil {
 		err = writeFileAtomically(j.pendingReportPath(uid, pendingResultsPart), what.results.encodeJSON)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping what became of each object: %w", err)
+		return fmt.Errorf("saving what became of each object: %w", err)
 	}
 	return nil
 }
 
-// partialSuffix ends the name of a file that is being written. One that is killed there
-// leaves it behind.
+// partialSuffix ends the name of a file that is being written. A process that is killed
+// then leaves it behind.
 const partialSuffix = ".part"
 
-// writeFileAtomically makes a file, all of it or nothing.
+// writeFileAtomically creates a complete file or none.
 func writeFileAtomically(path string, write func(io.Writer) error) error {
 	part := path + partialSuffix
 	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -142,8 +142,8 @@ func writeFileAtomically(path string, write func(io.Writer) error) error {
 	return os.Rename(part, path)
 }
 
-// readPendingReport returns what an attempt to restore told that could not be stored. It tells
-// nothing if there was none, or with an error.
+// readPendingReport returns the report of an attempt that could not be stored. It returns
+// an empty report if there is none, or after an error.
 func (j *Runner) readPendingReport(uid string) (itemReport, error) {
 	data, err := os.ReadFile(j.pendingReportPath(uid, pendingResultsPart))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func (j *Runner) readPendingReport(uid string) (itemReport, error) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = list.Close() }() // it was only read
+		defer func() { _ = list.Close() }() // opened only for reading
 		_, err = io.Copy(w, list)
 		return err
 	}}
@@ -167,18 +167,18 @@ func (j *Runner) readPendingReport(uid string) (itemReport, error) {
 	return what, nil
 }
 
-// RemoveLocalFiles removes what is kept of a restore that is over, by this process or by one before
-// it that was killed while it wrote, and its archive.
+// RemoveLocalFiles removes the local files of a finished restore and its archive, including
+// files of an earlier process that was killed while it wrote.
 func (j *Runner) RemoveLocalFiles(uid string) {
 	j.ReleaseArchive(uid)
 	j.removePendingReport(uid)
 }
 
-// removePendingReport removes what is kept of what a restore tells.
+// removePendingReport removes the saved report of a restore.
 func (j *Runner) removePendingReport(uid string) {
 	for _, part := range []string{pendingResultsPart, pendingListPart} {
 		for _, end := range []string{"", partialSuffix} {
-			_ = os.Remove(j.pendingReportPath(uid, part) + end) // one left behind costs space and nothing else
+			_ = os.Remove(j.pendingReportPath(uid, part) + end) // a leftover file only uses space
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // restored is how many objects there are.
 const restored = 500
 
-// list is what became of each object.
+// list has the outcome of each object.
 func list() map[string][]string {
 	var names []string
 	for i := range restored {
@@ -65,7 +65,7 @@ func (engine) RestoreObjects(context.Context, restore.Request) (restore.Result, 
 	}, nil
 }
 
-// outage is a store that can not write some of the next files of restores.
+// outage is a store that cannot write some of the next files of restores.
 type outage struct {
 	objectstore.Store
 	left atomic.Int64
@@ -80,7 +80,8 @@ func (o *outage) Put(ctx context.Context, key string, r io.Reader, opts objectst
 	return o.Store.Put(ctx, key, r, opts)
 }
 
-// backedUp returns a store with a backup as Velero writes it, that fails so often.
+// backedUp returns a store with a backup as Velero writes it, which fails the given number
+// of times.
 func backedUp(t *testing.T, failures int64, err error) *outage {
 	t.Helper()
 	var contents bytes.Buffer
@@ -101,8 +102,8 @@ func backedUp(t *testing.T, failures int64, err error) *outage {
 	return o
 }
 
-// operator is one life of an operator: its scratch folder outlives it. It writes
-// down how long it waits.
+// operator is one process of an operator: its scratch directory outlives it. It records how
+// long it waits.
 func operator(t *testing.T, dir string, waited *[]time.Duration) *job.Runner {
 	t.Helper()
 	logs, err := runlog.New(dir, redact.New())
@@ -140,8 +141,8 @@ func read(t *testing.T, objects objectstore.Store, file string, into any) {
 	}
 }
 
-// tellsAll checks that the store has all that the engine told, and these errors of
-// the restore as a whole.
+// tellsAll checks that the store has everything that the engine reported, and the given
+// errors of the restore as a whole.
 func tellsAll(t *testing.T, objects objectstore.Store, reasons ...string) {
 	t.Helper()
 	var found struct {
@@ -188,8 +189,8 @@ func TestASilentStoreIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestWhatWasNotStoredIsKept ends a restore whose store is away for longer than it
-// waits, and stores all that it told when the store is back.
+// TestWhatWasNotStoredIsKept ends a restore whose store is unavailable for longer than it
+// retries, and stores its report when the store is available again.
 func TestWhatWasNotStoredIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		err       error
@@ -197,11 +198,11 @@ func TestWhatWasNotStoredIsKept(t *testing.T) {
 		restarted bool
 		waits     int
 	}{
-		"the store is silent":                   {err: objectstore.ErrUnavailable, waits: 5},
-		"the operator is another then":          {err: objectstore.ErrUnavailable, waits: 5, restarted: true},
-		"somebody has to give a permission":     {err: objectstore.ErrAccess},
-		"the store is full":                     {err: objectstore.ErrNoSpace},
-		"somebody stops the run while it waits": {err: objectstore.ErrUnavailable, stop: true, waits: 1},
+		"the store is silent":                {err: objectstore.ErrUnavailable, waits: 5},
+		"the operator is another then":       {err: objectstore.ErrUnavailable, waits: 5, restarted: true},
+		"permission is missing":              {err: objectstore.ErrAccess},
+		"the store is full":                  {err: objectstore.ErrNoSpace},
+		"the run is canceled while it waits": {err: objectstore.ErrUnavailable, stop: true, waits: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := backedUp(t, 1000, c.err)
@@ -227,14 +228,14 @@ func TestWhatWasNotStoredIsKept(t *testing.T) {
 			if c.restarted {
 				j = operator(t, dir, &waited)
 			}
-			objects.left.Store(3) // each attempt goes on a little further
+			objects.left.Store(3) // each attempt gets a little further
 			for attempt := 1; j.Abandon(t.Context(), store, request, "it was not stored") != nil; attempt++ {
 				if attempt > 3 {
 					t.Fatal("it is not stored although the store is back")
 				}
 			}
 			tellsAll(t, objects, "it was not stored")
-			// Nobody knows yet that it was stored: it may be done again.
+			// It is not recorded yet that it was stored: it may be repeated.
 			if err := j.Abandon(t.Context(), store, request, "it was not stored"); err != nil {
 				t.Error(err)
 			}
@@ -243,14 +244,14 @@ func TestWhatWasNotStoredIsKept(t *testing.T) {
 			j.RemoveLocalFiles(request.UID)
 			j.Logs.Remove(request.UID)
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("left in the scratch folder: %v, %v", left, err)
+				t.Errorf("left in the scratch directory: %v, %v", left, err)
 			}
 		})
 	}
 }
 
-// TestStorePendingReport stores, and may do so again, what Restore could not: as if it had been stored
-// at once, with a warning that it was not.
+// TestStorePendingReport stores, and may do so again, what Restore could not: as if it had
+// been stored at once, with a warning that it was not.
 func TestStorePendingReport(t *testing.T) {
 	for name, restarted := range map[string]bool{"by the same operator": false, "by one after it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -297,8 +298,8 @@ func TestStorePendingReport(t *testing.T) {
 	}
 }
 
-// TestInterruptedAttemptIsNotKept: what an attempt kept that did not come to its end does not
-// take the place of what the next one stored.
+// TestInterruptedAttemptIsNotKept: the local files of an interrupted attempt do not replace
+// what the next one stored.
 func TestInterruptedAttemptIsNotKept(t *testing.T) {
 	objects := backedUp(t, 1000, objectstore.ErrNoSpace)
 	var waited []time.Duration
@@ -316,8 +317,8 @@ func TestInterruptedAttemptIsNotKept(t *testing.T) {
 	}
 }
 
-// killedWhileKeeping leaves beside each file in the folder what one leaves that is killed
-// while it writes the file.
+// killedWhileKeeping creates beside each file in the directory the leftover of a process
+// that was killed while it wrote the file.
 func killedWhileKeeping(t *testing.T, scratch string) {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(scratch, "*.json"))
@@ -331,7 +332,7 @@ func killedWhileKeeping(t *testing.T, scratch string) {
 	}
 }
 
-// TestTheReasonIsStoredWithoutTheRest loses the scratch folder.
+// TestTheReasonIsStoredWithoutTheRest loses the scratch directory.
 func TestTheReasonIsStoredWithoutTheRest(t *testing.T) {
 	objects := backedUp(t, 1000, objectstore.ErrUnavailable)
 	store, dir := backupstore.New(objects, ""), t.TempDir()

@@ -22,67 +22,66 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
-// ErrBackupNotFound means that a store holds no finished backup of that name.
+// ErrBackupNotFound means that a store has no finished backup of that name.
 var ErrBackupNotFound = errors.New("there is no finished backup of that name")
 
-// ErrDamaged means that the manifest of a backup can not be understood.
+// ErrDamaged means that the manifest of a backup cannot be parsed.
 var ErrDamaged = errors.New("its manifest is damaged")
 
-// ErrUnverified is ErrDamaged of a backup of Grapnel without the digests of its files.
+// ErrUnverified is ErrDamaged for a backup of Grapnel without the digests of its files.
 var ErrUnverified = fmt.Errorf("%w: Grapnel made the backup, and its archive cannot be verified", ErrDamaged)
 
-// ErrResultsNotStored means that objects were restored, and that the files which tell what
-// became of each could not be stored.
+// ErrResultsNotStored means that objects were restored, but that the files with their
+// outcomes could not be stored.
 var ErrResultsNotStored = errors.New("what became of each object could not be stored")
 
 // Request is one restore.
 type Request struct {
 	// Name, Namespace and UID are those of the Restore object.
 	Name, Namespace, UID string
-	// Labels and Annotations are those of the Restore object, and Spec is its spec as
-	// JSON, for the actions of plugins. Only fields that Velero knows are shown to them.
+	// Labels and Annotations are those of the Restore object, and Spec is its spec as JSON,
+	// for the actions of plugins. They get only fields that Velero has.
 	Labels, Annotations map[string]string
 	Spec                json.RawMessage
 	// Start is when the restore began.
 	Start time.Time
-	// OperationTimeout is how long operations may take of which the spec says nothing.
+	// OperationTimeout is the timeout of operations if the spec has none.
 	OperationTimeout time.Duration
 	// BackupName is the backup to restore.
 	BackupName string
-	// Origin is what is known of who made it.
+	// Origin is what is known about its creator.
 	Origin Origin
-	// Engine is what the engine is told. The archive, the versions' switch, the actions
-	// and Started are filled in.
+	// Engine is the request for the engine. The Runner sets the archive, UseVersions, the
+	// actions and OnOperationStarted.
 	Engine restore.Request
 	// OnOperationStarted records an operation that one of ItemActions started; see restore.Request.
 	OnOperationStarted func(ctx context.Context, op restore.Operation) error
-	// Operations is how many were started, for Finalize.
+	// Operations is the number of started operations, for Finalize.
 	Operations int
-	// ItemActions are the item actions of plugins, in the order they are asked in.
+	// ItemActions are the item actions of plugins, in the order in which they are called.
 	ItemActions []plugin.Spec
-	// UseVersions chooses API versions (EnableAPIGroupVersions), where the archive
-	// has them.
+	// UseVersions chooses API versions (EnableAPIGroupVersions), if the archive has them.
 	UseVersions bool
-	// Warnings come from before, for example ignored failures.
+	// Warnings are from before the restore, for example ignored failures.
 	Warnings []string
 }
 
-// Result is what became of a restore.
+// Result is the result of a restore.
 type Result struct {
-	// Counts has the number of objects by what became of them.
+	// Counts has the number of objects by outcome.
 	Counts           map[restore.Outcome]int
 	Warnings, Errors int
-	// Operations is how many operations were recorded in this attempt.
+	// Operations is the number of operations recorded in this attempt.
 	Operations int
-	// BackupLabels are for the Backup that was restored.
+	// BackupLabels are labels for the restored Backup.
 	BackupLabels map[string]string
-	// Completed is when the outcome was known.
+	// Completed is when the outcome was determined.
 	Completed time.Time
-	// FirstErrors are some of the errors, for where the results cannot be stored.
+	// FirstErrors are some of the errors, for the case that the results cannot be stored.
 	FirstErrors []string
 }
 
-// maxFirstErrors is how many errors a Result has in words.
+// maxFirstErrors is the maximum number of FirstErrors.
 const maxFirstErrors = 3
 
 // Total is the number of objects.
@@ -103,20 +102,21 @@ type Engine interface {
 type Runner struct {
 	Engine Engine
 	Logs   *runlog.Store
-	// Scratch is where archives are spooled, and where what could not be stored is kept.
+	// Scratch is where archives are spooled, and where reports that could not be stored are
+	// saved.
 	Scratch *scratch.Dir
-	// Limits of the archives that are read.
+	// Limits of archives.
 	Limits archive.Limits
 	Now    func() time.Time
-	// Wait waits before the results are stored again; a timer by default.
+	// Wait waits before a retry to store the results; a timer by default.
 	Wait func(ctx context.Context, d time.Duration) error
 
 	archives verifiedArchives
 }
 
-// Restore restores the backup. With an error, objects may have been restored, as far
-// as the Result says; doing it again goes on. What became of them is kept then, for
-// StorePendingReport, Finalize and Abandon. ErrResultsNotStored means that nothing else is wrong.
+// Restore restores the backup. After an error, objects may have been restored, as reported
+// in the Result; a retry continues. Their outcomes are then saved for StorePendingReport,
+// Finalize and Abandon. ErrResultsNotStored means that there was no other error.
 func (j *Runner) Restore(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -145,7 +145,8 @@ func (j *Runner) Restore(ctx context.Context, store *backupstore.Store, req Requ
 	return result, j.storeReportWithRetry(ctx, store, req, what)
 }
 
-// restoreObjects has the objects of the archive restored, which it downloads unless Verify did.
+// restoreObjects restores the objects of the archive, which it downloads unless
+// VerifyArchive did.
 func (j *Runner) restoreObjects(ctx context.Context, store *backupstore.Store, req Request) (_ restore.Result, err error) {
 	from := j.archives.takeArchive(req.UID)
 	if from == nil {
@@ -169,21 +170,21 @@ func (j *Runner) restoreObjects(ctx context.Context, store *backupstore.Store, r
 		made.Results.WarningCount++
 	}
 	for _, action := range made.ActionReports {
-		logr.FromContextOrDiscard(ctx).Info("Asked a restore action of a plugin", "action", action.Name, "plugin", action.Plugin,
+		logr.FromContextOrDiscard(ctx).Info("Called a restore action of a plugin", "action", action.Name, "plugin", action.Plugin,
 			"calls", action.Calls, "skipped", action.Skipped, "failed", action.Failed)
 	}
 	return made, err
 }
 
-// Abandon stores the log and the reason of a run that ended before it restored
-// anything, or that failed or was stopped later, and with them what it told of its
-// objects: what could not be stored then, or else what was.
+// Abandon stores the log and the reason of a run that ended before it restored anything, or
+// that failed or was canceled later. It also stores the report about its objects: the saved
+// one that could not be stored, or otherwise the stored one.
 func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Request, reason string) error {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	log.Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
 	what, err := j.readPendingReport(req.UID)
-	if err != nil { // the reason is still worth storing
-		log.Error(err, "What became of each object is lost")
+	if err != nil { // the reason is still stored
+		log.Error(err, "The outcome of each object is unknown")
 	}
 	if what.resourceListWriter == nil {
 		if what, err = j.readStoredReport(logr.NewContext(ctx, log), store, req); err != nil {
@@ -197,20 +198,21 @@ func (j *Runner) Abandon(ctx context.Context, store *backupstore.Store, req Requ
 // storedLateWarning is a warning in results that StorePendingReport or Finalize stored.
 const storedLateWarning = "these results could not be stored when the objects had been restored, and were stored later"
 
-// StorePendingReport stores what Restore returned ErrResultsNotStored for. It may be called again. The error
-// matches ErrResultsUnreadable if nothing is kept, whatever is done.
+// StorePendingReport stores the report for which Restore returned ErrResultsNotStored. It
+// may be called again. The error matches ErrResultsUnreadable if there is permanently no
+// report.
 func (j *Runner) StorePendingReport(ctx context.Context, store *backupstore.Store, req Request) error {
 	what, err := j.readPendingReport(req.UID)
 	if err != nil || what.resourceListWriter == nil {
-		return fmt.Errorf("%w: it was kept in the scratch directory, and is not there any more: %w", ErrResultsUnreadable, errors.Join(err, fs.ErrNotExist))
+		return fmt.Errorf("%w: it was in the scratch directory, and no longer exists: %w", ErrResultsUnreadable, errors.Join(err, fs.ErrNotExist))
 	}
 	what.results.addRunWarning(storedLateWarning)
 	j.Logs.Logger(req.UID, runlog.Main).Info("Storing results that could not be stored before")
 	return j.storeReportFiles(ctx, store, req, what)
 }
 
-// UploadPostActionLog stores what the PostRestore actions logged. It returns false if
-// they logged nothing.
+// UploadPostActionLog stores the log of the PostRestore actions. It returns false if the
+// log is empty.
 func (j *Runner) UploadPostActionLog(ctx context.Context, store *backupstore.Store, req Request) (bool, error) {
 	return j.storeRunLog(ctx, store, req, runlog.PostActions, backupstore.RestorePostLogs)
 }

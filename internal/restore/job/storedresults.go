@@ -17,15 +17,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore"
 )
 
-// maxResultsBytes is how many bytes of results are read back. They have at most
+// maxResultsBytes bounds the results that are read back. They have at most
 // results.MaxMessages warnings and as many errors.
 const maxResultsBytes = 128 << 20
 
-// ErrResultsUnreadable says that the store has no results of this restore that could be read.
-var ErrResultsUnreadable = errors.New("what became of each object can not be read back")
+// ErrResultsUnreadable means that the store has no readable results of this restore.
+var ErrResultsUnreadable = errors.New("what became of each object cannot be read back")
 
-// readStoredResults reads the results of this restore back. The error is ErrResultsUnreadable if there are
-// none that could be read, whatever is done.
+// readStoredResults reads the results of this restore back. The error is
+// ErrResultsUnreadable if there are permanently no readable results.
 func (j *Runner) readStoredResults(ctx context.Context, store *backupstore.Store, req Request) (resultsFile, error) {
 	data, err := readResultsFile(ctx, store, req.Name, maxResultsBytes)
 	if err != nil {
@@ -42,7 +42,7 @@ func (j *Runner) readStoredResults(ctx context.Context, store *backupstore.Store
 	return found, nil
 }
 
-// readResultsFile reads the results file, if it has at most so many bytes.
+// readResultsFile reads the results file, if it has at most the given number of bytes.
 func readResultsFile(ctx context.Context, store *backupstore.Store, name string, most int) ([]byte, error) {
 	file, err := store.GetRestoreFile(ctx, name, backupstore.RestoreResults)
 	if errors.Is(err, objectstore.ErrNotExist) {
@@ -51,7 +51,7 @@ func readResultsFile(ctx context.Context, store *backupstore.Store, name string,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened only for reading
 	source := &errorRecordingReader{Reader: file}
 	var data []byte
 	uncompressed, err := gzip.NewReader(source)
@@ -69,8 +69,8 @@ func readResultsFile(ctx context.Context, store *backupstore.Store, name string,
 	return data, nil
 }
 
-// errorRecordingReader keeps the error of a Reader, to tell a store that does not answer from a file
-// that is damaged.
+// errorRecordingReader records the error of a Reader, to distinguish a store that does not
+// answer from a damaged file.
 type errorRecordingReader struct {
 	io.Reader
 	err error
@@ -85,15 +85,15 @@ func (a *errorRecordingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readStoredReport returns what this restore told of its objects as far as it is in the store.
-// It tells nothing if it stored nothing, or nothing that can be read.
+// readStoredReport returns the report of this restore about its objects, as far as it is in
+// the store. The report is empty if nothing readable was stored.
 func (j *Runner) readStoredReport(ctx context.Context, store *backupstore.Store, req Request) (itemReport, error) {
 	found, err := j.readStoredResults(ctx, store, req)
 	switch {
 	case err == nil:
 		return itemReport{results: found, fromStore: true}, nil
 	case errors.Is(err, ErrResultsUnreadable):
-		logr.FromContextOrDiscard(ctx).Info("Nothing is known of what became of each object", "reason", err.Error())
+		logr.FromContextOrDiscard(ctx).Info("The outcome of each object is unknown", "reason", err.Error())
 		return itemReport{}, nil
 	}
 	return itemReport{}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 )
 
-// TestReadBackHasALimit: a small file may be endless when it is not compressed any more.
+// TestReadBackHasALimit: a small compressed file may be endless after decompression.
 func TestReadBackHasALimit(t *testing.T) {
 	store := backupstore.New(memory.New(), "")
 	err := putRestoreFile(t.Context(), store, "again", backupstore.RestoreResults, func(w io.Writer) error {

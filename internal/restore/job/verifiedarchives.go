@@ -15,20 +15,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
-// verifiedArchive is an archive that was downloaded and found good, and what its manifest says.
+// verifiedArchive is a downloaded and verified archive with its manifest.
 type verifiedArchive struct {
 	manifest ManifestInfo
 	spool    *archive.Spool
 }
 
-// verifiedArchives are those that wait for their Restore, by UID. A Restore that began to
-// verify has an entry, so that one that was forgotten meanwhile leaves nothing behind.
+// verifiedArchives are archives that wait for their Restore, by UID. A Restore that began
+// to verify has an entry, so that one that is released meanwhile leaves nothing behind.
 type verifiedArchives struct {
 	mu    sync.Mutex
 	byUID map[string]*verifiedArchive
 }
 
-// reserveEntry returns the entry of a Restore, which is empty until keep.
+// reserveEntry returns the entry of a Restore, which is empty until fillEntry.
 func (a *verifiedArchives) reserveEntry(uid string) *verifiedArchive {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,7 +40,7 @@ func (a *verifiedArchives) reserveEntry(uid string) *verifiedArchive {
 	return entry
 }
 
-// fillEntry fills an entry. It returns false if the entry is gone.
+// fillEntry fills an entry. It returns false if the entry was removed.
 func (a *verifiedArchives) fillEntry(uid string, entry *verifiedArchive, made verifiedArchive) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,7 +51,8 @@ func (a *verifiedArchives) fillEntry(uid string, entry *verifiedArchive, made ve
 	return true
 }
 
-// takeArchive removes and returns the entry of a Restore; nil if there is none with an archive.
+// takeArchive removes and returns the entry of a Restore; nil if there is none with an
+// archive.
 func (a *verifiedArchives) takeArchive(uid string) *verifiedArchive {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,8 +64,8 @@ func (a *verifiedArchives) takeArchive(uid string) *verifiedArchive {
 	return entry
 }
 
-// VerifyArchive downloads and verifies the archive, and keeps it in the scratch directory until
-// Restore uses it. Nothing is written to the cluster.
+// VerifyArchive downloads and verifies the archive, and keeps it in the scratch directory
+// until Restore uses it. It writes nothing to the cluster.
 func (j *Runner) VerifyArchive(ctx context.Context, store *backupstore.Store, req Request) error {
 	log := j.Logs.Logger(req.UID, runlog.Main)
 	ctx = logr.NewContext(ctx, log)
@@ -80,10 +81,10 @@ func (j *Runner) VerifyArchive(ctx context.Context, store *backupstore.Store, re
 	return nil
 }
 
-// ReleaseArchive frees the space of an archive that was verified and is not restored.
+// ReleaseArchive frees the space of a verified archive that is not restored.
 func (j *Runner) ReleaseArchive(uid string) {
 	if kept := j.archives.takeArchive(uid); kept != nil {
-		_ = kept.spool.Close() // it was only read
+		_ = kept.spool.Close() // opened only for reading
 	}
 }
 

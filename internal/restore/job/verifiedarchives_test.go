@@ -118,7 +118,7 @@ func TestVerifyArchive(t *testing.T) {
 	}
 }
 
-// TestVerifyArchive_Damaged asserts that Verify says what is wrong and what to do.
+// TestVerifyArchive_Damaged asserts that the error has the cause and a hint.
 func TestVerifyArchive_Damaged(t *testing.T) {
 	objects := &downloads{Store: backedUp(t, 0, nil), cut: 40}
 	dir := t.TempDir()

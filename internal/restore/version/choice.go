@@ -12,56 +12,55 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// maxListedVersions is how many versions a sentence names at most. An archive may claim
-// to have any number.
+// maxListedVersions is how many versions a sentence lists at most. An archive may have any
+// number.
 const maxListedVersions = 10
 
-// Versions are the API versions of one resource, "deployments.apps" for
-// example, on one side: in the backup or served by the cluster.
+// Versions are the API versions of one resource, "deployments.apps" for example, on one
+// side: in the backup or served by the cluster.
 type Versions struct {
-	// Preferred is the one the API server prefers. It counts only if All
-	// contains it: a group may prefer a version that lacks this resource.
+	// Preferred is the one that the API server prefers. It is used only if All contains it:
+	// a group may prefer a version that lacks this resource.
 	Preferred string
-	// All of them, in any order. Empty ones are passed over.
+	// All of them, in any order. Empty ones are ignored.
 	All []string
 }
 
-// Rule says why a version was chosen.
+// Rule is the rule by which a version was chosen.
 type Rule string
 
 // The rules, in the order in which they are tried.
 const (
 	// UserPriority is a version from the user's list.
 	UserPriority Rule = "UserPriority"
-	// TargetPreferred is what the cluster that is restored to prefers.
+	// TargetPreferred is the preferred version of the target cluster.
 	TargetPreferred Rule = "TargetPreferred"
-	// SourcePreferred is what the cluster that was backed up preferred.
+	// SourcePreferred is the preferred version of the cluster that was backed up.
 	SourcePreferred Rule = "SourcePreferred"
 	// CommonVersion is another version that both have.
 	CommonVersion Rule = "CommonVersion"
-	// Fallback means that there is no version that both have.
+	// Fallback means that no version is in both.
 	Fallback Rule = "Fallback"
 )
 
 // Choice is the version in which the objects of a resource are restored.
 type Choice struct {
-	// Version is one of the backup's, and empty if the backup has none: then
-	// only the copies without a version can be restored.
+	// Version is one of the backup's, and empty if the backup has none: then only the
+	// copies without a version can be restored.
 	Version string `json:"version"`
-	// SourcePreferred says that Version is what the backup's cluster preferred.
-	// Objects in it are stored without their version as well.
+	// SourcePreferred reports that Version was preferred by the backup's cluster. Objects
+	// in it are also stored without their version.
 	SourcePreferred bool `json:"sourcePreferred"`
 	// Rule by which Version was found.
 	Rule Rule `json:"rule"`
-	// Reason is one sentence for people.
+	// Reason is one sentence for users.
 	Reason string `json:"reason"`
 }
 
-// Choose decides in which version the objects of resource, which is for the
-// Reason only, are restored. source is what the backup holds, target what the
-// cluster serves of this resource, and user is the user's order of preference,
-// which may be empty. The order in which source and target list their versions
-// does not matter.
+// Choose chooses the version in which the objects of resource are restored; the name is
+// used only in the Reason. Source has the versions in the backup, target those that the
+// cluster serves, and user is the user's order of preference, which may be empty. The order
+// of the versions in source and target does not matter.
 func Choose(resource string, source, target Versions, user []string) Choice {
 	source, target = source.normalizedVersions(), target.normalizedVersions()
 	version, rule := chooseByRules(source, target, user)
@@ -95,8 +94,8 @@ func chooseByRules(source, target Versions, user []string) (string, Rule) {
 	}
 }
 
-// normalizedVersions returns v with its versions in the order of Kubernetes, each once,
-// and without a preferred one that is not among them.
+// normalizedVersions returns v with its versions in the order of Kubernetes, without
+// duplicates, and without a preferred one that is not among them.
 func (v Versions) normalizedVersions() Versions {
 	all := slices.DeleteFunc(slices.Clone(v.All), func(s string) bool { return s == "" })
 	slices.SortFunc(all, compareVersions)
@@ -107,13 +106,13 @@ func (v Versions) normalizedVersions() Versions {
 	return v
 }
 
-// containsVersion expects v to be normal.
+// containsVersion expects v to be normalized.
 func (v Versions) containsVersion(version string) bool {
 	_, found := slices.BinarySearchFunc(v.All, version, compareVersions)
 	return found
 }
 
-// fallbackVersion expects v to be normal. Without a preferred version there are no
+// fallbackVersion expects v to be normalized. Without a preferred version there are no
 // copies without a version either, so any version is better than none.
 func (v Versions) fallbackVersion() string {
 	if v.Preferred == "" && len(v.All) > 0 {
@@ -122,9 +121,8 @@ func (v Versions) fallbackVersion() string {
 	return v.Preferred
 }
 
-// compareVersions orders versions as Kubernetes does, the most stable and newest first.
-// It is zero for equal strings only, where Kubernetes sees no difference
-// between v1 and v01.
+// compareVersions orders versions as Kubernetes does, the most stable and newest first. It
+// is zero only for equal strings, although Kubernetes treats v1 and v01 as equal.
 func compareVersions(a, b string) int {
 	return cmp.Or(version.CompareKubeAwareVersionStrings(b, a), strings.Compare(a, b))
 }
@@ -160,7 +158,7 @@ func fallbackReason(resource string, choice Choice, source, target Versions) str
 	return fmt.Sprintf("%s is restored in version %s, as the backup's cluster had it: %s", resource, choice.Version, why)
 }
 
-// joinVersions writes versions for people.
+// joinVersions formats versions for users.
 func joinVersions(versions []string) string {
 	if len(versions) <= maxListedVersions {
 		return strings.Join(versions, ", ")

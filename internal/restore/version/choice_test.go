@@ -21,12 +21,12 @@ func vs(s string) Versions {
 	return Versions{Preferred: preferred, All: strings.Fields(all)}
 }
 
-// The first 19 are what Velero 1.18 does, by its own tests and by running it,
-// except where they say otherwise.
+// The first 19 are the behavior of Velero 1.18, from its own tests and from running it,
+// except where noted.
 func TestChoose(t *testing.T) {
 	for name, tc := range map[string]struct {
 		source, target, user string
-		// want is the folder in the archive, wantRule how it was found.
+		// want is the directory in the archive, wantRule how it was found.
 		want     string
 		wantRule Rule
 	}{
@@ -47,7 +47,7 @@ func TestChoose(t *testing.T) {
 		"15 differs: Velero misses v1":            {"v1beta1: v1beta1 v1", "v2: v2 v1", "", "v1", CommonVersion},
 		"16 differs: Velero misses v2":            {"v1alpha1: v1alpha1 v1beta1 v2", "v3beta1: v3beta1 v2", "", "v2", CommonVersion},
 		"17 differs: Velero panics":               {"", "v2: v1 v2", "", "", Fallback},
-		"18 differs: Velero looks in a folder":    {"", "v1: v1", "", "", Fallback},
+		"18 differs: Velero looks in a directory": {"", "v1: v1", "", "", Fallback},
 		"19 names that are no versions":           {"v1: v1 foo10 foo1", "v2: v2 foo10 foo1", "", "foo1", CommonVersion},
 
 		"the user's first is in the source only":           {"v1: v1 v2", "v1: v1 v3", "v2 v1", "v1-preferredversion", UserPriority},
@@ -143,8 +143,8 @@ func FuzzChoose(f *testing.F) {
 	})
 }
 
-// TestChooseAmongCommonVersions checks with every run what FuzzChoose checks,
-// over versions that have much in common.
+// TestChooseAmongCommonVersions checks with every run what FuzzChoose checks, with versions
+// that have much in common.
 func TestChooseAmongCommonVersions(t *testing.T) {
 	pool := strings.Fields("v1 v2 v1beta1 v2beta1 v1alpha1 foo")
 	r := rand.New(rand.NewPCG(1, 2))

@@ -1,12 +1,12 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version decides in which API version the objects of a resource are
-// restored, when a backup holds them in several.
+// Package version chooses the API version in which the objects of a resource are restored,
+// if a backup contains several.
 //
-// [Choose] is a pure function of what the archive holds, what the cluster
-// serves and what the user prefers, all of it for one resource. The rules, the
-// first that finds a version wins:
+// [Choose] is a pure function of the archive, the resources that the cluster serves, and
+// the preferences of the user, all for one resource. The first of these rules that finds a
+// version applies:
 //
 //   - UserPriority: the first of the user's versions that the backup has and
 //     the cluster serves;
@@ -19,13 +19,12 @@
 //     served later, by a CustomResourceDefinition that is restored; otherwise
 //     its objects fail one by one, with the reason of the API server.
 //
-// Velero has the same rules with two differences. It asks whether the cluster
-// serves the group, not this resource, in a version; and its search for a
-// common version passes over the first of either list, whichever that is, and
-// so misses common versions and fails on archives without versions.
+// Velero has the same rules with two differences. It checks whether the cluster serves the
+// group, not this resource, in a version. Its search for a common version skips the first
+// entry of both lists, so it misses common versions and fails on archives without versions.
 //
-// [ParsePriorities] reads the user's priorities as Velero's ConfigMap
-// "enableapigroupversions" has them, and says which lines it could not use.
+// [ParsePriorities] parses the user's priorities in the format of Velero's ConfigMap
+// "enableapigroupversions", and reports the invalid lines.
 //
-// The package knows no cluster and no archive.
+// The package does not access a cluster or an archive.
 package version

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxShownTextBytes is how many bytes of a faulty text a message shows at most.
+// maxShownTextBytes is how many bytes of an invalid text a message shows at most.
 const maxShownTextBytes = 100
 
-// Priorities are the versions a user prefers, the most preferred first, by
+// Priorities are the versions that a user prefers, the most preferred first, by
 // "<resource>.<group>", or "<resource>" in the core group.
 type Priorities map[string][]string
 
-// LineError says what is wrong with one line of priorities.
+// LineError is an error in one line of priorities.
 type LineError struct {
 	// Line is its number, counted from 1.
 	Line int
@@ -32,7 +32,7 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("line %d, %q: %s", e.Line, truncateText(e.Text), e.Problem)
 }
 
-// truncateText keeps a text of any length from filling a message.
+// truncateText limits the length of a text in a message.
 func truncateText(text string) string {
 	if len(text) <= maxShownTextBytes {
 		return text
@@ -40,17 +40,17 @@ func truncateText(text string) string {
 	return strings.ToValidUTF8(text[:maxShownTextBytes], "") + "…"
 }
 
-// ParsePriorities reads the value of the key restoreResourcesVersionPriority
-// of the ConfigMap enableapigroupversions. Its lines have the form
+// ParsePriorities parses the value of the key restoreResourcesVersionPriority of the
+// ConfigMap enableapigroupversions. Its lines have the form
 //
 //	<resource>.<group>=v2,v1beta1
 //
-// with spaces and tabs anywhere between the words, and may end in "\r\n". Empty
-// lines and everything from a "#" on are passed over.
+// with spaces and tabs anywhere between the words, and may end in "\r\n". Empty lines and
+// everything after a "#" are ignored.
 //
-// Every line that cannot be used is left out and reported as a *LineError. So
-// is a line for a resource that an earlier line named, but there the last line
-// counts, as in Velero. What is returned can be used whatever the errors are.
+// Every invalid line is skipped and reported as a *LineError. A second line for the same
+// resource is also reported, but the last line takes precedence, as in Velero. The returned
+// priorities are usable despite the errors.
 func ParsePriorities(text string) (Priorities, []error) {
 	priorities := Priorities{}
 	var errs []error
@@ -77,7 +77,7 @@ func ParsePriorities(text string) (Priorities, []error) {
 	return priorities, errs
 }
 
-// parseLine returns a problem, or what the line says.
+// parseLine returns a problem, or the content of the line.
 func parseLine(line string) (resource string, versions []string, problem string) {
 	resource, list, ok := strings.Cut(line, "=")
 	resource = strings.TrimSpace(resource)
@@ -87,7 +87,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 	case resource == "":
 		return "", nil, `there is no resource before the "="`
 	case len(validation.IsDNS1123Subdomain(resource)) > 0:
-		return "", nil, fmt.Sprintf("%q is no resource; expected <resource>.<group> or, in the core group, <resource>", truncateText(resource))
+		return "", nil, fmt.Sprintf("%q is not a resource; expected <resource>.<group> or, in the core group, <resource>", truncateText(resource))
 	}
 	for v := range strings.SplitSeq(list, ",") {
 		v = strings.TrimSpace(v)
@@ -95,7 +95,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 		case v == "":
 			return "", nil, "a version is missing"
 		case len(validation.IsDNS1035Label(v)) > 0:
-			return "", nil, fmt.Sprintf("%q is no version", truncateText(v))
+			return "", nil, fmt.Sprintf("%q is not a version", truncateText(v))
 		}
 		versions = append(versions, v)
 	}

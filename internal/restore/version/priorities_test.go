@@ -54,18 +54,18 @@ func TestParsePriorities(t *testing.T) {
 				`1: there is no "="`,
 				"3: there is no resource",
 				"4: a version is missing",
-				`5: "Pods" is no resource`,
-				`6: "v1=v2" is no version`,
-				`8: "pods." is no resource`,
-				`9: "pods v1" is no resource`,
-				`10: "v1/v2" is no version`,
+				`5: "Pods" is not a resource`,
+				`6: "v1=v2" is not a version`,
+				`8: "pods." is not a resource`,
+				`9: "pods v1" is not a resource`,
+				`10: "v1/v2" is not a version`,
 				"11: there is no resource",
 			},
 		},
 		"a backslash and an n are no end of line": {
 			`a.example.org=v2\nb.example.org=v1`,
 			Priorities{},
-			[]string{`1: "v2\\nb.example.org=v1" is no version`},
+			[]string{`1: "v2\\nb.example.org=v1" is not a version`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestLineErrorsAreShort(t *testing.T) {
 		t.Fatalf("errors: %v, want one", errs)
 	}
 	message := errs[0].Error()
-	if !strings.HasPrefix(message, `line 2, "üü`) || !strings.Contains(message, "is no resource") || len(message) > 500 {
+	if !strings.HasPrefix(message, `line 2, "üü`) || !strings.Contains(message, "is not a resource") || len(message) > 500 {
 		t.Errorf("message: %s", message)
 	}
 }

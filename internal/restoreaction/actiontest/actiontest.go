@@ -20,25 +20,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
 )
 
-// Case is one object that an action is asked about.
+// Case is one object for an action.
 type Case struct {
 	// Resource of the object.
 	Resource schema.GroupVersionResource
 	// Archived is the JSON of the object.
 	Archived string
-	// Restore of the restore. Its functions are made of InArchive and WithData.
+	// Restore is the context. Its functions are derived from InArchive and WithData.
 	Restore restoreaction.RestoreContext
-	// InArchive has what is in the archive besides.
+	// InArchive lists further objects in the archive.
 	InArchive []restoreaction.ItemRef
-	// WithData has the claims, as namespace/name, whose data the backup holds.
+	// WithData lists the claims, as namespace/name, whose data the backup contains.
 	WithData []string
 
-	// Want is the JSON of the object to be created, without the labels that
-	// every restored object gets. It is not looked at for a skipped one.
+	// Want is the JSON of the object to be created, without the labels that every restored
+	// object gets. It is ignored for a skipped object.
 	Want string
-	// Result that the action must give.
+	// Result is the expected result.
 	Result restoreaction.Result
-	// Refused says that the action must fail with a restoreaction.CreateError.
+	// Refused expects a restoreaction.CreationRefusedError.
 	Refused bool
 }
 
@@ -72,7 +72,7 @@ func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
 	switch {
 	case tc.Refused:
 		if !errors.As(err, &refused) || refused.Reason == "" {
-			t.Errorf("error %v, want a CreateError with a reason", err)
+			t.Errorf("error %v, want a CreationRefusedError with a reason", err)
 		}
 		return
 	case err != nil:
@@ -95,7 +95,7 @@ func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
 	}
 }
 
-// checkNoPanic runs the action over an object that no API server would store.
+// checkNoPanic runs the action with an object that no API server would store.
 func (tc Case) checkNoPanic(t *testing.T, action restoreaction.Action, what string, object map[string]any) {
 	t.Helper()
 	defer func() {
@@ -105,9 +105,9 @@ func (tc Case) checkNoPanic(t *testing.T, action restoreaction.Action, what stri
 	}()
 	item, err := tc.newRestoreItem(&unstructured.Unstructured{Object: object})
 	if err != nil {
-		return // refused before it comes to the action
+		return // rejected before the action gets it
 	}
-	// Whether it fails does not matter here.
+	// An error is acceptable here.
 	_, _ = action.Execute(t.Context(), item)
 }
 
@@ -143,12 +143,12 @@ func ParseObject(t *testing.T, text string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// malformedCopies returns copies of an object in each of which one value has
-// another type, by what was done.
+// malformedCopies returns copies of an object with one value of another type each, by a
+// description of the change.
 func malformedCopies(object map[string]any) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, wrong := range []any{nil, "text", int64(7), true, []any{}, []any{"text", nil}, map[string]any{}} {
-		// Every run changes the value that it comes to after n others.
+		// Iteration n replaces the value with index n.
 		for n := 0; ; n++ {
 			copied := runtime.DeepCopyJSON(object)
 			left := n
@@ -161,7 +161,7 @@ func malformedCopies(object map[string]any) map[string]map[string]any {
 	return all
 }
 
-// replaceValue replaces a value after n others, counted in a fixed order.
+// replaceValue replaces the value with index n in a fixed order.
 func replaceValue(value, wrong any, n *int) bool {
 	switch value := value.(type) {
 	case map[string]any:

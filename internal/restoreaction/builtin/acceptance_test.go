@@ -38,7 +38,7 @@ func (c cluster) testAccepted(t *testing.T) {
 	} {
 		objects = append(objects, c.create(t, text))
 	}
-	// In the new cluster the class means something else.
+	// In the new cluster the class has another meaning.
 	c.remove(t, class)
 	c.create(t, `{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"gold"},"value":7}`)
 	for _, object := range objects {

@@ -23,8 +23,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/webhook"
 )
 
-// NewActions returns all built-in actions in the order they are asked in. They
-// have no state.
+// NewActions returns all built-in actions in the order in which they are called. They have
+// no state.
 func NewActions() []restoreaction.Action {
 	return []restoreaction.Action{
 		platform.New(),

@@ -25,8 +25,8 @@ import (
 
 const patience = 2 * time.Minute
 
-// TestOnCluster asks a real API server and its controllers whether they take
-// what the actions make of their own objects.
+// TestOnCluster checks that a real API server and its controllers accept the results of the
+// actions for their own objects.
 func TestOnCluster(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{ControllerManager: true})
 	if err != nil {
@@ -42,7 +42,7 @@ func TestOnCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("every object is accepted again", cluster{c}.testAccepted)
-	t.Run("what somebody chose is kept apart from what was allocated", cluster{c}.testServices)
+	t.Run("fields set by a user are distinguished from allocated fields", cluster{c}.testServices)
 	t.Run("a Deployment adopts what was restored", cluster{c}.testAdoption)
 	t.Run("a retained volume is found again", cluster{c}.testVolume)
 	t.Run("a claim does not get an empty volume", cluster{c}.testMissingVolume)
@@ -50,7 +50,7 @@ func TestOnCluster(t *testing.T) {
 
 type cluster struct{ client.Client }
 
-// namespace makes a namespace in which pods can be created.
+// namespace creates a namespace in which pods can be created.
 func (c cluster) namespace(t *testing.T, name string) {
 	t.Helper()
 	c.create(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name))
@@ -67,7 +67,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-// create creates an object and returns it as the API server has it.
+// create creates an object and returns it from the API server.
 func (c cluster) create(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := parse(t, text)
@@ -105,7 +105,7 @@ func (cluster) await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// run maps namespace from to namespace to, and has nothing else in its archive.
+// run maps namespace from to namespace to, with an otherwise empty archive.
 func run(from, to string) *restoreaction.RestoreContext {
 	return &restoreaction.RestoreContext{
 		NamespaceMapping: map[string]string{from: to},
@@ -114,7 +114,7 @@ func run(from, to string) *restoreaction.RestoreContext {
 	}
 }
 
-// restorable returns what the actions make of an object.
+// restorable returns the result of the actions for an object.
 func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	gvk := archived.GroupVersionKind()
@@ -142,7 +142,7 @@ func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructur
 	return object
 }
 
-// restore creates what the actions make of an object.
+// restore creates the result of the actions for an object.
 func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	object := restorable(t, c, archived, run)

@@ -1,26 +1,26 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builtin lists the restore item actions that are part of Grapnel. Each
-// is a package of its own below this one, named after the kind it is about; its
-// documentation says what becomes of such an object and why.
+// Package builtin lists the restore item actions of Grapnel. Each is a separate package
+// below this one, named after the kind that it handles. Its documentation describes how
+// such objects are restored and why.
 //
-//	platform        what every control plane makes by itself is left out
-//	namespace       kube-system and its like are left out
-//	apiservice      those the API server registers are left out
-//	crd             definitions of v1beta1 are made acceptable to v1
-//	endpoints       those a controller makes are left out
-//	job             finished ones are left out; the selector is made anew
-//	pod             ended and replaced ones are left out; node, priority, token volume
-//	pv              which volumes come back, and which are an error
-//	pvc             finds the volume with its data, or waits for it
-//	quiesced        a warning about workloads that come back stopped
-//	rolebinding     subjects follow the mapping of namespaces
+//	platform        skips what every control plane creates itself
+//	namespace       skips kube-system and similar namespaces
+//	apiservice      skips those that the API server registers
+//	crd             converts definitions of v1beta1 to v1
+//	endpoints       skips those that a controller creates
+//	job             skips finished ones; the selector is recreated
+//	pod             skips ended and replaced ones; node, priority, token volume
+//	pv              which volumes are restored, and which are an error
+//	pvc             binds to the volume with its data, or waits for it
+//	quiesced        warns about workloads that are restored stopped
+//	rolebinding     subjects follow the namespace mapping
 //	secret          tokens of ServiceAccounts
 //	service         cluster IPs, node ports, IP families
 //	serviceaccount  generated token Secrets; Merge
 //	webhook         side effects; called Services follow the mapping
 //
-// Objects whose owners adopt them again (ReplicaSets, ControllerRevisions, Pods
-// of both) and Jobs of CronJobs are restored like any other, without owners.
+// Objects that their owners adopt again (ReplicaSets, ControllerRevisions, Pods of both)
+// and Jobs of CronJobs are restored like any other, without owners.
 package builtin

@@ -25,7 +25,7 @@ func claimJSON(namespace string) string {
 		"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"manual","resources":{"requests":{"storage":"1Gi"}}}}`, namespace)
 }
 
-// bind makes a volume and a claim and waits until they are bound.
+// bind creates a volume and a claim and waits until they are bound.
 func (c cluster) bind(t *testing.T, name, policy, namespace string) (volume, claim *unstructured.Unstructured) {
 	t.Helper()
 	c.namespace(t, namespace)
@@ -49,7 +49,7 @@ func (c cluster) testVolume(t *testing.T) {
 	c.namespace(t, "volumes-2")
 	mapping := run("volumes", "volumes-2")
 
-	// The claim goes; the volume stays behind, for nobody to take.
+	// The claim is deleted; the volume stays, and no claim can take it.
 	c.remove(t, claim)
 	c.awaitPhase(t, volume, string(corev1.VolumeReleased))
 	rebound, ok := pv.RebindVolume(volume, archivedVolume, mapping)
@@ -62,7 +62,7 @@ func (c cluster) testVolume(t *testing.T) {
 	restored := c.restore(t, archivedClaim, mapping)
 	c.awaitPhase(t, restored, string(corev1.ClaimBound))
 
-	// The volume goes too, as in a new cluster, and comes back from the archive.
+	// The volume is deleted too, as in a new cluster, and restored from the archive.
 	c.remove(t, restored)
 	c.remove(t, volume)
 	c.restore(t, archivedVolume, mapping)
@@ -78,7 +78,7 @@ func (c cluster) testMissingVolume(t *testing.T) {
 	archived := claim.DeepCopy()
 	c.remove(t, claim)
 	c.remove(t, volume)
-	// An empty volume that would do for any claim of this class.
+	// An empty volume that any claim of this class could use.
 	empty := parse(t, volumeJSON("empty", "Retain", ""))
 	unstructured.RemoveNestedField(empty.Object, "spec", "claimRef")
 	if err := c.Create(t.Context(), empty); err != nil {
@@ -87,8 +87,8 @@ func (c cluster) testMissingVolume(t *testing.T) {
 	c.awaitPhase(t, empty, string(corev1.VolumeAvailable))
 	restored := c.restore(t, archived, run("", ""))
 
-	// A claim that comes later and takes any volume shows that the controller
-	// had its chance with the restored one.
+	// A later claim without a volumeName binds, which proves that the controller had its
+	// chance with the restored one.
 	other := parse(t, claimJSON("empty"))
 	other.SetName("other")
 	if err := c.Create(t.Context(), other); err != nil {

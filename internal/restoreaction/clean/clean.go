@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// LabelBackupName is on every restored object, with shortname.Label
-	// of the name of the backup it came from.
+	// LabelBackupName is on every restored object, with shortname.Label of the name of its
+	// backup.
 	LabelBackupName = "grapnel.dev/backup-name"
-	// LabelRestoreName is on every restored object, with shortname.Label
-	// of the name of the restore that made it.
+	// LabelRestoreName is on every restored object, with shortname.Label of the name of the
+	// restore that created it.
 	LabelRestoreName = "grapnel.dev/restore-name"
 )
 
-// RestoreNames are what restored objects are labelled with.
+// RestoreNames are the values of the labels of restored objects.
 type RestoreNames struct {
 	// Backup is the name of the backup.
 	Backup string
@@ -31,20 +31,19 @@ type RestoreNames struct {
 	Restore string
 }
 
-// CopyForRestore returns what is restored of an archived object: a copy that shares
-// nothing with it, without status and without what its old cluster set, with
-// the labels of names. It fails if the metadata or the labels are no objects.
+// CopyForRestore returns the object to restore for an archived object: a deep copy without
+// status and without what its old cluster set, with the labels of names. It fails if the
+// metadata or the labels are not objects.
 func CopyForRestore(archived *unstructured.Unstructured, names RestoreNames) (*unstructured.Unstructured, error) {
 	metadata, ok := archived.Object["metadata"].(map[string]any)
 	if !ok {
-		return nil, errors.New("metadata is missing or is no object")
+		return nil, errors.New("metadata is missing or not an object")
 	}
 	kept, err := copyMetadata(metadata, names)
 	if err != nil {
 		return nil, err
 	}
-	// Only what is kept is copied: status and managedFields are often most of
-	// an object.
+	// Copy only what is kept: status and managedFields are often most of an object.
 	object := make(map[string]any, len(archived.Object))
 	for key, value := range archived.Object {
 		switch key {
@@ -61,7 +60,7 @@ func CopyForRestore(archived *unstructured.Unstructured, names RestoreNames) (*u
 func copyMetadata(metadata map[string]any, names RestoreNames) (map[string]any, error) {
 	labels, ok := metadata["labels"].(map[string]any)
 	if !ok && metadata["labels"] != nil {
-		return nil, fmt.Errorf("metadata.labels is no object but %T", metadata["labels"])
+		return nil, fmt.Errorf("metadata.labels is not an object but %T", metadata["labels"])
 	}
 	kept := make(map[string]any, len(metadata)+1)
 	for key, value := range metadata {
@@ -77,8 +76,7 @@ func copyMetadata(metadata map[string]any, names RestoreNames) (map[string]any, 
 	return kept, nil
 }
 
-// isSetByCluster reports whether a field of metadata means something in its old
-// cluster only.
+// isSetByCluster reports whether a field of metadata is meaningful only in its old cluster.
 func isSetByCluster(key string) bool {
 	switch key {
 	case "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generateName",

@@ -24,7 +24,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 func TestCopyForRestore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		archived string
-		want     string // empty: refused
+		want     string // empty: rejected
 	}{
 		"what the old cluster set goes, the rest stays": {
 			`{"apiVersion":"v1","kind":"Thing","metadata":{"name":"n","namespace":"a","generateName":"n-","selfLink":"/x","uid":"u",
@@ -68,7 +68,7 @@ func TestCopyForRestore(t *testing.T) {
 	}
 }
 
-// scribble changes all that can be reached.
+// scribble changes everything that can be reached.
 func scribble(value any) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -14,18 +14,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// NormalizePluginResult makes of an object that a plugin returned, in place, what Copy would have
-// made of it, and keeps what the plugin may well have meant: a status, and owners
-// that the archived object did not have. An owner of the old cluster would have the
-// object deleted at once. It fails if metadata, labels or annotations are no objects.
+// NormalizePluginResult applies CopyForRestore, in place, to an object that a plugin
+// returned. It keeps what the plugin may have set deliberately: a status, and owners that
+// the archived object did not have. With an owner of the old cluster, the object would be
+// deleted at once. It fails if metadata, labels or annotations are not objects.
 func NormalizePluginResult(object, archived *unstructured.Unstructured, names RestoreNames) error {
 	metadata, ok := object.Object["metadata"].(map[string]any)
 	if !ok {
-		return errors.New("metadata is missing or is no object")
+		return errors.New("metadata is missing or not an object")
 	}
 	for _, key := range []string{"labels", "annotations"} {
 		if _, ok := metadata[key].(map[string]any); !ok && metadata[key] != nil {
-			return fmt.Errorf("metadata.%s is no object but %T", key, metadata[key])
+			return fmt.Errorf("metadata.%s is not an object but %T", key, metadata[key])
 		}
 	}
 	for key := range metadata {

@@ -14,7 +14,7 @@ func TestNormalizePluginResult(t *testing.T) {
 	archived := object(t, `{"metadata":{"name":"n","ownerReferences":[{"uid":"old"}]}}`)
 	for name, tc := range map[string]struct {
 		returned string
-		want     string // empty: refused
+		want     string // empty: rejected
 	}{
 		"the archived object": {
 			`{"metadata":{"name":"n","uid":"u","resourceVersion":"7","creationTimestamp":"x","managedFields":[{}],"ownerReferences":[{"uid":"old"}]}}`,

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Get returns the value at a path, and the zero value if there is none of this
-// type. Maps and slices are those of the object itself.
+// Get returns the value at a path, and the zero value if there is none of this type. Maps
+// and slices are those of the object itself.
 func Get[T any](root map[string]any, path ...string) T {
 	value, _, err := unstructured.NestedFieldNoCopy(root, path...)
 	typed, ok := value.(T)
@@ -26,7 +26,7 @@ func GetMap(root map[string]any, path ...string) map[string]any {
 	return Get[map[string]any](root, path...)
 }
 
-// EachMap goes through the objects in the list at a path. They may be changed.
+// EachMap iterates over the objects in the list at a path. They may be changed.
 func EachMap(root map[string]any, path ...string) iter.Seq[map[string]any] {
 	return func(yield func(map[string]any) bool) {
 		for _, value := range Get[[]any](root, path...) {
@@ -43,8 +43,8 @@ func Has(root map[string]any, path ...string) bool {
 	return err == nil && found
 }
 
-// GetInt returns the whole number at a path, in whichever type the decoder of its
-// JSON left it, and 0 if there is none.
+// GetInt returns the whole number at a path, for any number type of a JSON decoder, and 0
+// if there is none.
 func GetInt(root map[string]any, path ...string) int64 {
 	switch value := Get[any](root, path...).(type) {
 	case int64:
@@ -56,8 +56,8 @@ func GetInt(root map[string]any, path ...string) int64 {
 	}
 }
 
-// RemoveKeys removes keys from the object at a path, and then the object itself if
-// that left nothing in it.
+// RemoveKeys removes keys from the object at a path, and then the object itself if it is
+// empty.
 func RemoveKeys(root map[string]any, path []string, keys ...string) {
 	fields := GetMap(root, path...)
 	if fields == nil {
@@ -71,8 +71,8 @@ func RemoveKeys(root map[string]any, path []string, keys ...string) {
 	}
 }
 
-// RemoveEntries removes the entries from the list at a path that drop reports true
-// for, and then the list itself if that left nothing in it.
+// RemoveEntries removes the entries for which drop returns true from the list at a path,
+// and then the list itself if it is empty.
 func RemoveEntries(root map[string]any, drop func(entry any) bool, path ...string) {
 	parent := GetMap(root, path[:len(path)-1]...)
 	list, ok := parent[path[len(path)-1]].([]any)

@@ -19,12 +19,12 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// annotationMustInclude is the annotation by which an action of Velero wants to have its
-// additional items restored although the user excluded them.
+// annotationMustInclude is the annotation by which an action of Velero requests that its
+// additional items be restored even if the user excluded them.
 const annotationMustInclude = "restore.velero.io/must-include-additional-items"
 
-// encodeForAction returns an object as the action sees it: with the namespace and the labels that
-// it had in the backup.
+// encodeForAction returns an object as the action sees it: with the namespace and the
+// labels that it had in the backup.
 func encodeForAction(it *restoreaction.Item) ([]byte, error) {
 	metadata := maps.Clone(field.GetMap(it.Object.Object, "metadata"))
 	if namespace := it.Archived.GetNamespace(); namespace != "" {
@@ -51,14 +51,14 @@ func encodeForAction(it *restoreaction.Item) ([]byte, error) {
 	return data, nil
 }
 
-// toValidatedResult makes a Result of an answer about an object, which it replaces if that changed
-// it. Its error says what is wrong with the answer.
+// toValidatedResult converts an answer for an object to a Result, and replaces the object
+// if the answer changed it. Its error describes what is wrong with the answer.
 func (a *restoreItemAction) toValidatedResult(it *restoreaction.Item, given []byte, answer adapter.RestoreItemAnswer) (restoreaction.Result, error) {
 	if err := external.ValidateOperationID(answer.OperationID); err != nil {
 		return restoreaction.Result{}, err
 	}
 	if answer.Skip {
-		return restoreaction.Result{Skip: fmt.Sprintf("restore action %s leaves it out", a.Name())}, nil
+		return restoreaction.Result{Skip: fmt.Sprintf("restore action %s skips it", a.Name())}, nil
 	}
 	if err := external.ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
 		return restoreaction.Result{}, err
@@ -70,13 +70,13 @@ func (a *restoreItemAction) toValidatedResult(it *restoreaction.Item, given []by
 	return result, a.applyReturnedObject(it, given, answer.Item, &result)
 }
 
-// applyReturnedObject makes an object what an action returned.
+// applyReturnedObject replaces an object with the one that an action returned.
 func (a *restoreItemAction) applyReturnedObject(it *restoreaction.Item, given, returned []byte, result *restoreaction.Result) error {
 	if returned = bytes.TrimSpace(returned); len(returned) == 0 || bytes.Equal(returned, given) || string(returned) == "null" {
 		return nil
 	}
 	want := external.Identity{Namespace: it.Archived.GetNamespace(), Name: it.Archived.GetName()}
-	// What is not understood here is explained below.
+	// Parse errors are reported below.
 	if got, err := external.ParseIdentity(returned); err == nil && want.Namespace != "" {
 		switch got.Namespace {
 		case "", it.Object.GetNamespace():
@@ -100,18 +100,18 @@ func (a *restoreItemAction) applyReturnedObject(it *restoreaction.Item, given, r
 	}
 	object := map[string]any{}
 	if err := json.Unmarshal(checked, &object); err != nil {
-		return fmt.Errorf("returned something that is not an object of Kubernetes: %w", err)
+		return fmt.Errorf("returned something that is not a Kubernetes object: %w", err)
 	}
 	if field.Get[string](object, "metadata", "annotations", annotationMustInclude) == "true" {
-		result.Warnings = append(result.Warnings, fmt.Sprintf("restore action %s wants to have the objects it names restored even if they "+
-			"are excluded: what this restore excludes was left out all the same", a.Name()))
+		result.Warnings = append(result.Warnings, fmt.Sprintf("restore action %s requests its related objects even if they "+
+			"are excluded; this restore did not restore excluded objects", a.Name()))
 	}
 	field.RemoveKeys(object, []string{"metadata", "annotations"}, annotationMustInclude)
 	it.Object = &unstructured.Unstructured{Object: object}
 	return nil
 }
 
-// toItemRefs translates references.
+// toItemRefs converts references.
 func (a *restoreItemAction) toItemRefs(refs []item.Ref) []restoreaction.ItemRef {
 	var out []restoreaction.ItemRef
 	for _, ref := range refs {

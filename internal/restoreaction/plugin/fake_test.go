@@ -23,10 +23,10 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// secret is known to the redactor of the tests.
+// secret is registered with the redactor of the tests.
 const secret = "hunter2-secret"
 
-// fake is a plugin that answers what a test wants.
+// fake is a plugin with the answers of a test.
 type fake struct {
 	selector item.Selector
 	// applies, execute, ready and cancel answer the calls.
@@ -37,7 +37,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	calls []adapter.ItemCall
-	// cancelled are the IDs of the operations that were to be cancelled.
+	// cancelled are the IDs of the operations for which Cancel was called.
 	cancelled []string
 }
 
@@ -94,7 +94,7 @@ func (f *fake) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adap
 	return ctx.Err()
 }
 
-// chosen returns an action of the fake that was asked what concerns it.
+// chosen returns an action of the fake after ResolveSelector.
 func (f *fake) chosen(t *testing.T, edit func(*Spec)) restoreaction.PluginAction {
 	t.Helper()
 	spec := Spec{
@@ -111,7 +111,7 @@ func (f *fake) chosen(t *testing.T, edit func(*Spec)) restoreaction.PluginAction
 	return a
 }
 
-// returns answers with an object that edit made of what was sent.
+// returns answers with the sent object, changed by edit.
 func returns(edit func(object map[string]any)) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
 	return func(_ context.Context, sent adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
 		object := map[string]any{}
@@ -124,12 +124,12 @@ func returns(edit func(object map[string]any)) func(context.Context, adapter.Res
 	}
 }
 
-// answers always answers the same.
+// answers always returns the same answer.
 func answers(answer adapter.RestoreItemAnswer, err error) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
 	return func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) { return answer, err }
 }
 
-// names knows pods.
+// names resolves pods.
 type names struct{}
 
 func (names) Resolve(name string) (schema.GroupResource, bool) {
@@ -137,7 +137,7 @@ func (names) Resolve(name string) (schema.GroupResource, bool) {
 	return gr, name == "pods" || name == "po"
 }
 
-// pod is on its way from namespace shop to namespace office.
+// pod is restored from namespace shop to namespace office.
 func pod(t *testing.T) *restoreaction.Item {
 	t.Helper()
 	archived := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u","labels":{"app":"web"},

@@ -26,8 +26,8 @@ import (
 	restorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/restoreitemaction/v2"
 )
 
-// wire is the connection to a plugin: it has an answer for each method, several for
-// those that are called again.
+// wire is the connection to a plugin: it has an answer for each method, and several answers
+// for methods that are called again.
 type wire struct {
 	grpc.ClientConnInterface
 	answers map[string][]proto.Message

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestOperationRef of an answer that is accepted: nothing cancels it but its own Cancel.
+// TestOperationRef of an accepted answer: only its own Cancel cancels it.
 func TestOperationRef(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]adapter.RestoreItemAnswer{
@@ -41,16 +41,16 @@ func TestOperationRef(t *testing.T) {
 				t.Errorf("result %+v", result)
 			}
 			if len(f.cancelled) > 0 {
-				t.Errorf("cancelled %q", f.cancelled)
+				t.Errorf("canceled %q", f.cancelled)
 			}
-			// The run has ended when nobody is found who would wait.
+			// The run may have ended before the operation is canceled.
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := result.Operation.Cancel(ctx); err != nil {
 				t.Error(err)
 			}
 			if want := []string{answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
-				t.Errorf("cancelled %q, want %q", f.cancelled, want)
+				t.Errorf("canceled %q, want %q", f.cancelled, want)
 			}
 			f.cancel = func(context.Context) error { return errors.New("too late for " + secret) }
 			wantError(t, result.Operation.Cancel(ctx), "too late for")
@@ -67,7 +67,7 @@ func TestNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationOfARefusedAnswer is cancelled: nobody would ever ask for its end.
+// TestOperationOfARefusedAnswer is canceled: no run would wait for it.
 func TestOperationOfARefusedAnswer(t *testing.T) {
 	t.Parallel()
 	refs := func(ref item.Ref, n int) []item.Ref { return slices.Repeat([]item.Ref{ref}, n) }
@@ -76,21 +76,21 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 		fails  error
 		want   string
 	}{
-		"its ID has 1 MiB":       {adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, nil, "named its operation with 1048576 bytes; at most 1024"},
+		"its ID has 1 MiB":       {adapter.RestoreItemAnswer{OperationID: strings.Repeat("x", 1<<20)}, nil, "returned an operation ID of 1048576 bytes; at most 1024"},
 		"an endless list":        {adapter.RestoreItemAnswer{OperationID: "op", RelatedItems: refs(item.Ref{Resource: "po", Name: "a"}, item.MaxRefs+1)}, nil, "named 10001 additional items"},
 		"an item without name":   {adapter.RestoreItemAnswer{OperationID: "op", RelatedItems: refs(item.Ref{Resource: "po"}, 1)}, nil, "it has no name"},
 		"another object":         {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"metadata":{"name":"db","namespace":"shop"}}`)}, nil, "returned another object"},
-		"no object":              {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`)}, nil, "not an object of Kubernetes"},
+		"no object":              {adapter.RestoreItemAnswer{OperationID: "op", Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`)}, nil, "not a Kubernetes object"},
 		"it breaks the contract": {adapter.RestoreItemAnswer{OperationID: "op"}, &adapter.ContractError{Message: "answered nonsense"}, "answered nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, refuses := range []bool{false, true} {
 				f := &fake{execute: answers(tc.answer, tc.fails)}
-				said := "which was cancelled"
+				said := "which was canceled"
 				if refuses {
 					f.cancel = func(context.Context) error { return status.Error(codes.Unknown, "not now, "+secret) }
-					said = "which could not be cancelled and may go on: "
+					said = "which could not be canceled and may still be running: "
 				}
 				_, err := f.chosen(t, nil).Execute(t.Context(), pod(t))
 				wantError(t, err, tc.want)
@@ -99,14 +99,14 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 					t.Errorf("the error is not one line: %q", err)
 				}
 				if want := []string{tc.answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
-					t.Errorf("cancelled %.200q", f.cancelled)
+					t.Errorf("canceled %.200q", f.cancelled)
 				}
 			}
 		})
 	}
 }
 
-// TestOperationOfAnEndedRun is cancelled although the run's time is over.
+// TestOperationOfAnEndedRun is canceled although the context of the run has ended.
 func TestOperationOfAnEndedRun(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
@@ -116,22 +116,22 @@ func TestOperationOfAnEndedRun(t *testing.T) {
 			return adapter.RestoreItemAnswer{OperationID: "op"}, nil
 		}}
 		_, err := f.chosen(t, func(s *Spec) { s.IgnoreFailure = ignored }).Execute(ctx, pod(t))
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "which was cancelled") || len(f.cancelled) != 1 {
-			t.Errorf("cancelled %q, error %v", f.cancelled, err)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "which was canceled") || len(f.cancelled) != 1 {
+			t.Errorf("canceled %q, error %v", f.cancelled, err)
 		}
 	}
 }
 
-// TestOperationOfALateAnswer of an action that the user can do without.
+// TestOperationOfALateAnswer of an optional action.
 func TestOperationOfALateAnswer(t *testing.T) {
 	t.Parallel()
 	f := &fake{execute: answers(adapter.RestoreItemAnswer{OperationID: "op"}, context.DeadlineExceeded)}
 	a := f.chosen(t, func(s *Spec) { s.IgnoreFailure = true })
 	result, err := a.Execute(t.Context(), pod(t))
 	if err != nil || result.Operation != nil || len(f.cancelled) != 1 {
-		t.Errorf("operation %+v, cancelled %q, error %v", result.Operation, f.cancelled, err)
+		t.Errorf("operation %+v, canceled %q, error %v", result.Operation, f.cancelled, err)
 	}
-	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "which was cancelled") {
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "which was canceled") {
 		t.Errorf("warnings %q", result.Warnings)
 	}
 }

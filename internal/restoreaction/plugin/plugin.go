@@ -18,10 +18,10 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// Spec names an action of a plugin and says how it is called.
+// Spec names an action of a plugin and how to call it.
 type Spec = remote.Spec[adapter.RestoreItemAction]
 
-// RestoreRun is the restore that an action takes part in.
+// RestoreRun is the restore in which an action runs.
 type RestoreRun struct {
 	// Key is the UID of the Restore.
 	Key string
@@ -37,12 +37,12 @@ type restoreItemAction struct {
 
 var _ restoreaction.PluginAction = (*restoreItemAction)(nil)
 
-// New returns an action for one run. No call is made yet.
+// New returns an action for one run. It makes no call.
 func New(spec Spec, run RestoreRun, redactor *redact.Redactor) restoreaction.PluginAction {
 	return &restoreItemAction{Action: remote.New(spec, run.Key, redactor), restore: run.Restore}
 }
 
-// Matches implements restoreaction.External.
+// Matches implements restoreaction.PluginAction.
 func (a *restoreItemAction) Matches(it *restoreaction.Item) bool {
 	return a.MatchesObject(it.Object.GetNamespace(), it.Object.GetLabels)
 }
@@ -74,8 +74,9 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *restoreaction.Item)
 	return result, nil
 }
 
-// executeAction shows an object to the action. An answer that comes with an error is none: it
-// broke the contract, or the run ended meanwhile. What it started is cancelled.
+// executeAction sends an object to the action. An answer with an error is not used: it
+// violated the contract, or the run ended meanwhile. An operation that it started is
+// canceled.
 func (a *restoreItemAction) executeAction(ctx context.Context, it *restoreaction.Item, shown adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
 	var answer adapter.RestoreItemAnswer
 	err := a.CallForItem(ctx, itemKey(it), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.RestoreItemAction) error {
@@ -89,12 +90,12 @@ func (a *restoreItemAction) executeAction(ctx context.Context, it *restoreaction
 	return answer, err
 }
 
-// operationRef returns what an answer started, as the action is asked about it.
+// operationRef returns the operation of an answer, as the action identifies it.
 func (a *restoreItemAction) operationRef(answer adapter.RestoreItemAnswer) adapter.OperationRef {
 	return adapter.OperationRef{OperationID: answer.OperationID, Parent: a.restore}
 }
 
-// newStartedOperation returns what an answer started, nil if nothing.
+// newStartedOperation returns the operation of an answer, nil if there is none.
 func (a *restoreItemAction) newStartedOperation(it *restoreaction.Item, answer adapter.RestoreItemAnswer) *restoreaction.StartedOperation {
 	if answer.OperationID == "" {
 		return nil
@@ -111,7 +112,7 @@ func (a *restoreItemAction) newStartedOperation(it *restoreaction.Item, answer a
 	}
 }
 
-// itemKey names an object in the log, as it is called in the backup.
+// itemKey names an object in the log, by its name in the backup.
 func itemKey(it *restoreaction.Item) string {
 	name := it.Archived.GetName()
 	if namespace := it.Archived.GetNamespace(); namespace != "" {
@@ -120,8 +121,9 @@ func itemKey(it *restoreaction.Item) string {
 	return it.Resource.GroupResource().String() + " " + name
 }
 
-// newReadyFunc returns what asks the action whether the objects that it named are ready. An
-// action that does not answer is asked again, until it is given up.
+// newReadyFunc returns a function that asks the action whether the objects that it named
+// are ready. If the action does not answer, the function retries until the action is given
+// up.
 func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []restoreaction.ItemRef) (bool, error) {
 	return func(ctx context.Context, restored []restoreaction.ItemRef) (bool, error) {
 		var refs []item.Ref
@@ -142,7 +144,7 @@ func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []r
 		case remote.IsUnanswered(err) && !a.IsCircuitOpen():
 			return false, nil
 		case remote.IsUnanswered(err) && a.ShouldIgnoreFailure():
-			logr.FromContextOrDiscard(ctx).Info("Not waiting for what an object needs, because the action is ignored",
+			logr.FromContextOrDiscard(ctx).Info("Not waiting for the related items of an object, because the action is ignored",
 				"action", a.Name(), "item", about, "reason", a.WrapPluginError(err).Error())
 			return true, nil
 		}

@@ -27,8 +27,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestExecuteShowsWhatVeleroShows: cleaned, with the namespace and the labels of the
-// backup, and beside it the object as it was archived.
+// TestExecuteShowsWhatVeleroShows: the cleaned object, with the namespace and the labels of
+// the backup, and the object as it was archived.
 func TestExecuteShowsWhatVeleroShows(t *testing.T) {
 	t.Parallel()
 	var seen adapter.RestoreItem
@@ -60,7 +60,7 @@ func TestExecuteShowsWhatVeleroShows(t *testing.T) {
 	}
 }
 
-// TestExecuteChecksTheObject that came back: this is hostile input.
+// TestExecuteChecksTheObject that was returned: this is hostile input.
 func TestExecuteChecksTheObject(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
@@ -72,7 +72,7 @@ func TestExecuteChecksTheObject(t *testing.T) {
 	for name, tc := range map[string]struct {
 		execute func(context.Context, adapter.RestoreItem) (adapter.RestoreItemAnswer, error)
 		err     string
-		// changed says that the object is what came back.
+		// changed reports that the returned object is used.
 		changed bool
 	}{
 		"nothing":               {execute: raw("")},
@@ -91,7 +91,7 @@ func TestExecuteChecksTheObject(t *testing.T) {
 		"10 MiB":                {execute: metadata("x", strings.Repeat("x", 10<<20)), err: "at most 4194304 are allowed"},
 		"a secret as the name":  {execute: metadata("name", secret), err: "returned another object"},
 		"a name of many lines":  {execute: metadata("name", strings.Repeat("x\n", 5000)), err: "returned another object"},
-		"metadata that is text": {execute: raw(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`), err: "not an object of Kubernetes"},
+		"metadata that is text": {execute: raw(`{"apiVersion":"v1","kind":"Pod","metadata":"x"}`), err: "not a Kubernetes object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,17 +109,17 @@ func TestExecuteChecksTheObject(t *testing.T) {
 	}
 }
 
-// TestExecute_BackupLabels takes the labels for the Backup out of the object.
+// TestExecute_BackupLabels removes the labels for the Backup from the object.
 func TestExecute_BackupLabels(t *testing.T) {
 	t.Parallel()
 	const key = "grapnel.dev/backup-labels"
 	for name, tc := range map[string]struct {
-		// archived is the annotation that the object has in the backup, and returned what
-		// the action makes of it.
+		// archived is the annotation of the object in the backup, and returned the one that
+		// the action returns.
 		archived, returned string
 		want               map[string]string
 		warnings           int
-		// kept is the annotation of the object that is created.
+		// kept is the annotation of the created object.
 		kept string
 	}{
 		"labels":                      {returned: `{"tier":"gold"}`, want: map[string]string{"tier": "gold"}},
@@ -184,8 +184,8 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 	}
 }
 
-// TestMustIncludeIsNotObeyed and never reaches the cluster: what people exclude stays
-// out.
+// TestMustIncludeIsNotObeyed and is not created in the cluster: objects that users exclude
+// stay excluded.
 func TestMustIncludeIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	it := pod(t)
@@ -195,7 +195,7 @@ func TestMustIncludeIsNotObeyed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "what this restore excludes was left out all the same") {
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "this restore did not restore excluded objects") {
 		t.Errorf("warnings %q", result.Warnings)
 	}
 	if _, there := it.Object.GetAnnotations()[annotationMustInclude]; there {
@@ -217,7 +217,7 @@ func TestChoose(t *testing.T) {
 	}{
 		"a good selector":     {fake: &fake{selector: item.Selector{IncludedResources: []string{"po"}}}},
 		"a bad selector":      {fake: &fake{selector: item.Selector{LabelSelector: "a=(b"}}, err: `the label selector "a=(b" of its AppliesTo cannot be used`},
-		"an error":            {fake: &fake{applies: func() error { return errors.New("no " + secret) }}, err: "could not say which objects concern it"},
+		"an error":            {fake: &fake{applies: func() error { return errors.New("no " + secret) }}, err: "AppliesTo failed"},
 		"no plugin":           {fake: &fake{}, edit: unreachable, err: "is not loaded"},
 		"too many parameters": {fake: &fake{}, edit: func(s *Spec) { s.Parameters = map[string]string{"a": strings.Repeat("x", 1<<20)} }, err: "cannot be called"},
 	} {
@@ -244,7 +244,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestConcernsTheTargetNamespace and the labels as they are now.
+// TestConcernsTheTargetNamespace and the current labels.
 func TestConcernsTheTargetNamespace(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -265,10 +265,10 @@ func TestConcernsTheTargetNamespace(t *testing.T) {
 	}
 }
 
-// gone is a plugin process that is not there.
+// gone is a plugin process that has exited.
 func gone() error { return &process.LostError{Message: "gone"} }
 
-// TestGivenUp after three calls without an answer: the plugin is not called again.
+// TestGivenUp after three calls without an answer: the plugin is no longer called.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, ignore := range []bool{false, true} {
@@ -282,7 +282,7 @@ func TestGivenUp(t *testing.T) {
 				result, err := a.Execute(t.Context(), it)
 				want := "did not answer before its deadline"
 				if i >= external.MaxUnanswered {
-					want = "is not called any more in this run"
+					want = "is no longer called in this run"
 				}
 				switch {
 				case !ignore:
@@ -312,19 +312,19 @@ func TestInterruptedIsNotIgnored(t *testing.T) {
 	}
 }
 
-// TestNewReadyFunc asks about the objects by the names that they have in the backup, and goes
-// on asking when the plugin is away for a moment.
+// TestNewReadyFunc asks about the objects by their names in the backup, and retries when
+// the plugin is temporarily unavailable.
 func TestNewReadyFunc(t *testing.T) {
 	t.Parallel()
 	refs := []item.Ref{{Resource: "pods", Namespace: "shop", Name: "db"}}
 	for name, tc := range map[string]struct {
-		answers []error // of each call; nil is yes
+		answers []error // of each call; nil means ready
 		want    string
 	}{
-		"yes":               {answers: []error{nil}},
-		"away for a moment": {answers: []error{gone(), gone(), nil}},
-		"an error":          {answers: []error{errors.New("the claim is lost")}, want: "the claim is lost"},
-		"away for good":     {answers: []error{gone(), gone(), gone()}, want: "gone"},
+		"yes":                     {answers: []error{nil}},
+		"temporarily unavailable": {answers: []error{gone(), gone(), nil}},
+		"an error":                {answers: []error{errors.New("the claim is lost")}, want: "the claim is lost"},
+		"permanently unavailable": {answers: []error{gone(), gone(), gone()}, want: "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -352,8 +352,8 @@ func TestNewReadyFunc(t *testing.T) {
 	}
 }
 
-// TestReadyThatIsNotAwaited says nothing about the plugin: it was not given the time
-// that a call has.
+// TestReadyThatIsNotAwaited does not count against the plugin: it did not get the full time
+// of a call.
 func TestReadyThatIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	f := &fake{execute: answers(adapter.RestoreItemAnswer{WaitForRelatedItems: true}, nil)}
@@ -378,7 +378,7 @@ func TestReadyThatIsNotAwaited(t *testing.T) {
 	}
 }
 
-// TestSentKeepsNumbers as they were archived.
+// TestSentKeepsNumbers in their archived form.
 func TestSentKeepsNumbers(t *testing.T) {
 	t.Parallel()
 	it := pod(t)

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crd brings the CustomResourceDefinition of a custom resource along.
+// Package crd adds the CustomResourceDefinition of a custom resource.
 package crd
 
 import (
@@ -18,21 +18,21 @@ var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: 
 
 // Action is the action; see New.
 type Action struct {
-	// namedDefinitions has the resources whose definition was named already.
+	// namedDefinitions has the resources whose definition was already returned.
 	namedDefinitions sync.Map
 }
 
 var _ itemaction.Action = (*Action)(nil)
 
-// New returns the action. It names the definition once per resource.
+// New returns the action. It returns the definition once per resource.
 func New() *Action { return &Action{} }
 
 // Name implements itemaction.Action.
 func (*Action) Name() string { return "grapnel.dev/crd" }
 
-// AppliesTo implements itemaction.Action. Whether a resource is a custom one
-// shows only when its definition is looked for; this leaves out the groups of
-// which that is known.
+// AppliesTo implements itemaction.Action. Whether a resource is a custom one is only known
+// after a lookup of its definition. This excludes the groups for which that is never the
+// case.
 func (*Action) AppliesTo(resource schema.GroupResource) bool {
 	return !isBuiltinGroup(resource.Group)
 }
@@ -55,8 +55,8 @@ func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Re
 	}}}, nil
 }
 
-// isBuiltinGroup reports whether kube-apiserver itself serves a group. Groups
-// without a dot are reserved for it; in *.k8s.io there are custom resources too.
+// isBuiltinGroup reports whether kube-apiserver itself serves a group. Groups without a dot
+// are reserved for it; *.k8s.io also has custom resources.
 func isBuiltinGroup(group string) bool {
 	if !strings.Contains(group, ".") {
 		return true

@@ -23,8 +23,8 @@ func item(resource, group string) itemaction.Item {
 	}
 }
 
-// TestAction_Execute names the definition of each resource once: by resource and group, as
-// definitions are named.
+// TestAction_Execute returns the definition of each resource once: by resource and group,
+// as definitions are named.
 func TestAction_Execute(t *testing.T) {
 	t.Parallel()
 	a := crd.New()
@@ -54,7 +54,7 @@ func TestAction_Execute(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", step.item.Resource, diff)
 		}
 	}
-	// Another version of a resource has the same definition, another run its own memory.
+	// Another version of a resource has the same definition; another run has its own state.
 	again := item("widgets", "example.com")
 	again.Resource.Version = "v2"
 	if got, err := a.Execute(t.Context(), again); err != nil || len(got.RelatedItems) != 0 {
@@ -99,7 +99,7 @@ func TestAction_AppliesTo(t *testing.T) {
 			t.Errorf("AppliesTo(%s) = %v, want %v", resource, got, want)
 		}
 	}
-	// What client-go knows is served by kube-apiserver itself, in later versions too.
+	// kube-apiserver serves what client-go knows, also in later versions.
 	for _, version := range scheme.Scheme.PrioritizedVersionsAllGroups() {
 		if crd.New().AppliesTo(schema.GroupResource{Group: version.Group, Resource: "things"}) {
 			t.Errorf("the group %s is taken for one of custom resources", version.Group)

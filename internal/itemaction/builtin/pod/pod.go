@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pod brings the claims and the PriorityClass of a Pod along.
+// Package pod adds the claims and the PriorityClass of a Pod.
 package pod
 
 import (
@@ -66,7 +66,7 @@ func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Resul
 		case volume.PersistentVolumeClaim != nil:
 			ref.Name = volume.PersistentVolumeClaim.ClaimName
 		case volume.Ephemeral != nil:
-			// The name that Kubernetes gives the claim of an ephemeral volume.
+			// Kubernetes gives this name to the claim of an ephemeral volume.
 			ref.Name, ref.Optional = item.Name+"-"+volume.Name, true
 		}
 		if ref.Name != "" {

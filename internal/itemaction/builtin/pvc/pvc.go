@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pvc brings the PersistentVolume of a PersistentVolumeClaim along.
+// Package pvc adds the PersistentVolume of a PersistentVolumeClaim.
 package pvc
 
 import (
@@ -51,8 +51,8 @@ func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Resul
 	return itemaction.Result{RelatedItems: []itemaction.RelatedItem{{Resource: volumes, Name: volume}}}, nil
 }
 
-// VolumeName returns the name of the PersistentVolume that a claim, given as
-// JSON, is bound to, and nothing if it is not bound.
+// VolumeName returns the name of the PersistentVolume to which a claim, given as JSON, is
+// bound, and "" if it is not bound.
 func VolumeName(raw []byte) (string, error) {
 	var claim struct {
 		Spec struct {

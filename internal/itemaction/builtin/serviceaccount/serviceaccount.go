@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceaccount brings along what gives a ServiceAccount rights in the
-// whole cluster: the ClusterRoleBindings that name it, and their ClusterRoles.
+// Package serviceaccount adds the objects that grant cluster-wide permissions to a
+// ServiceAccount: the ClusterRoleBindings that name it, and their ClusterRoles.
 package serviceaccount
 
 import (
@@ -26,7 +26,7 @@ var (
 
 // Action is the action; see New.
 type Action struct {
-	// relatedByAccount has, by "namespace/name" of a ServiceAccount, what it needs.
+	// relatedByAccount has the related items of each ServiceAccount by "namespace/name".
 	// Prepare fills it; then it is only read.
 	relatedByAccount map[string][]itemaction.RelatedItem
 }

@@ -75,7 +75,7 @@ func TestAction_Execute(t *testing.T) {
 		clusterRoleBinding("b", "ClusterRole", "edit", "User//robot", "Group//system:serviceaccounts:shop", "ServiceAccount/shop/other"),
 		clusterRoleBinding("c", "ClusterRole", "admin", "User/shop/jane", "ServiceAccount/shop/robot"),
 		clusterRoleBinding("d", "Role", "strange", "ServiceAccount/shop/strange"),
-		clusterRoleBinding("e", "ClusterRole", "nobody"),
+		clusterRoleBinding("e", "ClusterRole", "missing"),
 		{Name: "f", JSON: []byte(`{"roleRef":{"kind":"ClusterRole","name":"x"}}`)},
 	}}
 	a := serviceaccount.New()

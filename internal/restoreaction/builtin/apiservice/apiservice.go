@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiservice leaves out the APIServices that API servers register for
-// themselves, and makes the others follow the mapping of namespaces.
+// Package apiservice skips the APIServices that API servers register themselves, and
+// applies the namespace mapping to the others.
 package apiservice
 
 import (
@@ -36,7 +36,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if field.Has(item.Archived.Object, "metadata", "labels", automanaged) {
-		return restoreaction.Result{Skip: "the API server registers it by itself"}, nil
+		return restoreaction.Result{Skip: "the API server registers it itself"}, nil
 	}
 	var result restoreaction.Result
 	if warning := item.Restore.MapServiceNamespace(field.GetMap(item.Object.Object, "spec", "service")); warning != "" {

@@ -19,12 +19,12 @@ func TestAction_Execute(t *testing.T) {
 		"of a built-in group": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"v1.apps","labels":{"kube-aggregator.kubernetes.io/automanaged":"onstart"}}}`,
-			Result:   restoreaction.Result{Skip: "the API server registers it by itself"},
+			Result:   restoreaction.Result{Skip: "the API server registers it itself"},
 		},
 		"of a CRD": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"v1.example.org","labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}}}`,
-			Result:   restoreaction.Result{Skip: "the API server registers it by itself"},
+			Result:   restoreaction.Result{Skip: "the API server registers it itself"},
 		},
 		"of an aggregated API": {Resource: resource, Archived: metrics, Want: metrics},
 		"in a mapped namespace": {
@@ -32,7 +32,7 @@ func TestAction_Execute(t *testing.T) {
 			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want:    `{"metadata":{"name":"v1.metrics"},"spec":{"service":{"namespace":"b","name":"metrics"},"caBundle":"Q0E="}}`,
 			Result: restoreaction.Result{Warnings: []string{
-				"Service a/metrics is called as b/metrics now: its certificate must be valid for metrics.b.svc",
+				"Service a/metrics is now called as b/metrics: its certificate must be valid for metrics.b.svc",
 			}},
 		},
 	})

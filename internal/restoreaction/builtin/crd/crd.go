@@ -3,19 +3,19 @@
 
 // Package crd makes CustomResourceDefinitions of older clusters acceptable.
 //
-// apiextensions.k8s.io/v1 takes no definition with preserveUnknownFields, which
-// v1beta1 allowed and a stored definition may still have: it becomes
-// x-kubernetes-preserve-unknown-fields in the schema of every version, which
-// means the same. A version without a schema, which v1 does not take either,
-// gets one that accepts anything.
+// apiextensions.k8s.io/v1 rejects definitions with preserveUnknownFields, which v1beta1
+// allowed and a stored definition may still have. It becomes
+// x-kubernetes-preserve-unknown-fields in the schema of every version, which has the same
+// meaning. A version without a schema, which v1 also rejects, gets one that accepts
+// anything.
 //
-// A conversion webhook stays, and its Service follows the mapping of
-// namespaces. Until that Service answers, the API server refuses custom
-// resources in any other version than the stored one. The list of stored
-// versions is part of the status: the cluster starts a new one.
+// A conversion webhook is kept, and the namespace mapping is applied to its Service. Until
+// that Service answers, the API server rejects custom resources in any version other than
+// the stored one. The list of stored versions is part of the status: the cluster starts a
+// new one.
 //
-// Grapnel's own definitions are left out: its installation brings those that
-// fit the running operator.
+// Grapnel's own definitions are skipped: its installation includes those for the running
+// operator.
 package crd
 
 import (
@@ -49,7 +49,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	spec := field.GetMap(item.Object.Object, "spec")
 	if field.Get[string](spec, "group") == "grapnel.dev" {
-		return restoreaction.Result{Skip: "the installation of Grapnel brings its own definitions"}, nil
+		return restoreaction.Result{Skip: "the installation of Grapnel includes its own definitions"}, nil
 	}
 	if item.Resource.Version == "v1" {
 		convertSpecToV1(spec)
@@ -62,7 +62,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	return result, nil
 }
 
-// convertSpecToV1 replaces what v1 does not take.
+// convertSpecToV1 replaces what v1 rejects.
 func convertSpecToV1(spec map[string]any) {
 	keepUnknown := field.Get[bool](spec, "preserveUnknownFields")
 	delete(spec, "preserveUnknownFields") // false is the default

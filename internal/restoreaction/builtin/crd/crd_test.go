@@ -50,13 +50,13 @@ func TestAction_Execute(t *testing.T) {
 			Want: `{"metadata":{"name":"w.example.org"},"spec":{"group":"example.org","versions":[],
 				"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}}}}`,
 			Result: restoreaction.Result{Warnings: []string{
-				"Service a/hook is called as b/hook now: its certificate must be valid for hook.b.svc",
+				"Service a/hook is now called as b/hook: its certificate must be valid for hook.b.svc",
 			}},
 		},
 		"of Grapnel": {
 			Resource: v1,
 			Archived: `{"metadata":{"name":"backups.grapnel.dev"},"spec":{"group":"grapnel.dev"}}`,
-			Result:   restoreaction.Result{Skip: "the installation of Grapnel brings its own definitions"},
+			Result:   restoreaction.Result{Skip: "the installation of Grapnel includes its own definitions"},
 		},
 	})
 }

@@ -1,11 +1,11 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoints leaves out the Endpoints and EndpointSlices that a
-// controller makes for a Service with a selector: this cluster's controller
-// makes new ones, with the addresses of the pods that run here, and until then
-// the old addresses would lead anywhere. Those that people made by hand for a
-// Service without a selector are restored, and mirrored again.
+// Package endpoints skips the Endpoints and EndpointSlices that a controller creates for a
+// Service with a selector. The controller of this cluster creates new ones, with the
+// addresses of the pods that run here; until then the old addresses could belong to
+// anything. Those that users created for a Service without a selector are restored, and
+// mirrored again.
 package endpoints
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	sliceManager     = "endpointslice.kubernetes.io/managed-by"
 	endpointsManager = "endpoints.kubernetes.io/managed-by"
-	// lastChange is what the controller of clusters before 1.33 leaves.
+	// lastChange is set by the controller of clusters before 1.33.
 	lastChange = "endpoints.kubernetes.io/last-change-trigger-time"
 )
 
@@ -48,7 +48,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isControllerManaged(item.Archived.Object) {
-		return restoreaction.Result{Skip: "a controller makes it for its Service"}, nil
+		return restoreaction.Result{Skip: "a controller creates it for its Service"}, nil
 	}
 	return restoreaction.Result{}, nil
 }

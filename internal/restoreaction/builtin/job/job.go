@@ -1,12 +1,12 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package job lets Jobs start again: the API server gives each Job a selector
-// made of its UID, and refuses one that has another's. A Job that had finished,
-// well or not, is left out, because creating it runs it again; one that had not
-// starts from its beginning, or stays suspended.
+// Package job lets Jobs start again. The API server gives each Job a selector derived from
+// its UID, and rejects one that is derived from another UID. A finished Job, successful or
+// not, is skipped, because creating it runs it again. An unfinished Job starts from its
+// beginning, or stays suspended.
 //
-// A selector that the user manages (spec.manualSelector) stays as it is.
+// A selector managed by the user (spec.manualSelector) is kept.
 package job
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// uidLabels hold the UID of the Job, under the name of today and of old.
+// uidLabels contain the UID of the Job, under the current and the legacy name.
 var uidLabels = []string{"batch.kubernetes.io/controller-uid", "controller-uid"}
 
 // Action is the action; see New.
@@ -46,7 +46,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	if field.Get[bool](object, "spec", "manualSelector") {
 		return restoreaction.Result{}, nil
 	}
-	// Jobs without labels of their own are shown with those of their template.
+	// Jobs without their own labels get those of their template.
 	field.RemoveKeys(object, []string{"metadata", "labels"}, uidLabels...)
 	field.RemoveKeys(object, []string{"spec", "template", "metadata", "labels"}, uidLabels...)
 	field.RemoveKeys(object, []string{"spec", "selector", "matchLabels"}, uidLabels...)

@@ -1,13 +1,13 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespace leaves out the Namespaces that every cluster has for
-// itself (kube-system, kube-public, kube-node-lease): their labels and
-// annotations belong to the platform of this cluster. What is in them is
-// restored as selected. A mapped Namespace gets the label of its new name.
+// Package namespace skips the Namespaces that every cluster has (kube-system, kube-public,
+// kube-node-lease): their labels and annotations belong to the platform of this cluster.
+// Their contents are restored as selected. A mapped Namespace gets the label with its new
+// name.
 //
-// Namespace default is restored like any other: it exists, so the policy for
-// existing resources decides.
+// Namespace default is restored like any other: it exists, so the policy for existing
+// resources applies.
 package namespace
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// nameLabel has the name of its Namespace; the API server sees to that.
+// nameLabel has the name of its Namespace; the API server sets it.
 const nameLabel = "kubernetes.io/metadata.name"
 
 // Action is the action; see New.

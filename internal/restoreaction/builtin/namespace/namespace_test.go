@@ -18,12 +18,12 @@ func TestAction_Execute(t *testing.T) {
 	const shop = `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`
 	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
 	actiontest.RunCases(t, New(), map[string]actiontest.Case{
-		"kube-system":        {Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Result: skipped},
-		"kube-public":        {Resource: resource, Archived: `{"metadata":{"name":"kube-public"}}`, Result: skipped},
-		"kube-node-lease":    {Resource: resource, Archived: `{"metadata":{"name":"kube-node-lease"}}`, Result: skipped},
-		"default":            {Resource: resource, Archived: `{"metadata":{"name":"default"}}`, Want: `{"metadata":{"name":"default"}}`},
-		"somebody's kube-it": {Resource: resource, Archived: `{"metadata":{"name":"kube-it"}}`, Want: `{"metadata":{"name":"kube-it"}}`},
-		"not mapped":         {Resource: resource, Archived: shop, Want: shop},
+		"kube-system":     {Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Result: skipped},
+		"kube-public":     {Resource: resource, Archived: `{"metadata":{"name":"kube-public"}}`, Result: skipped},
+		"kube-node-lease": {Resource: resource, Archived: `{"metadata":{"name":"kube-node-lease"}}`, Result: skipped},
+		"default":         {Resource: resource, Archived: `{"metadata":{"name":"default"}}`, Want: `{"metadata":{"name":"default"}}`},
+		"another namespace with the prefix kube-": {Resource: resource, Archived: `{"metadata":{"name":"kube-it"}}`, Want: `{"metadata":{"name":"kube-it"}}`},
+		"not mapped": {Resource: resource, Archived: shop, Want: shop},
 		"mapped": {
 			Resource: resource, Archived: shop, Restore: mapped,
 			Want: `{"metadata":{"name":"copy","labels":{"kubernetes.io/metadata.name":"copy","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`,

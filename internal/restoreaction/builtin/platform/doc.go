@@ -1,10 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package platform leaves out objects that the control plane of every cluster
-// makes and keeps up to date by itself. Creating them is impossible, because
-// they exist, and updating them from an archive would take a cluster back to
-// the certificates or the roles of another one, perhaps of an older version:
+// Package platform skips objects that the control plane of every cluster creates and
+// updates itself. They cannot be created, because they exist. An update from an archive
+// would revert a cluster to the certificates or the roles of another one, perhaps of an
+// older version:
 //
 //	ConfigMap                    kube-root-ca.crt; in kube-system also
 //	                             extension-apiserver-authentication and
@@ -17,16 +17,15 @@
 //	Service, Endpoints, EndpointSlice       kubernetes in default
 //	ServiceCIDR                  kubernetes
 //
-// The ServiceAccount default, which every namespace has too, is not among them:
-// people add pull secrets to it. The engine merges it, see package
-// serviceaccount.
+// The ServiceAccount default, which every namespace has too, is not among them: users add
+// pull secrets to it. The engine merges it, see package serviceaccount.
 //
-// Also left out is what config/ installs of Grapnel, by its label app.kubernetes.io/name=grapnel:
-// roles of another time would take from the operator, in the middle of the Restore, the
-// rights that it restores with, and its Deployment would end it. And the ConfigMaps in which
-// Grapnel notes which backups of a location it has seen: those of another time have removed
-// backups come back, or others never appear.
+// Objects that config/ installs for Grapnel are also skipped, by their label
+// app.kubernetes.io/name=grapnel: roles of another time would revoke the permissions of the
+// operator during the Restore, and its Deployment would replace the operator. The
+// ConfigMaps in which Grapnel records the backups of a location are also skipped: with
+// those of another time, removed backups would reappear, or others would never appear.
 //
-// A ConfigMap or Endpoints that served as a lock for a leader election is
-// restored without its holder.
+// A ConfigMap or Endpoints used as a lock for a leader election is restored without its
+// holder.
 package platform

@@ -17,11 +17,11 @@ import (
 // leaderAnnotation is the annotation with the holder of a lock.
 const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 
-// tombstoneLabel is the label of what Grapnel notes of backups (package seen). Another cluster, or
-// this one in another time, has seen others.
+// tombstoneLabel is the label of Grapnel's records of backups in a location. They are valid
+// only for this cluster at this time.
 const tombstoneLabel = "grapnel.dev/seen-backups-of"
 
-// platformObjects has, by resource, which objects are the platform's.
+// platformObjects selects the objects of the platform, by resource.
 var platformObjects = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
 	{Resource: "configmaps"}: isPlatformConfigMap,
 	{Resource: "endpoints"}:  isAPIServerService,
@@ -41,7 +41,7 @@ var platformObjects = map[schema.GroupResource]func(*unstructured.Unstructured) 
 	{Group: "flowcontrol.apiserver.k8s.io", Resource: "prioritylevelconfigurations"}: isAutoUpdatedFlowControl,
 }
 
-// installedObjects has, by resource, which objects are those of Grapnel's installation.
+// installedObjects selects the objects of Grapnel's installation, by resource.
 var installedObjects = map[schema.GroupResource]func(*unstructured.Unstructured) bool{
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       isGrapnelPolicy,
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: isGrapnelPolicy,
@@ -82,27 +82,28 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isOwn := platformObjects[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
-		return restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}, nil
+		return restoreaction.Result{Skip: "the control plane of the cluster creates it"}, nil
 	}
 	if isInstalled := installedObjects[item.Resource.GroupResource()]; isInstalled != nil && isInstalled(item.Archived) {
-		return restoreaction.Result{Skip: "it comes with the installation of Grapnel"}, nil
+		return restoreaction.Result{Skip: "it is part of the installation of Grapnel"}, nil
 	}
 	if _, notes := item.Archived.GetLabels()[tombstoneLabel]; notes && item.Resource.Resource == "configmaps" {
-		return restoreaction.Result{Skip: "it says which backups the old cluster had seen"}, nil
+		return restoreaction.Result{Skip: "it records which backups the old cluster had seen"}, nil
 	}
 	field.RemoveKeys(item.Object.Object, []string{"metadata", "annotations"}, leaderAnnotation)
 	return restoreaction.Result{}, nil
 }
 
-// isGrapnelPolicy says whether a policy, or what binds one, is Grapnel's. They name the operator's
-// account: those of another installation would keep this one from writing any status.
+// isGrapnelPolicy reports whether a policy or its binding is Grapnel's. They name the
+// account of the operator: those of another installation would prevent this one from
+// writing any status.
 func isGrapnelPolicy(o *unstructured.Unstructured) bool {
 	return strings.HasPrefix(o.GetName(), "grapnel-") || hasGrapnelLabel(o)
 }
 
-// hasGrapnelLabel says whether an object has the label of everything that config/ installs. From an
-// archive, it would give the operator that restores it the rights and the image of another
-// time.
+// hasGrapnelLabel reports whether an object has the label of everything that config/
+// installs. An object from an archive would give the restoring operator the permissions and
+// the image of another time.
 func hasGrapnelLabel(o *unstructured.Unstructured) bool {
 	return o.GetLabels()["app.kubernetes.io/name"] == "grapnel"
 }
@@ -117,7 +118,8 @@ func isPlatformConfigMap(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// isAPIServerService is how pods reach the API server.
+// isAPIServerService reports whether an object is the Service by which pods reach the API
+// server.
 func isAPIServerService(o *unstructured.Unstructured) bool {
 	return o.GetNamespace() == "default" && o.GetName() == "kubernetes"
 }

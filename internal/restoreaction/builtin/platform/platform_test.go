@@ -24,7 +24,7 @@ func TestAction_Execute(t *testing.T) {
 		rbac = "rbac.authorization.k8s.io"
 		apf  = "flowcontrol.apiserver.k8s.io"
 	)
-	skipped := restoreaction.Result{Skip: "the control plane of the cluster makes it by itself"}
+	skipped := restoreaction.Result{Skip: "the control plane of the cluster creates it"}
 	cases := map[string]actiontest.Case{}
 	for name, c := range map[string]struct {
 		resource schema.GroupVersionResource
@@ -63,7 +63,7 @@ func TestAction_Execute(t *testing.T) {
 	}
 	cases["left out: what Grapnel has seen"] = actiontest.Case{
 		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + seen.LabelLocation + `":"main"}},"data":{"a":"b"}}`,
-		Result: restoreaction.Result{Skip: "it says which backups the old cluster had seen"},
+		Result: restoreaction.Result{Skip: "it records which backups the old cluster had seen"},
 	}
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		policy := func(more string) actiontest.Case {
@@ -75,7 +75,7 @@ func TestAction_Execute(t *testing.T) {
 		for name, c := range map[string]actiontest.Case{
 			"by its name": policy(`"name":"grapnel-status"`), "by its label": policy(`"name":"x-status","labels":{"app.kubernetes.io/name":"grapnel"}`),
 		} {
-			c.Result = restoreaction.Result{Skip: "it comes with the installation of Grapnel"}
+			c.Result = restoreaction.Result{Skip: "it is part of the installation of Grapnel"}
 			cases["left out: one of Grapnel's "+resource+" "+name] = c
 		}
 	}
@@ -86,7 +86,7 @@ func TestAction_Execute(t *testing.T) {
 	} {
 		cases["left out: Grapnel's "+resource.Resource] = actiontest.Case{
 			Resource: resource, Archived: `{"metadata":{"name":"x","namespace":"g","labels":{"app.kubernetes.io/name":"grapnel"}}}`,
-			Result: restoreaction.Result{Skip: "it comes with the installation of Grapnel"},
+			Result: restoreaction.Result{Skip: "it is part of the installation of Grapnel"},
 		}
 		const theirs = `{"metadata":{"name":"grapnel-x","namespace":"g","labels":{"app.kubernetes.io/name":"other"}}}`
 		cases["restored: the user's "+resource.Resource] = actiontest.Case{Resource: resource, Archived: theirs, Want: theirs}

@@ -16,7 +16,7 @@ var (
 	claims     = schema.GroupResource{Resource: "persistentvolumeclaims"}
 	priorities = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 
-	// recreatingOwners has, by kind, the owners that make Pods of their own beside a
+	// recreatingOwners has, by kind, the owners that create their own Pods in addition to a
 	// restored one.
 	recreatingOwners = map[string]schema.GroupResource{
 		"DaemonSet": {Group: "apps", Resource: "daemonsets"},
@@ -51,7 +51,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	return restoreaction.Result{RelatedItems: listRelatedItems(item)}, nil
 }
 
-// skipReason returns why a Pod is not restored, if it is not.
+// skipReason returns why a Pod is not restored, or "".
 func skipReason(item *restoreaction.Item) string {
 	archived := item.Archived
 	owner := item.ArchivedController()
@@ -59,16 +59,15 @@ func skipReason(item *restoreaction.Item) string {
 	case phase == "Succeeded" || phase == "Failed":
 		return "the Pod had ended (" + phase + ")"
 	case owner.Kind == "Node" || field.Has(archived.Object, "metadata", "annotations", "kubernetes.io/config.mirror"):
-		return "the kubelet makes it from a file on its node"
+		return "the kubelet creates it from a file on its node"
 	}
 	if resource, ok := recreatingOwners[owner.Kind]; ok && item.Restore.IsArchived(resource, archived.GetNamespace(), owner.Name) {
-		return owner.Kind + " " + owner.Name + " makes new ones"
+		return owner.Kind + " " + owner.Name + " creates new ones"
 	}
 	return ""
 }
 
-// listRelatedItems returns what has to exist before the Pod, as far as it is in the
-// archive.
+// listRelatedItems returns the objects of the archive that must exist before the Pod.
 func listRelatedItems(item *restoreaction.Item) []restoreaction.ItemRef {
 	var refs []restoreaction.ItemRef
 	add := func(ref restoreaction.ItemRef) {

@@ -48,20 +48,20 @@ func TestAction_Execute(t *testing.T) {
 		},
 		"mirror": {
 			Resource: resource, Archived: `{"metadata":{"name":"p","annotations":{"kubernetes.io/config.mirror":"x"}}}`,
-			Result: restoreaction.Result{Skip: "the kubelet makes it from a file on its node"},
+			Result: restoreaction.Result{Skip: "the kubelet creates it from a file on its node"},
 		},
 		"of a node": {
 			Resource: resource, Archived: owned("Node"),
-			Result: restoreaction.Result{Skip: "the kubelet makes it from a file on its node"},
+			Result: restoreaction.Result{Skip: "the kubelet creates it from a file on its node"},
 		},
 		"of a DaemonSet": {
 			Resource: resource, Archived: owned("DaemonSet"), InArchive: daemons,
 			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
-			Result:  restoreaction.Result{Skip: "DaemonSet o makes new ones"},
+			Result:  restoreaction.Result{Skip: "DaemonSet o creates new ones"},
 		},
 		"of a Job": {
 			Resource: resource, Archived: owned("Job"), InArchive: jobs,
-			Result: restoreaction.Result{Skip: "Job o makes new ones"},
+			Result: restoreaction.Result{Skip: "Job o creates new ones"},
 		},
 		"of a Job that is not in the archive": {Resource: resource, Archived: owned("Job"), InArchive: daemons, Want: bare},
 		"of a ReplicaSet":                     {Resource: resource, Archived: owned("ReplicaSet"), Want: bare},

@@ -18,7 +18,7 @@ const tokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:
 // ServiceAccount, and its mounts.
 func removeTokenVolume(spec map[string]any) {
 	if mount, ok := spec["automountServiceAccountToken"].(bool); ok && !mount {
-		return // what looks like it was made by the author of the Pod
+		return // the author of the Pod created this volume
 	}
 	account := field.Get[string](spec, "serviceAccountName")
 	injected := map[string]bool{}
@@ -44,8 +44,8 @@ func removeTokenVolume(spec map[string]any) {
 	}
 }
 
-// isTokenVolume reports whether a volume has a name that only admission gives, and
-// the token in it: projected, or the generated Secret of clusters before 1.22.
+// isTokenVolume reports whether a volume has a name that only admission assigns, and
+// contains the token: projected, or the generated Secret of clusters before 1.22.
 func isTokenVolume(volume map[string]any, account string) bool {
 	name := field.Get[string](volume, "name")
 	if secret.IsGeneratedToken(account, name) {
@@ -62,7 +62,7 @@ func isTokenVolume(volume map[string]any, account string) bool {
 	return false
 }
 
-// allContainers goes through all containers that a new Pod may have.
+// allContainers iterates over all containers that a new Pod may have.
 func allContainers(spec map[string]any) iter.Seq[map[string]any] {
 	return func(yield func(map[string]any) bool) {
 		for _, key := range []string{"initContainers", "containers"} {

@@ -16,9 +16,9 @@ import (
 
 const (
 	boundByController = "pv.kubernetes.io/bound-by-controller"
-	// attacherFinalizerPrefix begins the finalizers of external attachers. They are set while
-	// a volume is attached, and would keep one from ever being deleted in a
-	// cluster without that attacher.
+	// attacherFinalizerPrefix begins the finalizers of external attachers. They are set
+	// while a volume is attached. In a cluster without that attacher, they would block the
+	// deletion of the volume forever.
 	attacherFinalizerPrefix = "external-attacher/"
 )
 
@@ -38,14 +38,14 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "persistentvolumes"}
 }
 
-// volumeInfo is what decides about a PersistentVolume.
+// volumeInfo is the data on which the decision about a PersistentVolume depends.
 type volumeInfo struct {
 	namespace, claim string // of the claim, empty if there is none
 	bound, released  bool
 	policy           string
 }
 
-// readVolumeInfo returns what an archived volume says about itself.
+// readVolumeInfo reads the volumeInfo of an archived volume.
 func readVolumeInfo(object map[string]any) volumeInfo {
 	claim := field.GetMap(object, "spec", "claimRef")
 	phase := field.Get[string](object, "status", "phase")
@@ -61,8 +61,7 @@ func readVolumeInfo(object map[string]any) volumeInfo {
 	return v
 }
 
-// isStorageRetained reports whether the storage outlives the object. Nothing said means
-// Retain.
+// isStorageRetained reports whether the storage outlives the object. The default is Retain.
 func (v volumeInfo) isStorageRetained() bool { return v.policy == "Retain" || v.policy == "" }
 
 // Execute implements restoreaction.Action.
@@ -71,33 +70,33 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	var result restoreaction.Result
 	switch {
 	case v.released && !v.isStorageRetained():
-		result.Skip = "it was released, and its reclaim policy " + v.policy + " gave its storage up"
+		result.Skip = "it was released, and its reclaim policy " + v.policy + " released its storage"
 		return result, nil
 	case v.bound && item.Restore.HasVolumeData(v.namespace, v.claim):
 		result.Skip = "its claim gets a new volume with the data from the backup"
 		return result, nil
 	case v.bound && !v.isStorageRetained():
 		return result, &restoreaction.CreationRefusedError{Reason: fmt.Sprintf(
-			"the backup does not hold the data of this volume, and with its reclaim policy %s its storage goes when "+
-				"claim %s/%s does: bring the data back by other means and create the volume under this name, "+
+			"the backup does not hold the data of this volume, and with its reclaim policy %s its storage is deleted with "+
+				"claim %s/%s: restore the data by other means and create the volume under this name, "+
 				"or delete the restored claim to start with an empty one", v.policy, v.namespace, v.claim)}
 	case v.bound:
-		result.Warnings = []string{"the backup does not hold the data of this volume: it names the storage that it had, " +
-			"and its claim gets what is there now"}
+		result.Warnings = []string{"the backup does not hold the data of this volume: it refers to the storage that it had, " +
+			"and its claim gets the current content of that storage"}
 	}
 	resetVolume(item.Object.Object, v, item.Restore)
 	return result, nil
 }
 
-// resetVolume makes a volume wait for the restored claim.
+// resetVolume reserves a volume for the restored claim.
 func resetVolume(object map[string]any, v volumeInfo, run *restoreaction.RestoreContext) {
 	field.RemoveEntries(object, func(entry any) bool {
 		name, _ := entry.(string)
 		return strings.HasPrefix(name, attacherFinalizerPrefix)
 	}, "metadata", "finalizers")
 	if v.released {
-		// With the UID of its old claim it stays released. Without, the next
-		// claim of that name would get somebody's data.
+		// With the UID of its old claim, the volume stays released. Without it, the next
+		// claim of that name would get another claim's data.
 		return
 	}
 	field.RemoveKeys(object, []string{"metadata", "annotations"}, boundByController)
@@ -106,7 +105,7 @@ func resetVolume(object map[string]any, v volumeInfo, run *restoreaction.Restore
 	}
 }
 
-// resetClaimRef makes a claimRef stand for whichever claim comes under its name.
+// resetClaimRef lets a claimRef match any claim with its name.
 func resetClaimRef(claim map[string]any, v volumeInfo, run *restoreaction.RestoreContext) {
 	delete(claim, "uid")
 	delete(claim, "resourceVersion")

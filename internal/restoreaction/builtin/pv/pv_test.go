@@ -15,7 +15,7 @@ import (
 
 var mapped = restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}}
 
-// bound is a volume with a claim, as a controller leaves it.
+// bound is a volume with a claim, in the state that a controller creates.
 func bound(policy, phase string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"v","uid":"u","finalizers":["kubernetes.io/pv-protection","external-attacher/csi-x"],
 		"annotations":{"pv.kubernetes.io/bound-by-controller":"yes","pv.kubernetes.io/provisioned-by":"csi.x"}},
@@ -24,7 +24,7 @@ func bound(policy, phase string) string {
 		"status":{"phase":%q}}`, policy, phase)
 }
 
-// waiting is the same volume as it is restored for the claim of a namespace.
+// waiting is the same volume restored for the claim of a namespace.
 func waiting(policy, namespace string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"v","finalizers":["kubernetes.io/pv-protection"],
 		"annotations":{"pv.kubernetes.io/provisioned-by":"csi.x"}},
@@ -35,7 +35,7 @@ func waiting(policy, namespace string) string {
 func TestAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 	warned := restoreaction.Result{Warnings: []string{
-		"the backup does not hold the data of this volume: it names the storage that it had, and its claim gets what is there now",
+		"the backup does not hold the data of this volume: it refers to the storage that it had, and its claim gets the current content of that storage",
 	}}
 	const free = `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","local":{"path":"/disk"}}}`
 	actiontest.RunCases(t, New(), map[string]actiontest.Case{
@@ -72,9 +72,9 @@ func TestAction_Execute(t *testing.T) {
 		},
 		"released, Delete": {
 			Resource: resource, Archived: bound("Delete", "Failed"),
-			Result: restoreaction.Result{Skip: "it was released, and its reclaim policy Delete gave its storage up"},
+			Result: restoreaction.Result{Skip: "it was released, and its reclaim policy Delete released its storage"},
 		},
-		"released, Retain: nobody else gets the data": {
+		"released, Retain: no other claim gets the data": {
 			Resource: resource, Restore: mapped,
 			Archived: `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"namespace":"a","name":"data","uid":"c"}},"status":{"phase":"Released"}}`,
 			Want:     `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Retain","claimRef":{"namespace":"a","name":"data","uid":"c"}}}`,

@@ -11,21 +11,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// RebindVolume returns what an existing PersistentVolume has to become for the
-// restored claim to get its data back, and false if it is to be left alone. It
-// is the case if the claim was bound to it in the archive and is gone since, so
-// that the volume is released, and both objects name the same storage. Neither
+// RebindVolume returns an update of an existing PersistentVolume with which the restored
+// claim gets its data back, and false if the volume must not be changed. An update is
+// returned if the claim was bound to the volume in the archive and was deleted since, so
+// that the volume is released, and if both objects refer to the same storage. Neither
 // argument is changed.
 //
-// The result differs from existing in its claimRef only and keeps its
-// resourceVersion: an update of a volume that changed meanwhile must fail.
+// The result differs from existing only in its claimRef and keeps its resourceVersion: the
+// update must fail if the volume changed meanwhile.
 func RebindVolume(existing, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) (*unstructured.Unstructured, bool) {
 	now, then := readVolumeInfo(existing.Object), readVolumeInfo(archived.Object)
 	if !now.released || !then.bound || then.claim == "" || now.claim != then.claim {
 		return nil, false
 	}
-	// It was released by the original claim, or by one that an earlier restore
-	// made with the same mapping.
+	// The volume was released by the original claim, or by one that an earlier restore
+	// created with the same mapping.
 	if now.namespace != then.namespace && now.namespace != run.MapNamespace(then.namespace) {
 		return nil, false
 	}
@@ -37,8 +37,8 @@ func RebindVolume(existing, archived *unstructured.Unstructured, run *restoreact
 	return rebound, true
 }
 
-// volumeSource returns the part of a volume that says where its data is: of the
-// objects in its spec, the one that is named like the type of the volume.
+// volumeSource returns the part of a volume that refers to its data: the object in its spec
+// that is named like the type of the volume.
 func volumeSource(volume *unstructured.Unstructured) map[string]any {
 	source := map[string]any{}
 	for key, value := range field.GetMap(volume.Object, "spec") {

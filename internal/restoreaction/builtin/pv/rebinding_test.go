@@ -19,7 +19,7 @@ func TestRebindVolume(t *testing.T) {
 	for name, tc := range map[string]struct {
 		existing, archived string
 		run                restoreaction.RestoreContext
-		namespace          string // of the claim it waits for then, empty if it is left alone
+		namespace          string // of the claim for which it is reserved, empty if it is not changed
 	}{
 		"the namespace was deleted": {
 			existing: bound("Retain", "Released"), archived: archived, namespace: "a",

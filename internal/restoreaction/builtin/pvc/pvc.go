@@ -49,7 +49,7 @@ func (Action) AppliesTo(resource schema.GroupResource) bool {
 func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	var result restoreaction.Result
 	if item.ArchivedController().Kind == "Pod" {
-		result.Skip = "it belongs to an ephemeral volume, for which its Pod makes a new one"
+		result.Skip = "it belongs to an ephemeral volume, for which its Pod creates a new one"
 		return result, nil
 	}
 	object, archived := item.Object.Object, item.Archived
@@ -74,7 +74,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 	return result, nil
 }
 
-// isClaimBound reports whether a claim had its volume, and so perhaps data.
+// isClaimBound reports whether a claim had a volume, and so perhaps data.
 func isClaimBound(claim map[string]any) bool {
 	switch field.Get[string](claim, "status", "phase") {
 	case "Bound", "Lost":

@@ -65,7 +65,7 @@ func TestAction_Execute(t *testing.T) {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"p-tmp","namespace":"a","ownerReferences":[{"kind":"Pod","name":"p","controller":true}]},
 				"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}`,
-			Result: restoreaction.Result{Skip: "it belongs to an ephemeral volume, for which its Pod makes a new one"},
+			Result: restoreaction.Result{Skip: "it belongs to an ephemeral volume, for which its Pod creates a new one"},
 		},
 		"of a StatefulSet that owns its claims": {
 			Resource: resource,

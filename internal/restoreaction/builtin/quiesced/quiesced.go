@@ -1,9 +1,9 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quiesced warns of workloads that were archived while a backup had them stopped: also one
-// of another backup, that overlapped. They are restored stopped, and stay so unless an action of
-// the restore starts them.
+// Package quiesced warns about workloads that were archived while a backup, possibly
+// another, overlapping one, had stopped them. They are restored stopped, and stay so unless
+// an action of the restore starts them.
 package quiesced
 
 import (
@@ -62,7 +62,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}, nil
 }
 
-// toWorkload is what says whether an object is stopped.
+// toWorkload returns the fields of an object that show whether it is stopped.
 func toWorkload(kind state.WorkloadKind, object map[string]any) state.Workload {
 	return state.Workload{
 		Ref:          state.Ref{Kind: kind},

@@ -42,7 +42,7 @@ func TestAction_Execute(t *testing.T) {
 			Archived: object("CronJob", "", `{"suspend":true}`), Result: warned("was not suspended", "resume it by hand"),
 		},
 		"stopped before":             {Resource: apps("deployments"), Archived: object("Deployment", `,\"already\":true`, `{"replicas":0}`)},
-		"started by somebody":        {Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":2}`)},
+		"started by a user":          {Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":2}`)},
 		"as many as by default":      {Resource: apps("deployments"), Archived: object("Deployment", three, `{}`)},
 		"given back by the deadline": {Resource: apps("deployments"), Archived: object("Deployment", three+`,\"ended\":true`, `{"replicas":0}`)},
 		"copied from a Deployment":   {Resource: apps("replicasets"), Archived: object("Deployment", three, `{"replicas":0}`)},
@@ -50,7 +50,7 @@ func TestAction_Execute(t *testing.T) {
 		"never quiesced":             {Resource: apps("deployments"), Archived: `{"metadata":{"name":"web"},"spec":{"replicas":0}}`},
 	}
 	for name, c := range cases {
-		c.Want = c.Archived // nothing about the object is changed
+		c.Want = c.Archived // the object is not changed
 		cases[name] = c
 	}
 	actiontest.RunCases(t, New(), cases)

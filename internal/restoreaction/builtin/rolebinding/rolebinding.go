@@ -1,10 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rolebinding makes the subjects of RoleBindings and
-// ClusterRoleBindings follow the mapping of namespaces: ServiceAccounts, and
-// the users and groups that stand for them. Without that, a mapped workload has
-// no rights, and whoever gets the old namespace has them.
+// Package rolebinding applies the namespace mapping to the subjects of RoleBindings and
+// ClusterRoleBindings: ServiceAccounts, and the users and groups that represent them.
+// Otherwise a mapped workload would have no permissions, and a later owner of the old
+// namespace would have them.
 package rolebinding
 
 import (

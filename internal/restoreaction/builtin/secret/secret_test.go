@@ -19,7 +19,7 @@ func TestAction_Execute(t *testing.T) {
 	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"the key of another operator": {
 			Resource: resource, Archived: `{"metadata":{"name":"k","namespace":"a"},"type":"grapnel.dev/restore-stamp-key","data":{"key":"eA=="}}`,
-			Result: restoreaction.Result{Skip: "the operator of this cluster has a key of its own"},
+			Result: restoreaction.Result{Skip: "the operator of this cluster has its own key"},
 		},
 		"no token": {Resource: resource, Archived: opaque, Want: opaque},
 		"generated token": {

@@ -3,13 +3,13 @@
 
 // Package service gives a Service the addresses of its new cluster.
 //
-// Removed: cluster IPs (None stays: a headless Service is one by choice), node
-// ports and the health check node port that Kubernetes chose, and IP families
-// that nobody stated, because this cluster may not have them. Ports and families
-// that somebody stated stay: what is stated is found in what `kubectl apply`
-// last applied and in who set which field (managedFields). With
-// preserveNodePorts all node ports stay. The policy for IP families stays.
+// Removed: cluster IPs (except None: headless Services are deliberate), node ports and the
+// health check node port that Kubernetes allocated, and IP families that no user set,
+// because this cluster may not have them. Ports and families that a user set are kept;
+// these are found in the last applied configuration of `kubectl apply` and in
+// managedFields. With preserveNodePorts, all node ports are kept. The policy for IP
+// families is kept.
 //
-// The finalizer of the load balancer goes: the controller that makes a load
-// balancer sets it, and without such a controller nobody would remove it.
+// The finalizer of the load balancer is removed: the controller that creates load balancers
+// sets it, and without such a controller it would never be removed.
 package service

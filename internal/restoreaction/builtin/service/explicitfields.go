@@ -13,13 +13,13 @@ import (
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// portKey is what tells the ports of a Service apart.
+// portKey identifies a port of a Service.
 type portKey struct {
 	Port     int64  `json:"port"`
 	Protocol string `json:"protocol"`
 }
 
-// toPortKey returns what tells an entry of spec.ports from the others.
+// toPortKey returns the key of an entry of spec.ports.
 func toPortKey(entry map[string]any) portKey {
 	protocol := field.Get[string](entry, "protocol")
 	if protocol == "" {
@@ -28,15 +28,14 @@ func toPortKey(entry map[string]any) portKey {
 	return portKey{Port: field.GetInt(entry, "port"), Protocol: protocol}
 }
 
-// explicitFields says which fields that Kubernetes fills in by itself were somebody's
-// choice.
+// explicitFields records which fields that Kubernetes can allocate were set by a user.
 type explicitFields struct {
 	nodePorts   map[portKey]bool
 	healthCheck bool
 	ipFamilies  bool
 }
 
-// findExplicitFields finds what was stated about an archived Service.
+// findExplicitFields finds the fields that a user set in an archived Service.
 func findExplicitFields(service map[string]any) explicitFields {
 	by := explicitFields{nodePorts: map[portKey]bool{}}
 	by.addLastApplied(field.Get[string](service, "metadata", "annotations", lastApplied))
@@ -48,8 +47,8 @@ func findExplicitFields(service map[string]any) explicitFields {
 	return by
 }
 
-// addLastApplied adds what kubectl applied. An annotation that cannot be read states
-// nothing.
+// addLastApplied adds the fields that kubectl applied. An annotation that cannot be parsed
+// is ignored.
 func (s *explicitFields) addLastApplied(annotation string) {
 	var manifest map[string]any
 	if annotation == "" || json.Unmarshal([]byte(annotation), &manifest) != nil {
@@ -65,8 +64,8 @@ func (s *explicitFields) addLastApplied(annotation string) {
 	}
 }
 
-// addManagedFields adds the fields of the spec that a manager set. What the API server
-// allocated has no manager.
+// addManagedFields adds the fields of the spec that a manager set. Fields allocated by the
+// API server have no manager.
 func (s *explicitFields) addManagedFields(spec map[string]any) {
 	s.healthCheck = s.healthCheck || field.Has(spec, "f:healthCheckNodePort")
 	s.ipFamilies = s.ipFamilies || field.Has(spec, "f:ipFamilies")

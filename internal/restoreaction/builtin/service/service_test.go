@@ -51,7 +51,7 @@ func TestAction_Execute(t *testing.T) {
 			Want:     want("", `"clusterIP":"None","clusterIPs":["None"],"ports":[{"port":80}]`),
 		},
 		"ExternalName": both(`"type":"ExternalName","externalName":"example.org"`),
-		"addresses that somebody chose stay": {
+		"addresses set by a user are kept": {
 			Archived: service("", `"clusterIP":"10.0.0.1","loadBalancerIP":"1.2.3.4","externalIPs":["1.2.3.5"]`),
 			Want:     want("", `"loadBalancerIP":"1.2.3.4","externalIPs":["1.2.3.5"]`),
 		},

@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// MergeAccount returns existing with what it lacks of archived, and whether that is
-// anything: labels, annotations, secrets, imagePullSecrets, and
-// automountServiceAccountToken if existing does not say. Where both say
-// something, existing is right. The labels of the restore are not added, because
-// it did not make the account. Neither argument is changed.
+// MergeAccount returns existing with the missing parts of archived, and whether there are
+// any: labels, annotations, secrets, imagePullSecrets, and automountServiceAccountToken if
+// existing does not set it. If both set a value, that of existing is kept. The labels of
+// the restore are not added, because it did not create the account. Neither argument is
+// changed.
 //
-// archived is the account as it would be created, after the actions. The result
-// keeps the resourceVersion of existing.
+// archived is the account as it would be created, after the actions. The result keeps the
+// resourceVersion of existing.
 func MergeAccount(existing, archived *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
 	merged := existing.DeepCopy()
 	changed := false
@@ -49,7 +49,7 @@ func addMissingKeys(to, from map[string]any, path []string) bool {
 	}
 	for key, value := range missing {
 		if err := unstructured.SetNestedField(to, value, append(slices.Clone(path), key)...); err != nil {
-			return false // labels of the API server that are none
+			return false // the API server returned something else
 		}
 	}
 	return len(missing) > 0

@@ -1,10 +1,9 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceaccount removes the generated Secrets with tokens from
-// ServiceAccounts, and says how an archived account is merged into one that
-// exists: every namespace has an account named default before anything is
-// restored into it.
+// Package serviceaccount removes the generated Secrets with tokens from ServiceAccounts,
+// and merges an archived account into an existing one: every namespace has an account named
+// default before anything is restored into it.
 package serviceaccount
 
 import (

@@ -3,9 +3,9 @@
 
 // Package standby restores Schedules paused and storage locations read-only, unless the
 // cluster takes over from the one that was backed up. Otherwise a copy of a cluster would
-// write to the buckets of the original, and its Schedules would make backups of the same
-// names in the same seconds. Those of Velero are treated the same: whoever restores them
-// may run it.
+// write to the buckets of the original, and its Schedules would create backups of the same
+// names in the same seconds. Those of Velero are treated the same, because Velero may run
+// in the restored cluster.
 package standby
 
 import (
@@ -25,7 +25,7 @@ const (
 
 var groups = []string{"grapnel.dev", "velero.io"}
 
-// AffectedResources returns what the action applies to.
+// AffectedResources returns the resources that the action handles.
 func AffectedResources() []schema.GroupResource {
 	var all []schema.GroupResource
 	for _, group := range groups {

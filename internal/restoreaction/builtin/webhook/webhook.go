@@ -1,12 +1,11 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook makes the configurations of admission webhooks of older
-// clusters acceptable: admissionregistration.k8s.io/v1 takes only webhooks that
-// declare to have no side effects, or none in dry runs; v1beta1 took others, and
-// such a configuration may still be stored. It is changed to None, with a
-// warning. The Service that is called follows the mapping of namespaces. CA
-// bundles are kept.
+// Package webhook makes admission webhook configurations of older clusters acceptable.
+// admissionregistration.k8s.io/v1 accepts only webhooks that declare no side effects, or
+// none in dry runs. v1beta1 accepted others, and such a configuration may still be stored.
+// The action changes it to None, with a warning. The namespace mapping is applied to the
+// called Service. CA bundles are kept.
 package webhook
 
 import (
@@ -45,7 +44,7 @@ func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreactio
 		if item.Resource.Version == "v1" && declared != "None" && declared != "NoneOnDryRun" {
 			hook["sideEffects"] = "None"
 			result.Warnings = append(result.Warnings, fmt.Sprintf(
-				"webhook %q declared side effects %q, which v1 does not take: they are None now", name, declared))
+				"webhook %q declared side effects %q, which v1 does not accept: they are None now", name, declared))
 		}
 		if warning := item.Restore.MapServiceNamespace(field.GetMap(hook, "clientConfig", "service")); warning != "" {
 			result.Warnings = append(result.Warnings, fmt.Sprintf("webhook %q: %s", name, warning))

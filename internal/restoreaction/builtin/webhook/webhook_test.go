@@ -25,7 +25,7 @@ func TestAction_Execute(t *testing.T) {
 	const fine = `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None",
 		"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"a","name":"hook"}}}]}`
 	changed := func(name, effects string) string {
-		return `webhook "` + name + `" declared side effects "` + effects + `", which v1 does not take: they are None now`
+		return `webhook "` + name + `" declared side effects "` + effects + `", which v1 does not accept: they are None now`
 	}
 	actiontest.RunCases(t, New(), map[string]actiontest.Case{
 		"nothing to do": {Resource: mutating, Archived: fine, Want: fine},
@@ -42,7 +42,7 @@ func TestAction_Execute(t *testing.T) {
 			Want: `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None",
 				"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}]}`,
 			Result: restoreaction.Result{Warnings: []string{
-				`webhook "a": Service a/hook is called as b/hook now: its certificate must be valid for hook.b.svc`,
+				`webhook "a": Service a/hook is now called as b/hook: its certificate must be valid for hook.b.svc`,
 			}},
 		},
 	})

@@ -127,7 +127,7 @@ func (c *collection) runActionsOn(ctx context.Context, steps []*resourceAction, 
 
 func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, item *list.Item) (archived bool) {
 	for _, s := range steps {
-		if s.action.failed {
+		if s.runnableAction.failed {
 			continue
 		}
 		s.executed.Add(1)
@@ -139,7 +139,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 		})
 		if err != nil {
 			s.failed.Add(1)
-			c.recordActionError(ctx, s.action, results.ObjectScope(item.Namespace), fmt.Errorf(
+			c.recordActionError(ctx, s.runnableAction, results.ObjectScope(item.Namespace), fmt.Errorf(
 				"%s %q is missing from this backup: item action %s: %w",
 				c.resource.GroupResource(), item.Key, s.Name(), err))
 			return false

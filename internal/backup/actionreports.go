@@ -126,15 +126,15 @@ type actionCounts struct {
 func (r *enginePass) logActionCounts(ctx context.Context) {
 	r.reports.mu.Lock()
 	defer r.reports.mu.Unlock()
-	sums := map[*action]actionCounts{}
+	sums := map[*runnableAction]actionCounts{}
 	for _, s := range r.reports.resourceActions {
-		sum := sums[s.action]
+		sum := sums[s.runnableAction]
 		sum.executed += s.executed.Load()
 		sum.changed += s.changed.Load()
 		sum.skipped += s.skipped.Load()
 		sum.failed += s.failed.Load()
 		sum.duration += time.Duration(s.duration.Load())
-		sums[s.action] = sum
+		sums[s.runnableAction] = sum
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	for _, a := range r.actions {

@@ -22,7 +22,7 @@ import (
 )
 
 // action is an item action in a run.
-type action struct {
+type runnableAction struct {
 	itemaction.Action
 	// external is the same action if it is a PluginAction, otherwise nil.
 	external itemaction.PluginAction
@@ -40,7 +40,7 @@ func (r *enginePass) prepareActions(ctx context.Context) *sync.WaitGroup {
 		if !r.isRelevant(candidate) {
 			continue
 		}
-		a := &action{Action: candidate, ready: make(chan struct{})}
+		a := &runnableAction{Action: candidate, ready: make(chan struct{})}
 		r.actions = append(r.actions, a)
 		switch candidate := candidate.(type) {
 		case itemaction.Preparer:
@@ -57,7 +57,7 @@ func (r *enginePass) prepareActions(ctx context.Context) *sync.WaitGroup {
 }
 
 // prepareAction lets an action read from the cluster.
-func (r *enginePass) prepareAction(ctx context.Context, a *action, preparer itemaction.Preparer) {
+func (r *enginePass) prepareAction(ctx context.Context, a *runnableAction, preparer itemaction.Preparer) {
 	defer close(a.ready)
 	if err := recoverPanic(func() error { return preparer.Prepare(ctx, clusterReader{r}) }); err != nil {
 		a.failed = true
@@ -66,7 +66,7 @@ func (r *enginePass) prepareAction(ctx context.Context, a *action, preparer item
 }
 
 // resolveSelector requests the selector of an action of a plugin.
-func (r *enginePass) resolveSelector(ctx context.Context, a *action) {
+func (r *enginePass) resolveSelector(ctx context.Context, a *runnableAction) {
 	defer close(a.ready)
 	err := recoverPanic(func() error { return a.external.ResolveSelector(ctx, r.plan.cluster) })
 	if err == nil {
@@ -120,7 +120,7 @@ type actionChain struct {
 
 // resourceAction is an action with its statistics for the objects of one resource.
 type resourceAction struct {
-	*action
+	*runnableAction
 	resource                           schema.GroupResource
 	executed, changed, skipped, failed atomic.Int64
 	// duration is the total time of all calls, only for actions of plugins.
@@ -134,7 +134,7 @@ func (r *enginePass) actionsForResource(resource discovery.Resource) actionChain
 		if a.external != nil && a.failed || !a.AppliesTo(resource.GroupResource()) {
 			continue
 		}
-		s := &resourceAction{action: a, resource: resource.GroupResource()}
+		s := &resourceAction{runnableAction: a, resource: resource.GroupResource()}
 		if a.external == nil && len(out.concurrent) == 0 {
 			out.sequential = append(out.sequential, s)
 		} else {
@@ -145,7 +145,7 @@ func (r *enginePass) actionsForResource(resource discovery.Resource) actionChain
 	return out
 }
 
-func (r *enginePass) recordActionError(ctx context.Context, a *action, scope results.Scope, err error) {
+func (r *enginePass) recordActionError(ctx context.Context, a *runnableAction, scope results.Scope, err error) {
 	if ctx.Err() != nil {
 		return
 	}

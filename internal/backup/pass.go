@@ -28,7 +28,7 @@ type enginePass struct {
 	archive *archive.Writer
 	results results.Collector
 	plan    *plan
-	actions []*action
+	actions []*runnableAction
 
 	// listSlots are only for this run, so a slow store does not block other runs.
 	listSlots *list.Slots

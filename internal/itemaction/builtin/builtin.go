@@ -15,9 +15,9 @@ import (
 // every run needs its own.
 func NewActions() []itemaction.Action {
 	return []itemaction.Action{
-		pvc.New(),
-		pod.New(),
-		serviceaccount.New(),
-		crd.New(),
+		pvc.NewPVCAction(),
+		pod.NewPodAction(),
+		serviceaccount.NewServiceAccountAction(),
+		crd.NewCRDAction(),
 	}
 }

@@ -16,34 +16,34 @@ import (
 
 var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
-// Action is the action; see New.
-type Action struct {
+// CRDAction is the action; see New.
+type CRDAction struct {
 	// namedDefinitions has the resources whose definition was already returned.
 	namedDefinitions sync.Map
 }
 
-var _ itemaction.Action = (*Action)(nil)
+var _ itemaction.Action = (*CRDAction)(nil)
 
-// New returns the action. It returns the definition once per resource.
-func New() *Action { return &Action{} }
+// NewCRDAction returns the action. It returns the definition once per resource.
+func NewCRDAction() *CRDAction { return &CRDAction{} }
 
 // Name implements itemaction.Action.
-func (*Action) Name() string { return "grapnel.dev/crd" }
+func (*CRDAction) Name() string { return "grapnel.dev/crd" }
 
 // AppliesTo implements itemaction.Action. Whether a resource is a custom one is only known
 // after a lookup of its definition. This excludes the groups for which that is never the
 // case.
-func (*Action) AppliesTo(resource schema.GroupResource) bool {
+func (*CRDAction) AppliesTo(resource schema.GroupResource) bool {
 	return !isBuiltinGroup(resource.Group)
 }
 
 // RelatedResources implements itemaction.Action.
-func (*Action) RelatedResources() []schema.GroupResource {
+func (*CRDAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{definitions}
 }
 
 // Execute implements itemaction.Action.
-func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+func (a *CRDAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 	resource := item.Resource.GroupResource()
 	if _, done := a.namedDefinitions.LoadOrStore(resource, true); done {
 		return itemaction.Result{}, nil

@@ -23,11 +23,11 @@ func item(resource, group string) itemaction.Item {
 	}
 }
 
-// TestAction_Execute returns the definition of each resource once: by resource and group,
+// TestCRDAction_Execute returns the definition of each resource once: by resource and group,
 // as definitions are named.
-func TestAction_Execute(t *testing.T) {
+func TestCRDAction_Execute(t *testing.T) {
 	t.Parallel()
-	a := crd.New()
+	a := crd.NewCRDAction()
 	definitions := a.RelatedResources()
 	if len(definitions) != 1 || definitions[0].String() != "customresourcedefinitions.apiextensions.k8s.io" {
 		t.Fatalf("Adds is %v", definitions)
@@ -60,14 +60,14 @@ func TestAction_Execute(t *testing.T) {
 	if got, err := a.Execute(t.Context(), again); err != nil || len(got.RelatedItems) != 0 {
 		t.Errorf("another version: %+v, %v", got, err)
 	}
-	if got, err := crd.New().Execute(t.Context(), again); err != nil || len(got.RelatedItems) != 1 {
+	if got, err := crd.NewCRDAction().Execute(t.Context(), again); err != nil || len(got.RelatedItems) != 1 {
 		t.Errorf("another run: %+v, %v", got, err)
 	}
 }
 
 func TestExecuteAtOnce(t *testing.T) {
 	t.Parallel()
-	a := crd.New()
+	a := crd.NewCRDAction()
 	var named atomic.Int32
 	var group sync.WaitGroup
 	for range 32 {
@@ -85,7 +85,7 @@ func TestExecuteAtOnce(t *testing.T) {
 	}
 }
 
-func TestAction_AppliesTo(t *testing.T) {
+func TestCRDAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{
 		"pods": false, "deployments.apps": false, "ingresses.networking.k8s.io": false, "poddisruptionbudgets.policy": false,
@@ -95,13 +95,13 @@ func TestAction_AppliesTo(t *testing.T) {
 		"gateways.gateway.networking.k8s.io":             true,
 		"nodes.metrics.k8s.io":                           true, // aggregated; its definition is optional
 	} {
-		if got := crd.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {
+		if got := crd.NewCRDAction().AppliesTo(schema.ParseGroupResource(resource)); got != want {
 			t.Errorf("AppliesTo(%s) = %v, want %v", resource, got, want)
 		}
 	}
 	// kube-apiserver serves what client-go knows, also in later versions.
 	for _, version := range scheme.Scheme.PrioritizedVersionsAllGroups() {
-		if crd.New().AppliesTo(schema.GroupResource{Group: version.Group, Resource: "things"}) {
+		if crd.NewCRDAction().AppliesTo(schema.GroupResource{Group: version.Group, Resource: "things"}) {
 			t.Errorf("the group %s is taken for one of custom resources", version.Group)
 		}
 	}

@@ -15,28 +15,28 @@ import (
 )
 
 var (
-	pods       = schema.GroupResource{Resource: "pods"}
-	claims     = schema.GroupResource{Resource: "persistentvolumeclaims"}
-	priorities = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
+	pods          = schema.GroupResource{Resource: "pods"}
+	claimResource = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	priorities    = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 )
 
-// Action is the action; see New.
-type Action struct{}
+// PodAction is the action; see New.
+type PodAction struct{}
 
-var _ itemaction.Action = Action{}
+var _ itemaction.Action = PodAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewPodAction returns the action.
+func NewPodAction() PodAction { return PodAction{} }
 
 // Name implements itemaction.Action.
-func (Action) Name() string { return "grapnel.dev/pod" }
+func (PodAction) Name() string { return "grapnel.dev/pod" }
 
 // AppliesTo implements itemaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool { return resource == pods }
+func (PodAction) AppliesTo(resource schema.GroupResource) bool { return resource == pods }
 
 // RelatedResources implements itemaction.Action.
-func (Action) RelatedResources() []schema.GroupResource {
-	return []schema.GroupResource{claims, priorities}
+func (PodAction) RelatedResources() []schema.GroupResource {
+	return []schema.GroupResource{claimResource, priorities}
 }
 
 // podSpec is the part of a Pod that names other objects.
@@ -54,14 +54,14 @@ type podSpec struct {
 }
 
 // Execute implements itemaction.Action.
-func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+func (PodAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 	var pod podSpec
 	if err := json.Unmarshal(item.JSON, &pod); err != nil {
 		return itemaction.Result{}, fmt.Errorf("decoding pod: %w", err)
 	}
 	var result itemaction.Result
 	for _, volume := range pod.Spec.Volumes {
-		ref := itemaction.RelatedItem{Resource: claims, Namespace: item.Namespace}
+		ref := itemaction.RelatedItem{Resource: claimResource, Namespace: item.Namespace}
 		switch {
 		case volume.PersistentVolumeClaim != nil:
 			ref.Name = volume.PersistentVolumeClaim.ClaimName

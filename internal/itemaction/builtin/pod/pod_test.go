@@ -22,7 +22,7 @@ func class(name string) itemaction.RelatedItem {
 	return itemaction.RelatedItem{Resource: schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}, Name: name}
 }
 
-func TestAction_Execute(t *testing.T) {
+func TestPodAction_Execute(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		json   string
@@ -50,7 +50,7 @@ func TestAction_Execute(t *testing.T) {
 		"volumes of another kind": {json: `{"spec":{"volumes":"many"}}`, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := pod.New().Execute(t.Context(), itemaction.Item{Namespace: "shop", Name: "web-0", JSON: []byte(tc.json)})
+			got, err := pod.NewPodAction().Execute(t.Context(), itemaction.Item{Namespace: "shop", Name: "web-0", JSON: []byte(tc.json)})
 			if (err != nil) != tc.broken {
 				t.Errorf("error %v, want one: %v", err, tc.broken)
 			}
@@ -58,7 +58,7 @@ func TestAction_Execute(t *testing.T) {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			for _, ref := range got.RelatedItems {
-				if !slices.Contains(pod.New().RelatedResources(), ref.Resource) {
+				if !slices.Contains(pod.NewPodAction().RelatedResources(), ref.Resource) {
 					t.Errorf("it names %s, which Adds does not: the engine would leave the action out", ref.Resource)
 				}
 			}
@@ -66,10 +66,10 @@ func TestAction_Execute(t *testing.T) {
 	}
 }
 
-func TestAction_AppliesTo(t *testing.T) {
+func TestPodAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{"pods": true, "pods.metrics.k8s.io": false, "deployments.apps": false} {
-		if got := pod.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {
+		if got := pod.NewPodAction().AppliesTo(schema.ParseGroupResource(resource)); got != want {
 			t.Errorf("AppliesTo(%s) = %v, want %v", resource, got, want)
 		}
 	}

@@ -15,35 +15,35 @@ import (
 )
 
 var (
-	claims  = schema.GroupResource{Resource: "persistentvolumeclaims"}
-	volumes = schema.GroupResource{Resource: "persistentvolumes"}
+	persistentVolumeClaims = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	volumes                = schema.GroupResource{Resource: "persistentvolumes"}
 )
 
-// Action is the action; see New.
-type Action struct{}
+// PVCAction is the action; see New.
+type PVCAction struct{}
 
-var _ itemaction.Action = Action{}
+var _ itemaction.Action = PVCAction{}
 
-// New returns the action. A claim that is not bound has no volume.
-func New() Action {
-	return Action{}
+// NewPVCAction returns the action. A claim that is not bound has no volume.
+func NewPVCAction() PVCAction {
+	return PVCAction{}
 }
 
 // Name implements itemaction.Action.
-func (Action) Name() string { return "grapnel.dev/pvc" }
+func (PVCAction) Name() string { return "grapnel.dev/pvc" }
 
 // AppliesTo implements itemaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
-	return resource == claims
+func (PVCAction) AppliesTo(resource schema.GroupResource) bool {
+	return resource == persistentVolumeClaims
 }
 
 // RelatedResources implements itemaction.Action.
-func (Action) RelatedResources() []schema.GroupResource {
+func (PVCAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{volumes}
 }
 
 // Execute implements itemaction.Action.
-func (Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+func (PVCAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 	volume, err := VolumeName(item.JSON)
 	if err != nil || volume == "" {
 		return itemaction.Result{}, err

@@ -15,7 +15,7 @@ import (
 
 var volumes = schema.GroupResource{Resource: "persistentvolumes"}
 
-func TestAction_Execute(t *testing.T) {
+func TestPVCAction_Execute(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		json   string
@@ -31,7 +31,7 @@ func TestAction_Execute(t *testing.T) {
 		"something else than a volumeName": {json: `{"spec":{"volumeName":{"a":1}}}`, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := pvc.New().Execute(t.Context(), itemaction.Item{Namespace: "shop", Name: "data", JSON: []byte(tc.json)})
+			got, err := pvc.NewPVCAction().Execute(t.Context(), itemaction.Item{Namespace: "shop", Name: "data", JSON: []byte(tc.json)})
 			if (err != nil) != tc.broken {
 				t.Errorf("error %v, want one: %v", err, tc.broken)
 			}
@@ -42,14 +42,14 @@ func TestAction_Execute(t *testing.T) {
 	}
 }
 
-func TestAction_AppliesTo(t *testing.T) {
+func TestPVCAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{"persistentvolumeclaims": true, "persistentvolumeclaims.example.com": false, "persistentvolumes": false, "pods": false} {
-		if got := pvc.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {
+		if got := pvc.NewPVCAction().AppliesTo(schema.ParseGroupResource(resource)); got != want {
 			t.Errorf("AppliesTo(%s) = %v, want %v", resource, got, want)
 		}
 	}
-	if diff := cmp.Diff([]schema.GroupResource{volumes}, pvc.New().RelatedResources()); diff != "" {
+	if diff := cmp.Diff([]schema.GroupResource{volumes}, pvc.NewPVCAction().RelatedResources()); diff != "" {
 		t.Errorf("Adds (-want +got):\n%s", diff)
 	}
 }

@@ -24,36 +24,36 @@ var (
 	roles    = schema.GroupResource{Group: rbacGroup, Resource: "clusterroles"}
 )
 
-// Action is the action; see New.
-type Action struct {
+// ServiceAccountAction is the action; see New.
+type ServiceAccountAction struct {
 	// relatedByAccount has the related items of each ServiceAccount by "namespace/name".
 	// Prepare fills it; then it is only read.
 	relatedByAccount map[string][]itemaction.RelatedItem
 }
 
-var _ itemaction.Preparer = (*Action)(nil)
+var _ itemaction.Preparer = (*ServiceAccountAction)(nil)
 
-// New returns the action.
-func New() *Action {
-	return &Action{relatedByAccount: map[string][]itemaction.RelatedItem{}}
+// NewServiceAccountAction returns the action.
+func NewServiceAccountAction() *ServiceAccountAction {
+	return &ServiceAccountAction{relatedByAccount: map[string][]itemaction.RelatedItem{}}
 }
 
 // Name implements itemaction.Action.
-func (*Action) Name() string { return "grapnel.dev/service-account" }
+func (*ServiceAccountAction) Name() string { return "grapnel.dev/service-account" }
 
 // AppliesTo implements itemaction.Action.
-func (*Action) AppliesTo(resource schema.GroupResource) bool {
+func (*ServiceAccountAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == accounts
 }
 
 // RelatedResources implements itemaction.Action.
-func (*Action) RelatedResources() []schema.GroupResource {
+func (*ServiceAccountAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{bindings, roles}
 }
 
 // Prepare implements itemaction.Preparer: it reads all ClusterRoleBindings
 // once and indexes them by the ServiceAccounts that they name.
-func (a *Action) Prepare(ctx context.Context, reader itemaction.Reader) error {
+func (a *ServiceAccountAction) Prepare(ctx context.Context, reader itemaction.Reader) error {
 	items, err := reader.ListAll(ctx, bindings)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ type clusterRoleBinding struct {
 	} `json:"roleRef"`
 }
 
-func (a *Action) indexBinding(item *list.Item) error {
+func (a *ServiceAccountAction) indexBinding(item *list.Item) error {
 	var b clusterRoleBinding
 	if err := json.Unmarshal(item.JSON, &b); err != nil {
 		return fmt.Errorf("decoding ClusterRoleBinding %q: %w", item.Name, err)
@@ -98,6 +98,6 @@ func (a *Action) indexBinding(item *list.Item) error {
 }
 
 // Execute implements itemaction.Action.
-func (a *Action) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+func (a *ServiceAccountAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
 	return itemaction.Result{RelatedItems: a.relatedByAccount[item.Namespace+"/"+item.Name]}, nil
 }

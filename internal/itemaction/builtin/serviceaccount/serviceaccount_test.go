@@ -45,7 +45,7 @@ func clusterRoleBinding(name, roleKind, role string, subjects ...string) list.It
 
 // related returns what is named for an account: "resource name", with a question
 // mark for what need not exist, and "with object" for what comes along.
-func related(t *testing.T, a *serviceaccount.Action, namespace, name string) []string {
+func related(t *testing.T, a *serviceaccount.ServiceAccountAction, namespace, name string) []string {
 	t.Helper()
 	got, err := a.Execute(t.Context(), itemaction.Item{Namespace: namespace, Name: name, JSON: []byte(`{}`)})
 	if err != nil || got.JSON != nil {
@@ -68,7 +68,7 @@ func related(t *testing.T, a *serviceaccount.Action, namespace, name string) []s
 	return texts
 }
 
-func TestAction_Execute(t *testing.T) {
+func TestServiceAccountAction_Execute(t *testing.T) {
 	t.Parallel()
 	c := &cluster{items: []list.Item{
 		clusterRoleBinding("a", "ClusterRole", "view", "ServiceAccount/shop/robot", "ServiceAccount/other/robot"),
@@ -78,7 +78,7 @@ func TestAction_Execute(t *testing.T) {
 		clusterRoleBinding("e", "ClusterRole", "missing"),
 		{Name: "f", JSON: []byte(`{"roleRef":{"kind":"ClusterRole","name":"x"}}`)},
 	}}
-	a := serviceaccount.New()
+	a := serviceaccount.NewServiceAccountAction()
 	if err := a.Prepare(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -104,15 +104,15 @@ func TestAction_Execute(t *testing.T) {
 func TestPrepareFails(t *testing.T) {
 	t.Parallel()
 	errDenied := errors.New("denied")
-	if err := serviceaccount.New().Prepare(t.Context(), &cluster{err: errDenied}); !errors.Is(err, errDenied) {
+	if err := serviceaccount.NewServiceAccountAction().Prepare(t.Context(), &cluster{err: errDenied}); !errors.Is(err, errDenied) {
 		t.Errorf("Prepare: %v, want that it was denied", err)
 	}
 	broken := &cluster{items: []list.Item{{Name: "broken", JSON: []byte(`{"subjects":`)}}}
-	if err := serviceaccount.New().Prepare(t.Context(), broken); err == nil || !strings.Contains(err.Error(), `"broken"`) {
+	if err := serviceaccount.NewServiceAccountAction().Prepare(t.Context(), broken); err == nil || !strings.Contains(err.Error(), `"broken"`) {
 		t.Errorf("Prepare: %v, want an error that names the binding", err)
 	}
 	// A cluster without RBAC has no bindings.
-	a := serviceaccount.New()
+	a := serviceaccount.NewServiceAccountAction()
 	if err := a.Prepare(t.Context(), &cluster{}); err != nil {
 		t.Error(err)
 	}
@@ -121,10 +121,10 @@ func TestPrepareFails(t *testing.T) {
 	}
 }
 
-func TestAction_AppliesTo(t *testing.T) {
+func TestServiceAccountAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for resource, want := range map[string]bool{"serviceaccounts": true, "serviceaccounts.example.com": false, "clusterroles.rbac.authorization.k8s.io": false} {
-		if got := serviceaccount.New().AppliesTo(schema.ParseGroupResource(resource)); got != want {
+		if got := serviceaccount.NewServiceAccountAction().AppliesTo(schema.ParseGroupResource(resource)); got != want {
 			t.Errorf("AppliesTo(%s) = %v, want %v", resource, got, want)
 		}
 	}

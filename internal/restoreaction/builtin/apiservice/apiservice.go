@@ -17,24 +17,24 @@ import (
 // automanaged is on APIServices of built-in groups and of CRDs.
 const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
-// Action is the action; see New.
-type Action struct{}
+// APIServiceAction is the action; see New.
+type APIServiceAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = APIServiceAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewAPIServiceAction returns the action.
+func NewAPIServiceAction() APIServiceAction { return APIServiceAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/apiservice" }
+func (APIServiceAction) Name() string { return "grapnel.dev/apiservice" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (APIServiceAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (APIServiceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if field.Has(item.Archived.Object, "metadata", "labels", automanaged) {
 		return restoreaction.Result{Skip: "the API server registers it itself"}, nil
 	}

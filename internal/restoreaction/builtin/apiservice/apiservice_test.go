@@ -12,10 +12,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestAPIServiceAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	const metrics = `{"metadata":{"name":"v1.metrics"},"spec":{"service":{"namespace":"a","name":"metrics"},"caBundle":"Q0E="}}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewAPIServiceAction(), map[string]actiontest.Case{
 		"of a built-in group": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"v1.apps","labels":{"kube-aggregator.kubernetes.io/automanaged":"onstart"}}}`,

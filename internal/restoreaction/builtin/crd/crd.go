@@ -29,24 +29,24 @@ import (
 
 const preserveUnknownFieldsKey = "x-kubernetes-preserve-unknown-fields"
 
-// Action is the action; see New.
-type Action struct{}
+// CRDAction is the action; see New.
+type CRDAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = CRDAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewCRDAction returns the action.
+func NewCRDAction() CRDAction { return CRDAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/crd" }
+func (CRDAction) Name() string { return "grapnel.dev/crd" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (CRDAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (CRDAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	spec := field.GetMap(item.Object.Object, "spec")
 	if field.Get[string](spec, "group") == "grapnel.dev" {
 		return restoreaction.Result{Skip: "the installation of Grapnel includes its own definitions"}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestCRDAction_Execute(t *testing.T) {
 	v1 := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	v1beta1 := v1
 	v1beta1.Version = "v1beta1"
@@ -22,7 +22,7 @@ func TestAction_Execute(t *testing.T) {
 		{"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v2"}]}}`
 	const conversion = `{"metadata":{"name":"w.example.org"},"spec":{"group":"example.org","versions":[],
 		"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"a","name":"hook"}}}}}}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewCRDAction(), map[string]actiontest.Case{
 		"nothing to do": {Resource: v1, Archived: modern, Want: modern},
 		"status is not restored": {
 			Resource: v1,

@@ -29,24 +29,24 @@ var (
 	endpointSlices = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
 )
 
-// Action is the action; see New.
-type Action struct{}
+// EndpointsAction is the action; see New.
+type EndpointsAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = EndpointsAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewEndpointsAction returns the action.
+func NewEndpointsAction() EndpointsAction { return EndpointsAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/endpoints" }
+func (EndpointsAction) Name() string { return "grapnel.dev/endpoints" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (EndpointsAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == endpoints || resource == endpointSlices
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (EndpointsAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isControllerManaged(item.Archived.Object) {
 		return restoreaction.Result{Skip: "a controller creates it for its Service"}, nil
 	}

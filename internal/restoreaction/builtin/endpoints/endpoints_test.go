@@ -10,12 +10,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestEndpointsAction_Execute(t *testing.T) {
 	skipped := restoreaction.Result{Skip: "a controller creates it for its Service"}
 	const byHand = `{"metadata":{"name":"db","namespace":"a","labels":{"kubernetes.io/service-name":"db",
 		"endpointslice.kubernetes.io/managed-by":"staff"}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}]}`
 	const ownEndpoints = `{"metadata":{"name":"db","namespace":"a"},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewEndpointsAction(), map[string]actiontest.Case{
 		"slice of a Service with a selector": {
 			Resource: endpointSlices.WithVersion("v1"),
 			Archived: `{"metadata":{"name":"web-x","labels":{"endpointslice.kubernetes.io/managed-by":"endpointslice-controller.k8s.io"}}}`,

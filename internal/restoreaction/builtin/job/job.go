@@ -21,24 +21,24 @@ import (
 // uidLabels contain the UID of the Job, under the current and the legacy name.
 var uidLabels = []string{"batch.kubernetes.io/controller-uid", "controller-uid"}
 
-// Action is the action; see New.
-type Action struct{}
+// JobAction is the action; see New.
+type JobAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = JobAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewJobAction returns the action.
+func NewJobAction() JobAction { return JobAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/job" }
+func (JobAction) Name() string { return "grapnel.dev/job" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (JobAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Group: "batch", Resource: "jobs"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (JobAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isJobFinished(item.Archived.Object) {
 		return restoreaction.Result{Skip: "the Job had finished, and would run again"}, nil
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestJobAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	skipped := restoreaction.Result{Skip: "the Job had finished, and would run again"}
 	const manual = `{"metadata":{"name":"j"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"controller-uid":"mine"}},
 		"template":{"metadata":{"labels":{"controller-uid":"mine"}}}}}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewJobAction(), map[string]actiontest.Case{
 		"running": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"j","uid":"u","ownerReferences":[{"kind":"CronJob","name":"c","controller":true}],

@@ -22,24 +22,24 @@ import (
 // nameLabel has the name of its Namespace; the API server sets it.
 const nameLabel = "kubernetes.io/metadata.name"
 
-// Action is the action; see New.
-type Action struct{}
+// NamespaceAction is the action; see New.
+type NamespaceAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = NamespaceAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewNamespaceAction returns the action.
+func NewNamespaceAction() NamespaceAction { return NamespaceAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/namespace" }
+func (NamespaceAction) Name() string { return "grapnel.dev/namespace" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (NamespaceAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "namespaces"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (NamespaceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	name := item.Object.GetName()
 	switch name {
 	case "kube-system", "kube-public", "kube-node-lease":

@@ -12,12 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestNamespaceAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	skipped := restoreaction.Result{Skip: "every cluster has its own"}
 	const shop = `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`
 	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewNamespaceAction(), map[string]actiontest.Case{
 		"kube-system":     {Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Result: skipped},
 		"kube-public":     {Resource: resource, Archived: `{"metadata":{"name":"kube-public"}}`, Result: skipped},
 		"kube-node-lease": {Resource: resource, Archived: `{"metadata":{"name":"kube-node-lease"}}`, Result: skipped},

@@ -63,24 +63,24 @@ var installedObjects = map[schema.GroupResource]func(*unstructured.Unstructured)
 	{Group: "policy", Resource: "poddisruptionbudgets"}:       hasGrapnelLabel,
 }
 
-// Action is the action; see New.
-type Action struct{}
+// PlatformAction is the action; see New.
+type PlatformAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = PlatformAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewPlatformAction returns the action.
+func NewPlatformAction() PlatformAction { return PlatformAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/platform" }
+func (PlatformAction) Name() string { return "grapnel.dev/platform" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (PlatformAction) AppliesTo(resource schema.GroupResource) bool {
 	return platformObjects[resource] != nil || installedObjects[resource] != nil
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (PlatformAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if isOwn := platformObjects[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
 		return restoreaction.Result{Skip: "the control plane of the cluster creates it"}, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestPlatformAction_Execute(t *testing.T) {
 	core := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Version: "v1", Resource: resource}
 	}
@@ -96,5 +96,5 @@ func TestAction_Execute(t *testing.T) {
 		Archived: `{"metadata":{"name":"lock","namespace":"a","annotations":{"control-plane.alpha.kubernetes.io/leader":"{}","x":"y"}},"data":{"a":"b"}}`,
 		Want:     `{"metadata":{"name":"lock","namespace":"a","annotations":{"x":"y"}},"data":{"a":"b"}}`,
 	}
-	actiontest.RunCases(t, New(), cases)
+	actiontest.RunCases(t, NewPlatformAction(), cases)
 }

@@ -24,24 +24,24 @@ var (
 	}
 )
 
-// Action is the action; see New.
-type Action struct{}
+// PodAction is the action; see New.
+type PodAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = PodAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewPodAction returns the action.
+func NewPodAction() PodAction { return PodAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/pod" }
+func (PodAction) Name() string { return "grapnel.dev/pod" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (PodAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "pods"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (PodAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	if reason := skipReason(item); reason != "" {
 		return restoreaction.Result{Skip: reason}, nil
 	}

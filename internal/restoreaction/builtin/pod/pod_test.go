@@ -14,7 +14,7 @@ import (
 
 var resource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-func TestAction_Execute(t *testing.T) {
+func TestPodAction_Execute(t *testing.T) {
 	priority := restoreaction.ItemRef{Resource: priorities, Name: "gold"}
 	claim := restoreaction.ItemRef{Resource: claims, Namespace: "a", Name: "data"}
 	owned := func(kind string) string {
@@ -24,7 +24,7 @@ func TestAction_Execute(t *testing.T) {
 	const bare = `{"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[]}}`
 	daemons := []restoreaction.ItemRef{{Resource: recreatingOwners["DaemonSet"], Namespace: "a", Name: "o"}}
 	jobs := []restoreaction.ItemRef{{Resource: recreatingOwners["Job"], Namespace: "a", Name: "o"}}
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewPodAction(), map[string]actiontest.Case{
 		"what its cluster decided": {
 			Resource: resource, InArchive: []restoreaction.ItemRef{priority, claim},
 			Archived: `{"metadata":{"name":"p","namespace":"a"},"spec":{"nodeName":"n","priority":100,"preemptionPolicy":"Never",
@@ -114,5 +114,5 @@ func TestTokenVolumes(t *testing.T) {
 		tc.Resource = resource
 		cases[name] = tc
 	}
-	actiontest.RunCases(t, New(), cases)
+	actiontest.RunCases(t, NewPodAction(), cases)
 }

@@ -22,19 +22,19 @@ const (
 	attacherFinalizerPrefix = "external-attacher/"
 )
 
-// Action is the action; see New.
-type Action struct{}
+// PVAction is the action; see New.
+type PVAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = PVAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewPVAction returns the action.
+func NewPVAction() PVAction { return PVAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/pv" }
+func (PVAction) Name() string { return "grapnel.dev/pv" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (PVAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "persistentvolumes"}
 }
 
@@ -65,7 +65,7 @@ func readVolumeInfo(object map[string]any) volumeInfo {
 func (v volumeInfo) isStorageRetained() bool { return v.policy == "Retain" || v.policy == "" }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (PVAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	v := readVolumeInfo(item.Archived.Object)
 	var result restoreaction.Result
 	switch {

@@ -32,13 +32,13 @@ func waiting(policy, namespace string) string {
 		"claimRef":{"kind":"PersistentVolumeClaim","namespace":%q,"name":"data"}}}`, policy, namespace)
 }
 
-func TestAction_Execute(t *testing.T) {
+func TestPVAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 	warned := restoreaction.Result{Warnings: []string{
 		"the backup does not hold the data of this volume: it refers to the storage that it had, and its claim gets the current content of that storage",
 	}}
 	const free = `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","local":{"path":"/disk"}}}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewPVAction(), map[string]actiontest.Case{
 		"never bound": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","local":{"path":"/disk"}},"status":{"phase":"Available"}}`,

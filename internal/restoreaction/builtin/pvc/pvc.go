@@ -27,26 +27,26 @@ var controllerAnnotations = []string{
 
 var volumes = schema.GroupResource{Resource: "persistentvolumes"}
 
-// Action is the action; see New.
-type Action struct{}
+// PVCAction is the action; see New.
+type PVCAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = PVCAction{}
 
-// New returns the action.
-func New() Action {
-	return Action{}
+// NewPVCAction returns the action.
+func NewPVCAction() PVCAction {
+	return PVCAction{}
 }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/pvc" }
+func (PVCAction) Name() string { return "grapnel.dev/pvc" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (PVCAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "persistentvolumeclaims"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (PVCAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	var result restoreaction.Result
 	if item.ArchivedController().Kind == "Pod" {
 		result.Skip = "it belongs to an ephemeral volume, for which its Pod creates a new one"

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestPVCAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	volume := restoreaction.ItemRef{Resource: volumes, Name: "v"}
 	waits := []string{
@@ -29,7 +29,7 @@ func TestAction_Execute(t *testing.T) {
 	const waiting = `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
 		"spec":{"volumeName":"v","storageClassName":"fast","dataSource":{"kind":"VolumeSnapshot","name":"s"},
 		"dataSourceRef":{"kind":"VolumeSnapshot","name":"s"}}}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewPVCAction(), map[string]actiontest.Case{
 		"bound, its volume is in the archive": {
 			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume}, Want: waiting,
 			Result: restoreaction.Result{Warnings: waits, RelatedItems: []restoreaction.ItemRef{volume}},

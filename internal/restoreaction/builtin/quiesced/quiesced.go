@@ -27,24 +27,24 @@ var workloadKinds = map[schema.GroupResource]state.WorkloadKind{
 	{Group: "batch", Resource: "jobs"}:        state.Job,
 }
 
-// Action is the action; see New.
-type Action struct{}
+// QuiescedAction is the action; see New.
+type QuiescedAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = QuiescedAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewQuiescedAction returns the action.
+func NewQuiescedAction() QuiescedAction { return QuiescedAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/quiesced" }
+func (QuiescedAction) Name() string { return "grapnel.dev/quiesced" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (QuiescedAction) AppliesTo(resource schema.GroupResource) bool {
 	return workloadKinds[resource] != ""
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (QuiescedAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	w := toWorkload(workloadKinds[item.Resource.GroupResource()], item.Object.Object)
 	s, stopped := state.ArchivedState(w)
 	if !stopped || item.Restore.HasUnquiesceAction {

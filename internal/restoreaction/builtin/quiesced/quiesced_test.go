@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestQuiescedAction_Execute(t *testing.T) {
 	apps := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}
 	}
@@ -53,5 +53,5 @@ func TestAction_Execute(t *testing.T) {
 		c.Want = c.Archived // the object is not changed
 		cases[name] = c
 	}
-	actiontest.RunCases(t, New(), cases)
+	actiontest.RunCases(t, NewQuiescedAction(), cases)
 }

@@ -22,25 +22,25 @@ const (
 	groupPrefix = "system:serviceaccounts:"
 )
 
-// Action is the action; see New.
-type Action struct{}
+// RoleBindingAction is the action; see New.
+type RoleBindingAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = RoleBindingAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewRoleBindingAction returns the action.
+func NewRoleBindingAction() RoleBindingAction { return RoleBindingAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/role-binding" }
+func (RoleBindingAction) Name() string { return "grapnel.dev/role-binding" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (RoleBindingAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource.Group == "rbac.authorization.k8s.io" &&
 		(resource.Resource == "rolebindings" || resource.Resource == "clusterrolebindings")
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (RoleBindingAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	for subject := range field.EachMap(item.Object.Object, "subjects") {
 		mapSubjectNamespace(subject, item.Restore)
 	}

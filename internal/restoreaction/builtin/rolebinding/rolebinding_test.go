@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestRoleBindingAction_Execute(t *testing.T) {
 	const group = "rbac.authorization.k8s.io"
 	bindings := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "rolebindings"}
 	clusterBindings := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterrolebindings"}
@@ -39,7 +39,7 @@ func TestAction_Execute(t *testing.T) {
 		{"kind":"Group","name":"system:serviceaccounts:b"},
 		{"kind":"Group","name":"system:serviceaccounts"},
 		{"kind":"Group","name":"a"}]`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewRoleBindingAction(), map[string]actiontest.Case{
 		"RoleBinding": {
 			Resource: bindings, Restore: run,
 			Archived: `{"metadata":{"name":"x","namespace":"a"},"roleRef":{"kind":"Role","name":"r"},"subjects":` + subjects + `}`,

@@ -32,24 +32,24 @@ const (
 
 var accounts = schema.GroupResource{Resource: "serviceaccounts"}
 
-// Action is the action; see New.
-type Action struct{}
+// SecretAction is the action; see New.
+type SecretAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = SecretAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewSecretAction returns the action.
+func NewSecretAction() SecretAction { return SecretAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/secret" }
+func (SecretAction) Name() string { return "grapnel.dev/secret" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (SecretAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "secrets"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (SecretAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	archived := item.Archived.Object
 	if field.Get[string](archived, "type") == StampKeyType {
 		return restoreaction.Result{Skip: "the operator of this cluster has its own key"}, nil

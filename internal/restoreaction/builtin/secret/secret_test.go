@@ -12,11 +12,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestSecretAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	account := restoreaction.ItemRef{Resource: accounts, Namespace: "a", Name: "robot"}
 	const opaque = `{"metadata":{"name":"robot-token-x7k2p","namespace":"a"},"type":"Opaque","data":{"token":"eA=="}}`
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewSecretAction(), map[string]actiontest.Case{
 		"the key of another operator": {
 			Resource: resource, Archived: `{"metadata":{"name":"k","namespace":"a"},"type":"grapnel.dev/restore-stamp-key","data":{"key":"eA=="}}`,
 			Result: restoreaction.Result{Skip: "the operator of this cluster has its own key"},

@@ -15,24 +15,24 @@ import (
 
 const loadBalancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
 
-// Action is the action; see New.
-type Action struct{}
+// ServiceAction is the action; see New.
+type ServiceAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = ServiceAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewServiceAction returns the action.
+func NewServiceAction() ServiceAction { return ServiceAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/service" }
+func (ServiceAction) Name() string { return "grapnel.dev/service" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (ServiceAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "services"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (ServiceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	object := item.Object.Object
 	field.RemoveEntries(object, func(entry any) bool { return entry == loadBalancerFinalizer }, "metadata", "finalizers")
 

@@ -31,7 +31,7 @@ func applied(manifest string) string {
 	return fmt.Sprintf(`,"annotations":{"kubectl.kubernetes.io/last-applied-configuration":%q}`, manifest)
 }
 
-func TestAction_Execute(t *testing.T) {
+func TestServiceAction_Execute(t *testing.T) {
 	want := func(metadata, spec string) string {
 		return fmt.Sprintf(`{"metadata":{"name":"s","namespace":"a"%s},"spec":{%s}}`, metadata, spec)
 	}
@@ -64,7 +64,7 @@ func TestAction_Execute(t *testing.T) {
 		tc.Resource = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 		cases[name] = tc
 	}
-	actiontest.RunCases(t, New(), cases)
+	actiontest.RunCases(t, NewServiceAction(), cases)
 }
 
 func TestStatedFieldsStay(t *testing.T) {
@@ -103,5 +103,5 @@ func TestStatedFieldsStay(t *testing.T) {
 		tc.Resource = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 		cases[name] = tc
 	}
-	actiontest.RunCases(t, New(), cases)
+	actiontest.RunCases(t, NewServiceAction(), cases)
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// Action is the action; see New.
-type Action struct{}
+// ServiceAccountAction is the action; see New.
+type ServiceAccountAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = ServiceAccountAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewServiceAccountAction returns the action.
+func NewServiceAccountAction() ServiceAccountAction { return ServiceAccountAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/service-account" }
+func (ServiceAccountAction) Name() string { return "grapnel.dev/service-account" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (ServiceAccountAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "serviceaccounts"}
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (ServiceAccountAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	account := item.Archived.GetName()
 	field.RemoveEntries(item.Object.Object, func(entry any) bool {
 		reference, _ := entry.(map[string]any)

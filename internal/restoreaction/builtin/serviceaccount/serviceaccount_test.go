@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestServiceAccountAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewServiceAccountAction(), map[string]actiontest.Case{
 		"generated tokens": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"robot","namespace":"a"},"secrets":[

@@ -34,24 +34,24 @@ func AffectedResources() []schema.GroupResource {
 	return all
 }
 
-// Action is the action; see New.
-type Action struct{}
+// StandbyAction is the action; see New.
+type StandbyAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = StandbyAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewStandbyAction returns the action.
+func NewStandbyAction() StandbyAction { return StandbyAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/standby" }
+func (StandbyAction) Name() string { return "grapnel.dev/standby" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (StandbyAction) AppliesTo(resource schema.GroupResource) bool {
 	return slices.Contains(AffectedResources(), resource)
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (StandbyAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	spec := field.GetMap(item.Object.Object, "spec")
 	if item.Restore.TakeOver || spec == nil {
 		return restoreaction.Result{}, nil

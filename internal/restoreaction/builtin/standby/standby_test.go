@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestStandbyAction_Execute(t *testing.T) {
 	schedule := schema.GroupVersionResource{Group: "grapnel.dev", Version: "v1alpha1", Resource: schedules}
 	location := schema.GroupVersionResource{Group: "grapnel.dev", Version: "v1alpha1", Resource: locations}
 	paused := restoreaction.Result{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
@@ -25,7 +25,7 @@ func TestAction_Execute(t *testing.T) {
 	velero := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}
 	}
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewStandbyAction(), map[string]actiontest.Case{
 		"a Schedule":                       {Resource: schedule, Archived: active, Want: inactive, Result: paused},
 		"a paused Schedule":                {Resource: schedule, Archived: inactive, Want: inactive},
 		"a Schedule that is taken over":    {Resource: schedule, Archived: active, Want: active, Restore: takesOver},

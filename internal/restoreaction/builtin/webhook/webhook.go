@@ -18,25 +18,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
 )
 
-// Action is the action; see New.
-type Action struct{}
+// WebhookAction is the action; see New.
+type WebhookAction struct{}
 
-var _ restoreaction.Action = Action{}
+var _ restoreaction.Action = WebhookAction{}
 
-// New returns the action.
-func New() Action { return Action{} }
+// NewWebhookAction returns the action.
+func NewWebhookAction() WebhookAction { return WebhookAction{} }
 
 // Name implements restoreaction.Action.
-func (Action) Name() string { return "grapnel.dev/admission-webhook-configuration" }
+func (WebhookAction) Name() string { return "grapnel.dev/admission-webhook-configuration" }
 
 // AppliesTo implements restoreaction.Action.
-func (Action) AppliesTo(resource schema.GroupResource) bool {
+func (WebhookAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource.Group == "admissionregistration.k8s.io" &&
 		(resource.Resource == "mutatingwebhookconfigurations" || resource.Resource == "validatingwebhookconfigurations")
 }
 
 // Execute implements restoreaction.Action.
-func (Action) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (WebhookAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	var result restoreaction.Result
 	for hook := range field.EachMap(item.Object.Object, "webhooks") {
 		name := field.Get[string](hook, "name")

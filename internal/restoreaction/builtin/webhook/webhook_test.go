@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restoreaction/actiontest"
 )
 
-func TestAction_Execute(t *testing.T) {
+func TestWebhookAction_Execute(t *testing.T) {
 	mutating := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
 	}
@@ -27,7 +27,7 @@ func TestAction_Execute(t *testing.T) {
 	changed := func(name, effects string) string {
 		return `webhook "` + name + `" declared side effects "` + effects + `", which v1 does not accept: they are None now`
 	}
-	actiontest.RunCases(t, New(), map[string]actiontest.Case{
+	actiontest.RunCases(t, NewWebhookAction(), map[string]actiontest.Case{
 		"nothing to do": {Resource: mutating, Archived: fine, Want: fine},
 		"side effects that v1 does not take": {
 			Resource: validating, Archived: old,

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/secret"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -51,7 +51,7 @@ func (r *Reconciler) ensureStampKey(ctx context.Context, namespace string) ([]by
 			// A backup would give the key to anyone who may read the bucket.
 			Labels: map[string]string{selection.GrapnelExcludeLabel: "true"},
 		},
-		Type: secret.StampKeyType, Data: map[string][]byte{stampKeyEntry: key},
+		Type: action.StampKeyType, Data: map[string][]byte{stampKeyEntry: key},
 	}
 	if err := r.Client.Create(ctx, created); err != nil {
 		return nil, fmt.Errorf("creating Secret %s: %w", stampKeySecret, err)

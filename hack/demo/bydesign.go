@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/restore/compare"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // rule says which differences between an object and the restored one are meant to
@@ -35,8 +35,8 @@ func rules() []rule {
 		{[]string{"metadata.namespace"}, "the namespace is mapped", isMapped},
 		{[]string{"metadata.name", "metadata.labels.kubernetes.io/metadata.name"}, "it is the namespace that is mapped", isMappedNamespace},
 		{[]string{"metadata.name"}, "its controller made a new one", isMadeAnew},
-		{[]string{"metadata.labels." + clean.LabelBackupName}, "it says where the object is from", hasBackup},
-		{[]string{"metadata.labels." + clean.LabelRestoreName}, "it says what restored it", hasRestore},
+		{[]string{"metadata.labels." + action.LabelBackupName}, "it says where the object is from", hasBackup},
+		{[]string{"metadata.labels." + action.LabelRestoreName}, "it says what restored it", hasRestore},
 		{[]string{"metadata.annotations." + compare.RestoredAnnotation}, "it says what was done", hasStamp},
 		{[]string{"metadata.annotations.endpoints.kubernetes.io/last-change-trigger-time"}, "its controller made it again", bothSet},
 		{[]string{"spec.clusterIP", "spec.clusterIPs"}, "the cluster chooses an address", isOfService},

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin"
+	"github.com/grapnel-dev/grapnel/internal/backup/action"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 	"github.com/grapnel-dev/grapnel/internal/results"
@@ -70,7 +70,7 @@ type Engine struct {
 // New returns an Engine.
 func New(cluster Cluster, opts Options) *Engine {
 	if opts.Actions == nil {
-		opts.Actions = builtin.NewActions
+		opts.Actions = action.NewActions
 	}
 	if opts.ActionWorkers <= 0 {
 		opts.ActionWorkers = DefaultActionWorkers

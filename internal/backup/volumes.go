@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/itemaction/builtin/pvc"
+	"github.com/grapnel-dev/grapnel/internal/backup/action"
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
@@ -42,7 +42,7 @@ func (c *collection) recordVolume(item list.Item) {
 		return
 	}
 	// A claim that cannot be parsed here is still archived.
-	volume, _ := pvc.VolumeName(item.JSON)
+	volume, _ := action.VolumeName(item.JSON)
 	c.volumes.addVolume(Volume{Namespace: item.Namespace, ClaimName: item.Name, VolumeName: volume})
 	c.results.Warn(results.ObjectScope(item.Namespace), fmt.Sprintf(
 		"The data of PersistentVolumeClaim %q is not captured, only the objects are: "+

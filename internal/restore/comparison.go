@@ -20,11 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/restore/compare"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/pv"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/serviceaccount"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin/standby"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // maxReportedFields is how many fields a warning names.
@@ -45,7 +41,7 @@ func newUpdateOnlyResources() map[schema.GroupResource]bool {
 		{Resource: "persistentvolumes"}:      true,
 		{Resource: "persistentvolumeclaims"}: true,
 	}
-	for _, resource := range standby.AffectedResources() {
+	for _, resource := range action.AffectedResources() {
 		all[resource] = true
 	}
 	return all
@@ -70,7 +66,7 @@ func (r *enginePass) compareItem(ctx context.Context, it *item, found list.Item)
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		return r.mergeServiceAccount(ctx, it, existing)
 	case schema.GroupResource{Resource: "persistentvolumes"}:
-		if rebound, ok := pv.RebindVolume(existing, it.archived, r.actionRun); ok {
+		if rebound, ok := action.RebindVolume(existing, it.archived, r.actionRun); ok {
 			return r.replaceExisting(ctx, it, rebound)
 		}
 	}
@@ -127,7 +123,7 @@ func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *
 	if len(normal) == 0 {
 		return existing.Object
 	}
-	object, err := clean.CopyForRestore(existing, r.labels)
+	object, err := action.CopyForRestore(existing, r.labels)
 	if err != nil {
 		return existing.Object
 	}
@@ -155,8 +151,8 @@ func (r *enginePass) patchExisting(ctx context.Context, it *item, existing *unst
 	}
 	// Change only the compared version.
 	metadata["resourceVersion"] = existing.GetResourceVersion()
-	setMetadataEntry(metadata, "labels", clean.LabelBackupName, shortname.LabelValue(r.req.BackupName))
-	setMetadataEntry(metadata, "labels", clean.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
+	setMetadataEntry(metadata, "labels", action.LabelBackupName, shortname.LabelValue(r.req.BackupName))
+	setMetadataEntry(metadata, "labels", action.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
 	if stamps := r.newStamper(); stamps.isEnabled() {
 		setMetadataEntry(metadata, "annotations", compare.RestoredAnnotation, stamps.annotationValue(it.target, Updated))
 	}
@@ -197,9 +193,9 @@ func (r *enginePass) handleWriteResult(ctx context.Context, it *item, err error)
 // mergeServiceAccount adds the missing parts to a ServiceAccount.
 func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
 	wanted := it.object.DeepCopy()
-	field.RemoveKeys(wanted.Object, []string{"metadata", "labels"}, clean.LabelBackupName, clean.LabelRestoreName)
-	field.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
-	merged, changed := serviceaccount.MergeAccount(existing, wanted)
+	action.RemoveKeys(wanted.Object, []string{"metadata", "labels"}, action.LabelBackupName, action.LabelRestoreName)
+	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	merged, changed := action.MergeAccount(existing, wanted)
 	if !changed {
 		return newItemResult(Unchanged, nil)
 	}
@@ -211,9 +207,9 @@ func (r *enginePass) replaceExisting(ctx context.Context, it *item, object *unst
 	if r.req.DryRun {
 		return newItemResult(Updated, nil)
 	}
-	metadata := field.GetMap(object.Object, "metadata")
-	setMetadataEntry(metadata, "labels", clean.LabelBackupName, shortname.LabelValue(r.req.BackupName))
-	setMetadataEntry(metadata, "labels", clean.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
+	metadata := action.GetMap(object.Object, "metadata")
+	setMetadataEntry(metadata, "labels", action.LabelBackupName, shortname.LabelValue(r.req.BackupName))
+	setMetadataEntry(metadata, "labels", action.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
 	r.stampObject(it.target, object, Updated)
 	body, err := stdjson.Marshal(object.Object)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // retargetItem updates the target of an item to the object that an action returned, in
@@ -29,7 +29,7 @@ func (r *enginePass) retargetItem(it *item) error {
 		return fmt.Errorf("made %.253q of %q, which the cluster does not serve: install what defines it, or fix the plugin", key, it.listEntry.key)
 	case became.Namespaced != hasNamespace:
 		return fmt.Errorf("made %q of %q: one has a namespace in this cluster, and the other has not", key, it.listEntry.key)
-	case gr == namespaceResource || clean.NeverRestoredReason(gr) != "":
+	case gr == namespaceResource || action.NeverRestoredReason(gr) != "":
 		return fmt.Errorf("made %q of %q, which is never restored that way", key, it.listEntry.key)
 	case gr != it.resource:
 		if r.hasTargetConflict(it, target) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // maxComparisons bounds how often an object may be in another state than it was read in.
@@ -137,7 +137,7 @@ func (r *enginePass) getExisting(ctx context.Context, it *item) (list.Item, erro
 
 // restoreStatus writes the archived status of an object that was written, if requested.
 func (r *enginePass) restoreStatus(ctx context.Context, it *item) error {
-	status := field.GetMap(it.archived.Object, "status")
+	status := action.GetMap(it.archived.Object, "status")
 	if len(status) == 0 || it.converted || !shouldRestoreStatus(it) || r.req.DryRun {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (r *enginePass) restoreStatus(ctx context.Context, it *item) error {
 
 func shouldRestoreStatus(it *item) bool {
 	for _, key := range []string{"grapnel.dev/restore-status", "velero.io/restore-status"} {
-		switch field.Get[string](it.archived.Object, "metadata", "annotations", key) {
+		switch action.Get[string](it.archived.Object, "metadata", "annotations", key) {
 		case "true":
 			return true
 		case "false":

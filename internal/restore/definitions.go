@@ -17,8 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -44,13 +43,13 @@ func (d *writtenCRDList) addWrittenCRD(object *unstructured.Unstructured) {
 	written := writtenCRD{
 		target: write.Target{Resource: gvk.GroupVersion().WithResource(crdResource.Resource), Name: object.GetName()},
 		resource: schema.GroupResource{
-			Group:    field.Get[string](object.Object, "spec", "group"),
-			Resource: field.Get[string](object.Object, "spec", "names", "plural"),
+			Group:    action.Get[string](object.Object, "spec", "group"),
+			Resource: action.Get[string](object.Object, "spec", "names", "plural"),
 		},
 	}
-	for version := range field.EachMap(object.Object, "spec", "versions") {
-		if field.Get[bool](version, "served") {
-			written.versions = append(written.versions, field.Get[string](version, "name"))
+	for version := range action.EachMap(object.Object, "spec", "versions") {
+		if action.Get[bool](version, "served") {
+			written.versions = append(written.versions, action.Get[string](version, "name"))
 		}
 	}
 	d.mu.Lock()
@@ -131,7 +130,7 @@ func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool
 		return own, nil
 	}
 	_, err := p.cluster.List(ctx, list.Request{
-		ResourceKind: toListKind(k.served), LabelSelector: clean.LabelRestoreName + "=" + shortname.LabelValue(p.req.RestoreName), Slots: p.listSlots,
+		ResourceKind: toListKind(k.served), LabelSelector: action.LabelRestoreName + "=" + shortname.LabelValue(p.req.RestoreName), Slots: p.listSlots,
 	}, list.Handler{Batch: func(batch *list.Batch) error {
 		defer batch.Release()
 		for _, item := range batch.Items {

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/request"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // Reader is the read access of the engine to a cluster.
@@ -88,7 +88,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Actions == nil {
-		o.Actions = builtin.NewActions
+		o.Actions = action.NewActions
 	}
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers

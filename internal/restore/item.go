@@ -18,8 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/restore/compare"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // startedEntry is an entry that a worker has claimed.
@@ -207,14 +206,14 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	case gv.Group != it.kind.resource.Group || gv.Version == "" || it.archived.GetKind() == "":
 		return fmt.Errorf("its apiVersion and kind are %q and %q", it.archived.GetAPIVersion(), it.archived.GetKind())
 	}
-	if annotations := field.Get[any](object, "metadata", "annotations"); annotations != nil {
+	if annotations := action.Get[any](object, "metadata", "annotations"); annotations != nil {
 		if _, ok := annotations.(map[string]any); !ok {
 			return errors.New("metadata.annotations is not an object")
 		}
 	}
 	it.target.Resource = it.kind.resource.WithVersion(gv.Version)
 	it.listEntry.key = gv.String() + "/" + it.archived.GetKind()
-	it.object, err = clean.CopyForRestore(it.archived, r.labels)
+	it.object, err = action.CopyForRestore(it.archived, r.labels)
 	if err != nil {
 		return err
 	}
@@ -222,7 +221,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	field.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -233,7 +233,7 @@ func (r *enginePass) createNamespace(ctx context.Context, name string, exists bo
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{
-			clean.LabelBackupName: shortname.LabelValue(r.req.BackupName), clean.LabelRestoreName: shortname.LabelValue(r.req.RestoreName),
+			action.LabelBackupName: shortname.LabelValue(r.req.BackupName), action.LabelRestoreName: shortname.LabelValue(r.req.RestoreName),
 		}},
 	}}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespaceResource.Resource}

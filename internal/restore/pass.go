@@ -17,8 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/builtin"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -32,7 +31,7 @@ type enginePass struct {
 	engine   *Engine
 	cluster  Cluster
 	req      Request
-	labels   clean.RestoreNames
+	labels   action.RestoreNames
 	cancel   context.CancelCauseFunc
 	results  results.Collector
 	outcomes outcomeTracker
@@ -90,7 +89,7 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		engine:            e,
 		cluster:           e.cluster,
 		req:               req,
-		labels:            clean.RestoreNames{Backup: req.BackupName, Restore: req.RestoreName},
+		labels:            action.RestoreNames{Backup: req.BackupName, Restore: req.RestoreName},
 		cancel:            cancel,
 		workerSlots:       make(chan struct{}, e.opts.Workers),
 		waitingSlots:      make(chan struct{}, waitersPerWorker*e.opts.Workers),
@@ -99,7 +98,7 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		choices:           map[string]version.Choice{},
 		dryRunCRDVersions: map[schema.GroupResource][]string{},
 		actions:           e.opts.Actions(),
-		normalizers:       builtin.NewActions(),
+		normalizers:       action.NewActions(),
 	}
 	r.dependencies.initWaits()
 	r.actionRun = &restoreaction.RestoreContext{

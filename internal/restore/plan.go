@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -111,7 +111,7 @@ func (r *enginePass) makePlan(ctx context.Context) error {
 func (p *planner) planResource(ctx context.Context, resource archive.Resource) (*kind, error) {
 	gr := schema.ParseGroupResource(resource.Name)
 	k := &kind{
-		resource: gr, namespaced: p.resolver.scopes[gr], neverReason: clean.NeverRestoredReason(gr),
+		resource: gr, namespaced: p.resolver.scopes[gr], neverReason: action.NeverRestoredReason(gr),
 		actions: actionsForResource(p.actions, gr), normalizers: actionsForResource(p.normalizers, gr), pluginActions: p.pluginActionsForResource(gr),
 		withStatus: p.resolver.matchesStatusFilter(p.req.RestoreStatus, gr),
 		crdCreated: p.writtenCRDs.definesResource(gr),

@@ -19,8 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/compare"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // pluginAction is an action of the request: its calls leave this program.
@@ -227,14 +226,14 @@ func (o *pluginAction) callWithSlot(ctx context.Context, make func() error) erro
 
 // sanitizeReturnedObject ensures that an object returned by an action is that of its item.
 func (r *enginePass) sanitizeReturnedObject(it *item) error {
-	if err := clean.NormalizePluginResult(it.object, it.archived, r.labels); err != nil {
+	if err := action.NormalizePluginResult(it.object, it.archived, r.labels); err != nil {
 		return fmt.Errorf("returned an object whose %w", err)
 	}
 	it.object.SetName(it.target.Name)
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	field.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
 	return r.retargetItem(it)
 }
 

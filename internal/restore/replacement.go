@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // recreateObject replaces an existing object. It deletes nothing before the API server has
@@ -134,13 +134,13 @@ func withoutUniqueFields(it *item, existing *unstructured.Unstructured) *unstruc
 	switch it.resource {
 	case schema.GroupResource{Resource: "services"}:
 		probe := it.object.DeepCopy()
-		field.RemoveKeys(probe.Object, []string{"spec"}, "healthCheckNodePort")
-		for port := range field.EachMap(probe.Object, "spec", "ports") {
+		action.RemoveKeys(probe.Object, []string{"spec"}, "healthCheckNodePort")
+		for port := range action.EachMap(probe.Object, "spec", "ports") {
 			delete(port, "nodePort")
 		}
 		return probe
 	case schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:
-		if field.Get[bool](existing.Object, "globalDefault") {
+		if action.Get[bool](existing.Object, "globalDefault") {
 			probe := it.object.DeepCopy()
 			delete(probe.Object, "globalDefault")
 			return probe
@@ -159,14 +159,14 @@ var serverSetMetadata = []string{
 func (r *enginePass) recreateOriginal(ctx context.Context, it *item, existing *unstructured.Unstructured, reason error) error {
 	reason = fmt.Errorf("it was deleted, and then the API server rejected its replacement: %w", reason)
 	old := existing.DeepCopy()
-	field.RemoveKeys(old.Object, []string{"metadata"}, serverSetMetadata...)
+	action.RemoveKeys(old.Object, []string{"metadata"}, serverSetMetadata...)
 	// Some kinds are rejected with values that their controllers have set.
 	clean := &unstructured.Unstructured{Object: r.normalizeExisting(ctx, it, existing)}
 	if owners := existing.GetOwnerReferences(); len(owners) > 0 {
 		clean = clean.DeepCopy()
 		clean.SetOwnerReferences(owners)
 	}
-	field.RemoveKeys(clean.Object, []string{"metadata"}, serverSetMetadata...)
+	action.RemoveKeys(clean.Object, []string{"metadata"}, serverSetMetadata...)
 	var first error
 	for _, object := range []*unstructured.Unstructured{old, clean} {
 		body, err := stdjson.Marshal(object.Object)

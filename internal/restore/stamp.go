@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/restore/compare"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // stamper writes and reads the annotation compare.RestoredAnnotation, "<outcome> <UID of
@@ -75,10 +75,10 @@ func (r *enginePass) stampObject(target write.Target, object *unstructured.Unstr
 	if !r.newStamper().isEnabled() {
 		return
 	}
-	annotations := field.GetMap(object.Object, "metadata", "annotations")
+	annotations := action.GetMap(object.Object, "metadata", "annotations")
 	if annotations == nil {
 		annotations = map[string]any{}
-		field.GetMap(object.Object, "metadata")["annotations"] = annotations
+		action.GetMap(object.Object, "metadata")["annotations"] = annotations
 	}
 	annotations[compare.RestoredAnnotation] = r.newStamper().annotationValue(target, outcome)
 }
@@ -86,5 +86,5 @@ func (r *enginePass) stampObject(target write.Target, object *unstructured.Unstr
 // readStamp returns what this restore did to an existing object before it was interrupted;
 // see parseAnnotation.
 func (r *enginePass) readStamp(target write.Target, object map[string]any) (outcome Outcome, own, foreign bool) {
-	return r.newStamper().parseAnnotation(target, field.Get[string](object, "metadata", "annotations", compare.RestoredAnnotation))
+	return r.newStamper().parseAnnotation(target, action.Get[string](object, "metadata", "annotations", compare.RestoredAnnotation))
 }

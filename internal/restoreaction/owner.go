@@ -3,7 +3,7 @@
 
 package restoreaction
 
-import "github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Owner is the controller of an object in its old cluster.
 type Owner struct {
@@ -17,10 +17,9 @@ type Owner struct {
 // ArchivedController returns the controller of the archived object, and a zero Owner if
 // there was none. The object to be created has no owners.
 func (i *Item) ArchivedController() Owner {
-	for owner := range field.EachMap(i.Archived.Object, "metadata", "ownerReferences") {
-		if field.Get[bool](owner, "controller") {
-			return Owner{Kind: field.Get[string](owner, "kind"), Name: field.Get[string](owner, "name")}
-		}
+	controller := metav1.GetControllerOfNoCopy(i.Archived)
+	if controller == nil {
+		return Owner{}
 	}
-	return Owner{}
+	return Owner{Kind: controller.Kind, Name: controller.Name}
 }

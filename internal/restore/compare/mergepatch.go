@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
 // RestoredAnnotation is the annotation by which a restore recognizes what it did to an
@@ -20,8 +20,8 @@ const RestoredAnnotation = "grapnel.dev/restored"
 
 // ignoredMetadata are labels and annotations about the origin of an object, not its state.
 var ignoredMetadata = map[string]bool{
-	clean.LabelBackupName:  true,
-	clean.LabelRestoreName: true,
+	action.LabelBackupName:  true,
+	action.LabelRestoreName: true,
 	RestoredAnnotation:     true,
 	// The API server sets it.
 	"kubernetes.io/metadata.name": true,

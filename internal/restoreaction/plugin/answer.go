@@ -14,8 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/field"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -26,13 +25,13 @@ const annotationMustInclude = "restore.velero.io/must-include-additional-items"
 // encodeForAction returns an object as the action sees it: with the namespace and the
 // labels that it had in the backup.
 func encodeForAction(it *restoreaction.Item) ([]byte, error) {
-	metadata := maps.Clone(field.GetMap(it.Object.Object, "metadata"))
+	metadata := maps.Clone(action.GetMap(it.Object.Object, "metadata"))
 	if namespace := it.Archived.GetNamespace(); namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	had := field.GetMap(it.Archived.Object, "metadata", "labels")
-	labels := maps.Clone(field.GetMap(it.Object.Object, "metadata", "labels"))
-	for _, key := range []string{clean.LabelBackupName, clean.LabelRestoreName} {
+	had := action.GetMap(it.Archived.Object, "metadata", "labels")
+	labels := maps.Clone(action.GetMap(it.Object.Object, "metadata", "labels"))
+	for _, key := range []string{action.LabelBackupName, action.LabelRestoreName} {
 		delete(labels, key)
 		if value, ok := had[key]; ok {
 			labels[key] = value
@@ -102,11 +101,11 @@ func (a *restoreItemAction) applyReturnedObject(it *restoreaction.Item, given, r
 	if err := json.Unmarshal(checked, &object); err != nil {
 		return fmt.Errorf("returned something that is not a Kubernetes object: %w", err)
 	}
-	if field.Get[string](object, "metadata", "annotations", annotationMustInclude) == "true" {
+	if action.Get[string](object, "metadata", "annotations", annotationMustInclude) == "true" {
 		result.Warnings = append(result.Warnings, fmt.Sprintf("restore action %s requests its related objects even if they "+
 			"are excluded; this restore did not restore excluded objects", a.Name()))
 	}
-	field.RemoveKeys(object, []string{"metadata", "annotations"}, annotationMustInclude)
+	action.RemoveKeys(object, []string{"metadata", "annotations"}, annotationMustInclude)
 	it.Object = &unstructured.Unstructured{Object: object}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/clean"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -142,7 +142,7 @@ func pod(t *testing.T) *restoreaction.Item {
 	t.Helper()
 	archived := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u","labels":{"app":"web"},
 		"ownerReferences":[{"kind":"ReplicaSet","uid":"o"}]},"spec":{"nodeName":"n","count":3},"status":{"phase":"Running"}}`)
-	object, err := clean.CopyForRestore(archived, clean.RestoreNames{Backup: "b", Restore: "r"})
+	object, err := action.CopyForRestore(archived, action.RestoreNames{Backup: "b", Restore: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,44 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package action
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+// automanaged is on APIServices of built-in groups and of CRDs.
+const automanaged = "kube-aggregator.kubernetes.io/automanaged"
+
+// APIServiceAction skips the APIServices that API servers register themselves, and
+// applies the namespace mapping to the others.
+type APIServiceAction struct{}
+
+var _ restoreaction.Action = APIServiceAction{}
+
+// NewAPIServiceAction returns the action.
+func NewAPIServiceAction() APIServiceAction { return APIServiceAction{} }
+
+// Name implements restoreaction.Action.
+func (APIServiceAction) Name() string { return "grapnel.dev/apiservice" }
+
+// AppliesTo implements restoreaction.Action.
+func (APIServiceAction) AppliesTo(resource schema.GroupResource) bool {
+	return resource == schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+}
+
+// Execute implements restoreaction.Action.
+func (APIServiceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	if Has(item.Archived.Object, "metadata", "labels", automanaged) {
+		return restoreaction.Result{Skip: "the API server registers it itself"}, nil
+	}
+	var result restoreaction.Result
+	if warning := mapServiceNamespace(item.Restore, GetMap(item.Object.Object, "spec", "service")); warning != "" {
+		result.Warnings = append(result.Warnings, warning)
+	}
+	return result, nil
+}

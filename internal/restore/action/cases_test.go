@@ -1,0 +1,195 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package action
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+// Case is one object for an action.
+type Case struct {
+	// Resource of the object.
+	Resource schema.GroupVersionResource
+	// Archived is the JSON of the object.
+	Archived string
+	// Restore is the context. Its functions are derived from InArchive and WithData.
+	Restore restoreaction.RestoreContext
+	// InArchive lists further objects in the archive.
+	InArchive []restoreaction.ItemRef
+	// WithData lists the claims, as namespace/name, whose data the backup contains.
+	WithData []string
+
+	// Want is the JSON of the object to be created, without the labels that every restored
+	// object gets. It is ignored for a skipped object.
+	Want string
+	// Result is the expected result.
+	Result restoreaction.Result
+	// Refused expects a restoreaction.CreationRefusedError.
+	Refused bool
+}
+
+// RunCases runs the cases.
+func RunCases(t *testing.T, action restoreaction.Action, cases map[string]Case) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if !action.AppliesTo(tc.Resource.GroupResource()) {
+				t.Fatalf("the action does not apply to %s", tc.Resource)
+			}
+			tc.checkResult(t, action)
+			for path, object := range malformedCopies(ParseObject(t, tc.Archived).Object) {
+				tc.checkNoPanic(t, action, path, object)
+			}
+		})
+	}
+}
+
+func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
+	t.Helper()
+	item, err := tc.newRestoreItem(ParseObject(t, tc.Archived))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := action.Execute(t.Context(), item)
+	if diff := cmp.Diff(ParseObject(t, tc.Archived), item.Archived); diff != "" {
+		t.Errorf("the archived object was changed (-before +after):\n%s", diff)
+	}
+	var refused *restoreaction.CreationRefusedError
+	switch {
+	case tc.Refused:
+		if !errors.As(err, &refused) || refused.Reason == "" {
+			t.Errorf("error %v, want a CreationRefusedError with a reason", err)
+		}
+		return
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	}
+	if diff := cmp.Diff(tc.Result, result, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if tc.Result.Skip != "" {
+		return
+	}
+	field := []string{"metadata", "labels"}
+	unstructured.RemoveNestedField(item.Object.Object, append(field, LabelBackupName)...)
+	unstructured.RemoveNestedField(item.Object.Object, append(field, LabelRestoreName)...)
+	if len(item.Object.GetLabels()) == 0 {
+		unstructured.RemoveNestedField(item.Object.Object, field...)
+	}
+	if diff := cmp.Diff(ParseObject(t, tc.Want), item.Object); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+// checkNoPanic runs the action with an object that no API server would store.
+func (tc Case) checkNoPanic(t *testing.T, action restoreaction.Action, what string, object map[string]any) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			t.Errorf("with %s: panic: %v", what, r)
+		}
+	}()
+	item, err := tc.newRestoreItem(&unstructured.Unstructured{Object: object})
+	if err != nil {
+		return // rejected before the action gets it
+	}
+	// An error is acceptable here.
+	_, _ = action.Execute(t.Context(), item)
+}
+
+func (tc Case) newRestoreItem(archived *unstructured.Unstructured) (*restoreaction.Item, error) {
+	run := tc.Restore
+	run.BackupName, run.RestoreName = "backup", "restore"
+	run.IsArchived = func(resource schema.GroupResource, namespace, name string) bool {
+		return slices.Contains(tc.InArchive, restoreaction.ItemRef{Resource: resource, Namespace: namespace, Name: name})
+	}
+	run.HasVolumeData = func(namespace, claim string) bool {
+		return slices.Contains(tc.WithData, namespace+"/"+claim)
+	}
+	object, err := CopyForRestore(archived, RestoreNames{Backup: run.BackupName, Restore: run.RestoreName})
+	if err != nil {
+		return nil, err
+	}
+	if namespace := object.GetNamespace(); namespace != "" {
+		object.SetNamespace(run.MapNamespace(namespace))
+	}
+	if tc.Resource.Resource == "namespaces" {
+		object.SetName(run.MapNamespace(object.GetName()))
+	}
+	return &restoreaction.Item{Resource: tc.Resource, Object: object, Archived: archived, Restore: &run}, nil
+}
+
+// ParseObject decodes JSON.
+func ParseObject(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatalf("decoding %s: %v", text, err)
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+// malformedCopies returns copies of an object with one value of another type each, by a
+// description of the change.
+func malformedCopies(object map[string]any) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for _, wrong := range []any{nil, "text", int64(7), true, []any{}, []any{"text", nil}, map[string]any{}} {
+		// Iteration n replaces the value with index n.
+		for n := 0; ; n++ {
+			copied := runtime.DeepCopyJSON(object)
+			left := n
+			if !replaceValue(copied, wrong, &left) {
+				break
+			}
+			all[fmt.Sprintf("%#v as value %d", wrong, n)] = copied
+		}
+	}
+	return all
+}
+
+// replaceValue replaces the value with index n in a fixed order.
+func replaceValue(value, wrong any, n *int) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(value))
+		for key := range value {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			if *n == 0 {
+				value[key] = wrong
+				return true
+			}
+			*n--
+			if replaceValue(value[key], wrong, n) {
+				return true
+			}
+		}
+	case []any:
+		for i := range value {
+			if *n == 0 {
+				value[i] = wrong
+				return true
+			}
+			*n--
+			if replaceValue(value[i], wrong, n) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package action_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+)
+
+const patience = 2 * time.Minute
+
+// TestOnCluster checks that a real API server and its controllers accept the results of the
+// actions for their own objects.
+func TestOnCluster(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{ControllerManager: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.New(plane.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("every object is accepted again", cluster{c}.testAccepted)
+	t.Run("fields set by a user are distinguished from allocated fields", cluster{c}.testServices)
+	t.Run("a Deployment adopts what was restored", cluster{c}.testAdoption)
+	t.Run("a retained volume is found again", cluster{c}.testVolume)
+	t.Run("a claim does not get an empty volume", cluster{c}.testMissingVolume)
+}
+
+type cluster struct{ client.Client }
+
+// namespace creates a namespace in which pods can be created.
+func (c cluster) namespace(t *testing.T, name string) {
+	t.Helper()
+	c.create(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name))
+	account := parse(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":%q}}`, name))
+	c.await(t, "the default ServiceAccount of "+name, func() bool { return c.Get(t.Context(), client.ObjectKeyFromObject(account), account) == nil })
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), object); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return object
+}
+
+// create creates an object and returns it from the API server.
+func (c cluster) create(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := parse(t, text)
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating %s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+	return object
+}
+
+// refresh reads an object again.
+func (c cluster) refresh(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func (c cluster) remove(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	if err := c.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, object.GetKind()+" "+object.GetName()+" to be gone", func() bool {
+		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(object), object.DeepCopy()))
+	})
+}
+
+func (cluster) await(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true,
+		func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatalf("waiting for %s: %v", what, err)
+	}
+}
+
+// run maps namespace from to namespace to, with an otherwise empty archive.
+func run(from, to string) *restoreaction.RestoreContext {
+	return &restoreaction.RestoreContext{
+		NamespaceMapping: map[string]string{from: to},
+		IsArchived:       func(schema.GroupResource, string, string) bool { return false },
+		HasVolumeData:    func(string, string) bool { return false },
+	}
+}
+
+// restorable returns the result of the actions for an object.
+func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
+	t.Helper()
+	gvk := archived.GroupVersionKind()
+	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := action.CopyForRestore(archived, action.RestoreNames{Backup: "b", Restore: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		object.SetNamespace(run.MapNamespace(object.GetNamespace()))
+	}
+	item := &restoreaction.Item{Resource: mapping.Resource, Object: object, Archived: archived, Restore: run}
+	for _, action := range action.NewActions() {
+		if !action.AppliesTo(mapping.Resource.GroupResource()) {
+			continue
+		}
+		result, err := action.Execute(t.Context(), item)
+		if err != nil || result.Skip != "" {
+			t.Fatalf("%s of %s %s: skipped %q, error %v", action.Name(), gvk.Kind, archived.GetName(), result.Skip, err)
+		}
+	}
+	return object
+}
+
+// restore creates the result of the actions for an object.
+func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
+	t.Helper()
+	object := restorable(t, c, archived, run)
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("restoring %s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+	return object
+}

@@ -1,0 +1,75 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package action
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+func TestPVCAction_Execute(t *testing.T) {
+	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	volume := restoreaction.ItemRef{Resource: volumes, Name: "v"}
+	waits := []string{
+		`the backup does not hold the data of this claim: it binds to PersistentVolume "v" and no other, ` +
+			"and stays Pending while that is missing or reserved for another claim",
+	}
+	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}}
+	const bound = `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{
+		"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes",
+		"volume.kubernetes.io/selected-node":"n","volume.kubernetes.io/storage-provisioner":"csi.x",
+		"volume.beta.kubernetes.io/storage-provisioner":"csi.x","x":"y"}},
+		"spec":{"volumeName":"v","storageClassName":"fast","dataSource":{"kind":"VolumeSnapshot","name":"s"},
+		"dataSourceRef":{"kind":"VolumeSnapshot","name":"s"}},"status":{"phase":"Bound"}}`
+	const waiting = `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
+		"spec":{"volumeName":"v","storageClassName":"fast","dataSource":{"kind":"VolumeSnapshot","name":"s"},
+		"dataSourceRef":{"kind":"VolumeSnapshot","name":"s"}}}`
+	RunCases(t, NewPVCAction(), map[string]Case{
+		"bound, its volume is in the archive": {
+			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume}, Want: waiting,
+			Result: restoreaction.Result{Warnings: waits, RelatedItems: []restoreaction.ItemRef{volume}},
+		},
+		"bound, its volume is not in the archive": {
+			Resource: resource, Archived: bound, Want: waiting, Result: restoreaction.Result{Warnings: waits},
+		},
+		"bound, with its data": {
+			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume},
+			WithData: []string{"a/data"}, Restore: mapped,
+			Want: `{"metadata":{"name":"data","namespace":"b","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
+				"spec":{"storageClassName":"fast"}}`,
+		},
+		"lost": {
+			Resource: resource,
+			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Lost"}}`,
+			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
+			Result:   restoreaction.Result{Warnings: waits},
+		},
+		"not bound, waiting for a volume of its choice": {
+			Resource: resource, InArchive: []restoreaction.ItemRef{volume},
+			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Pending"}}`,
+			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
+			Result:   restoreaction.Result{RelatedItems: []restoreaction.ItemRef{volume}},
+		},
+		"not bound, waiting for its first pod": {
+			Resource: resource,
+			Archived: `{"metadata":{"name":"data","namespace":"a","annotations":{"volume.kubernetes.io/selected-node":"n"}},
+				"spec":{"dataSource":{"kind":"VolumeSnapshot","name":"s"}},"status":{"phase":"Pending"}}`,
+			Want: `{"metadata":{"name":"data","namespace":"a"},"spec":{"dataSource":{"kind":"VolumeSnapshot","name":"s"}}}`,
+		},
+		"of an ephemeral volume": {
+			Resource: resource,
+			Archived: `{"metadata":{"name":"p-tmp","namespace":"a","ownerReferences":[{"kind":"Pod","name":"p","controller":true}]},
+				"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}`,
+			Result: restoreaction.Result{Skip: "it belongs to an ephemeral volume, for which its Pod creates a new one"},
+		},
+		"of a StatefulSet that owns its claims": {
+			Resource: resource,
+			Archived: `{"metadata":{"name":"d-0","namespace":"a","ownerReferences":[{"kind":"StatefulSet","name":"d"}]},"spec":{}}`,
+			Want:     `{"metadata":{"name":"d-0","namespace":"a"},"spec":{}}`,
+		},
+	})
+}

@@ -1,0 +1,79 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package action
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+// workloadKinds are the workloads that can be quiesced.
+var workloadKinds = map[schema.GroupResource]state.WorkloadKind{
+	{Group: "apps", Resource: "deployments"}:  state.Deployment,
+	{Group: "apps", Resource: "statefulsets"}: state.StatefulSet,
+	{Group: "apps", Resource: "replicasets"}:  state.ReplicaSet,
+	{Group: "apps", Resource: "daemonsets"}:   state.DaemonSet,
+	{Group: "batch", Resource: "cronjobs"}:    state.CronJob,
+	{Group: "batch", Resource: "jobs"}:        state.Job,
+}
+
+// QuiescedAction warns about workloads that were archived while a backup, possibly
+// another, overlapping one, had stopped them. They are restored stopped, and stay so unless
+// an action of the restore starts them.
+type QuiescedAction struct{}
+
+var _ restoreaction.Action = QuiescedAction{}
+
+// NewQuiescedAction returns the action.
+func NewQuiescedAction() QuiescedAction { return QuiescedAction{} }
+
+// Name implements restoreaction.Action.
+func (QuiescedAction) Name() string { return "grapnel.dev/quiesced" }
+
+// AppliesTo implements restoreaction.Action.
+func (QuiescedAction) AppliesTo(resource schema.GroupResource) bool {
+	return workloadKinds[resource] != ""
+}
+
+// Execute implements restoreaction.Action.
+func (QuiescedAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	w := toWorkload(workloadKinds[item.Resource.GroupResource()], item.Object.Object)
+	s, stopped := state.ArchivedState(w)
+	if !stopped || item.Restore.HasUnquiesceAction {
+		return restoreaction.Result{}, nil
+	}
+	had, advice := "was not suspended", "resume it by hand"
+	switch w.Kind {
+	case state.CronJob, state.Job:
+	case state.DaemonSet:
+		had, advice = "ran on nodes", "remove "+state.NodeSelectorKey+" from its node selector"
+	default:
+		had, advice = fmt.Sprintf("had %d replicas", s.Replicas), "scale it by hand"
+	}
+	return restoreaction.Result{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
+		had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}, nil
+}
+
+// toWorkload returns the fields of an object that show whether it is stopped.
+func toWorkload(kind state.WorkloadKind, object map[string]any) state.Workload {
+	return state.Workload{
+		Ref:          state.Ref{Kind: kind},
+		Annotations:  map[string]string{state.Annotation: Get[string](object, "metadata", "annotations", state.Annotation)},
+		Replicas:     replicaCount(object),
+		Suspend:      Get[bool](object, "spec", "suspend"),
+		NodeSelector: map[string]string{state.NodeSelectorKey: Get[string](object, "spec", "template", "spec", "nodeSelector", state.NodeSelectorKey)},
+	}
+}
+
+func replicaCount(object map[string]any) int32 {
+	if Has(object, "spec", "replicas") && GetInt(object, "spec", "replicas") == 0 {
+		return 0
+	}
+	return 1 // or more
+}

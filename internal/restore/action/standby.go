@@ -1,0 +1,71 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package action
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+)
+
+const (
+	schedules = "schedules"
+	locations = "backupstoragelocations"
+)
+
+var groups = []string{"grapnel.dev", "velero.io"}
+
+// AffectedResources returns the resources that the action handles.
+func AffectedResources() []schema.GroupResource {
+	var all []schema.GroupResource
+	for _, group := range groups {
+		all = append(all, schema.GroupResource{Group: group, Resource: schedules}, schema.GroupResource{Group: group, Resource: locations})
+	}
+	return all
+}
+
+// StandbyAction restores Schedules paused and storage locations read-only, unless the
+// cluster takes over from the one that was backed up. Otherwise a copy of a cluster would
+// write to the buckets of the original, and its Schedules would create backups of the same
+// names in the same seconds. Those of Velero are treated the same, because Velero may run
+// in the restored cluster.
+type StandbyAction struct{}
+
+var _ restoreaction.Action = StandbyAction{}
+
+// NewStandbyAction returns the action.
+func NewStandbyAction() StandbyAction { return StandbyAction{} }
+
+// Name implements restoreaction.Action.
+func (StandbyAction) Name() string { return "grapnel.dev/standby" }
+
+// AppliesTo implements restoreaction.Action.
+func (StandbyAction) AppliesTo(resource schema.GroupResource) bool {
+	return slices.Contains(AffectedResources(), resource)
+}
+
+// Execute implements restoreaction.Action.
+func (StandbyAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	spec := GetMap(item.Object.Object, "spec")
+	if item.Restore.TakeOver || spec == nil {
+		return restoreaction.Result{}, nil
+	}
+	if item.Resource.Resource == schedules {
+		if spec["paused"] == true {
+			return restoreaction.Result{}, nil
+		}
+		spec["paused"] = true
+		return restoreaction.Result{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
+			"set spec.paused to false here if this cluster takes over, or restore with takeOver"}}, nil
+	}
+	if spec["accessMode"] == "ReadOnly" {
+		return restoreaction.Result{}, nil
+	}
+	spec["accessMode"] = "ReadOnly"
+	return restoreaction.Result{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
+		"to it: set spec.accessMode to ReadWrite here if this cluster takes over, or restore with takeOver"}}, nil
+}

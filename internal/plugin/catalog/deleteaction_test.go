@@ -140,7 +140,7 @@ func TestFailuresOfSelectorsOfDeleteActions(t *testing.T) {
 		want             executor.ErrorKind
 		text             string
 	}{
-		"no selector": {selector: "a=b=c", want: executor.Failed, text: "no selector of Backups"},
+		"no selector": {selector: "a=b=c", want: executor.Failed, text: "invalid selector of Backups"},
 		"error":       {selector: "fault:error", want: executor.Failed, text: "the database said no"},
 		"panic":       {selector: "fault:panic", want: executor.Failed, text: "plugin panicked: something is nil"},
 		"killed":      {selector: "fault:kill", want: executor.Unreachable, text: "ended by signal 9 (killed) during the call"},

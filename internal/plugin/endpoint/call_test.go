@@ -154,7 +154,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 				t.Error("the action was not told")
 			}
 			plugintesting.Eventually(t, "the operator's log has the rest", func() bool {
-				return contains(c.log.Text(), "Ending an action whose time was over")
+				return contains(c.log.Text(), "Returning after the context of the action ended")
 			})
 		})
 	}

@@ -77,7 +77,7 @@ func (f *fickle) Follow(in *pluginpb.FollowRequest, stream grpc.ServerStreamingS
 	f.sessions = append(f.sessions, in.GetSession())
 	f.mu.Unlock()
 	if again {
-		return status.Error(codes.AlreadyExists, "the session is followed already")
+		return status.Error(codes.AlreadyExists, "the session already has a follower")
 	}
 	if err := stream.SendHeader(nil); err != nil {
 		return err

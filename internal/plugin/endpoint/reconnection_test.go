@@ -123,7 +123,7 @@ func TestServerStopsDuringCall(t *testing.T) {
 		t.Errorf("the open call returned %v with the log %s", err, log.Text())
 	}
 	<-s.done
-	if text := c.log.Text(); contains(text, "broke off") {
+	if text := c.log.Text(); contains(text, "log stream of the plugin broke") {
 		t.Errorf("the end of the plugin's log is reported although nothing is missing: %s", text)
 	}
 }

@@ -55,7 +55,7 @@ func TestCheckActions(t *testing.T) {
 		"twice":            {in: []Action{{pre, "v1", "b"}, {pre, "v1", "b"}}, wantErr: "twice"},
 		"no name":          {in: []Action{{pre, "v1", ""}}, wantErr: "empty"},
 		"too many":         {in: make([]Action, maxActions+1), wantErr: "at most 256"},
-		"newer, no name":   {in: []Action{{"MoonAction", "v1", "a b"}}, wantErr: "not allowed"},
+		"newer, no name":   {in: []Action{{"MoonAction", "v1", "a b"}}, wantErr: "invalid name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// waitForPendingExit waits until the child has ended, without reaping it, and returns true:
+// awaitExit waits until the child has ended, without reaping it, and returns true:
 // as long as it is a zombie, its process ID, which is also the ID of its group, is not
 // reused.
 func awaitExit(pid int) bool {

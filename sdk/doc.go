@@ -1,11 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sdk is what you need to extend Grapnel with code of your own: once before
-// and once after a backup or a restore (hooks), once when a backup is deleted, for single
-// objects on their way into an archive or a cluster, and to keep backups somewhere else
-// (object stores).
-// docs/plugins/AUTHORING.md is the longer introduction.
+// Package sdk helps you extend Grapnel with your own code: code that runs before and after
+// a backup or a restore (hooks), when a backup is deleted, or for each object that is
+// backed up or restored, and code that stores backups (object stores).
+// docs/plugins/AUTHORING.md is a longer introduction.
 //
 // # A hook in 20 lines
 //
@@ -32,65 +31,64 @@
 //			func() (prebackupv1.PreBackupAction, error) { return freeze{}, nil }).Serve()
 //	}
 //
-// Build it to a static binary, put it where the operator can read it, and name
-// it in a Plugin object. The operator starts the process, asks it what it
-// provides and calls it over gRPC; everything between is done by package serve.
+// Build a static binary, put it where the operator can read it, and name it in a Plugin
+// object. The operator starts the process, lists the actions that it provides and calls
+// them over gRPC; package serve does everything in between.
 //
-// The other kinds look the same: an interface of a package, a registration method of
-// package serve.
+// The other kinds work the same way: each has a package with its interface and a
+// registration method in package serve.
 //
-// # What the operator promises and expects, whatever the kind
+// # What the operator promises and expects for all kinds
 //
-//   - Deadline. The ctx ends when the attempt's time is over or the run is
-//     cancelled. Return soon after it does: a process that still works on an
-//     abandoned call may be killed to make room for the next attempt.
-//   - Errors. Return an ordinary error, one sentence that says what to do. A
-//     panic is reported as a failure, the process lives on.
-//   - Logs. Use [Logger]; its lines end up in the log of the run they belong
-//     to, also when the process works for several at once. Lines printed in other
-//     ways are attributed only while a single call is in progress. Do not write
-//     to standard output before Serve: the handshake uses it.
-//   - Parameters. [Parameters] are what the user configured for the action in the
-//     Backup or Restore. Check them: others may write them.
-//   - Concurrency. One instance serves all calls of its name in a process, at the same
-//     time.
+//   - Deadline. The ctx ends when the attempt times out or the run is canceled. Return soon
+//     after that: a process that still works on an abandoned call may be killed to make
+//     room for the next attempt.
+//   - Errors. Return an ordinary error, one sentence that says what to do. A panic is
+//     reported as a failure; the process keeps running.
+//   - Logs. Use [Logger]; its lines appear in the log of the run that they belong to, even
+//     if the process serves several runs at once. Lines printed by other means are
+//     attributed only while a single call is in progress. Do not write to standard output
+//     before Serve: the handshake uses it.
+//   - Parameters. [Parameters] are what the user configured for the action in the Backup or
+//     Restore. Validate them: other users may write them.
+//   - Concurrency. One instance serves all calls of its name in a process concurrently.
 //
-// # What holds for hooks besides
+// # Additional rules for hooks
 //
-//   - Idempotency. The operator may have died after your action worked and
-//     before it could write that down, so the same work is asked for again.
-//     Request.IdempotencyKey is the same for all attempts of one run and
-//     different for every run. The SDK never runs two calls with one key at the
-//     same time.
-//   - Long work. Return [hook.Again] and be called again later instead of
-//     holding a call open for hours.
-//   - Pairs. A name registered both as PreBackupAction and as PostBackupAction is
-//     a pair: the post action runs, whatever happened, if the pre action was
-//     started, even if it failed half-way. Put the clean-up there and make it
-//     work when the pre action did not finish. The same holds for PreRestoreAction
-//     and PostRestoreAction; the two pairs are independent of each other.
-//   - Outputs. What a pre action returns in Response.Outputs is handed to the post
-//     actions of the same run (Request.Outputs). That of PreBackup actions is kept
-//     with the backup and handed to the actions of every restore of it
-//     (Request.BackupOutputs), perhaps years later and in another cluster. Never
-//     put a secret there. For the limits see package hook.
+//   - Idempotency. The operator may crash after your action succeeded and before it
+//     recorded the result. Then it requests the same work again. Request.IdempotencyKey is
+//     the same for all attempts of one run and different for every run. The SDK never runs
+//     two calls with one key at the same time.
+//   - Long work. Return [hook.Again] to be called again later instead of holding a call
+//     open for hours.
+//   - Pairs. A name registered both as PreBackupAction and as PostBackupAction is a pair:
+//     the post action always runs if the pre action was started, even if it failed
+//     half-way. Put the clean-up there, and make it work even if the pre action did not
+//     finish. The same holds for PreRestoreAction and PostRestoreAction; the two pairs are
+//     independent of each other.
+//   - Outputs. What a pre action returns in Response.Outputs is handed to the post actions
+//     of the same run (Request.Outputs). Outputs of PreBackup actions are stored with the
+//     backup and handed to the actions of every restore of it (Request.BackupOutputs),
+//     possibly years later and in another cluster. Never put a secret there. For the limits
+//     see package hook.
 //
-// # What holds for a DeleteAction besides
+// # Additional rules for a DeleteAction
 //
-//   - Idempotency is as for hooks, and what is gone already is no error.
-//   - An error does not keep the backup from being deleted. The action is called again a few
-//     times, then the error is recorded as what was left behind.
+//   - Idempotency works as for hooks. Data that no longer exists is not an error.
+//   - An error does not prevent the deletion of the backup. The action is retried a few
+//     times. Then the error is recorded, because data may be left behind.
 //
-// # What holds for actions on objects and for object stores besides
+// # Additional rules for actions on objects and for object stores
 //
-//   - Actions on objects are asked once per run what they apply to, and then shown each
-//     such object. nil leaves it as it is; an error is one of that object alone.
-//   - Asynchronous actions on objects start operations, work that goes on after the call:
-//     the operator keeps their IDs, asks how far they are, also after a restart, and may
-//     cancel them.
-//   - An ObjectStore stores an object as a whole or not at all.
-//   - All but the asynchronous kinds are served under Velero's names too, so that one
-//     program extends both.
+//   - Actions on objects are asked once per run which objects they apply to, and are then
+//     called for each of these objects. Returning nil leaves the object unchanged; an error
+//     concerns that object only.
+//   - Asynchronous actions on objects start operations, work that continues after the call
+//     returns. The operator stores their IDs, polls their progress, also after a restart,
+//     and may cancel them.
+//   - An ObjectStore stores an object completely or not at all.
+//   - All of these kinds except the asynchronous ones are also served under Velero's names.
+//     One program can extend both.
 //
 // # Where to look
 //
@@ -101,10 +99,10 @@
 //     restoreitemaction/v1 and v2, deleteitemaction/v1, asyncbackupitemaction/v1,
 //     asyncrestoreitemaction/v1: their interfaces
 //   - objectstore/v1: the interface of object stores
-//   - serve: the whole main function of a plugin
+//   - serve: the complete main function of a plugin
 //   - plugintest: run your plugin inside a test and check it against the contract
 //   - proto: the wire protocol, for authors of SDKs in other languages
 //
-// It is NOT a client of the Kubernetes API and brings none with it; it imports
+// Package sdk is not a client of the Kubernetes API and does not include one. It imports
 // neither the API types nor the internals of Grapnel.
 package sdk

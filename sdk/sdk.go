@@ -39,7 +39,8 @@ const (
 	// KindAsyncRestoreItemAction starts operations on single objects on their way into a
 	// cluster.
 	KindAsyncRestoreItemAction Kind = "AsyncRestoreItemAction"
-	// KindDeleteAction runs once when a backup is deleted, before anything of it is removed.
+	// KindDeleteAction runs once when a backup is deleted, before any of its data is
+	// removed.
 	KindDeleteAction Kind = "DeleteAction"
 	// KindDeleteItemAction sees the objects of a backup that is being deleted.
 	KindDeleteItemAction Kind = "DeleteItemAction"
@@ -47,8 +48,8 @@ const (
 	KindObjectStore Kind = "ObjectStore"
 )
 
-// Versions of interfaces. They are compared as a whole: "v2" is another interface,
-// not a newer form of the same one.
+// Versions of interfaces. They are compared as whole strings: "v2" is a different
+// interface, not a newer form of the same one.
 const (
 	V1 = "v1"
 	V2 = "v2"

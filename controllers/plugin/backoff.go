@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nameForwarder tells the reconciler about Plugins to which something happened: their process
-// ended by itself, or the connection to them, for one. It is a part of the manager, so that it ends with it.
+// nameForwarder sends events for Plugins to the reconciler, for example when their process or
+// connection ended by itself. It is a Runnable of the manager and ends with it.
 type nameForwarder struct {
 	names   <-chan string
 	handle  func(ctx context.Context, name string)
@@ -32,8 +32,8 @@ func (e nameForwarder) Start(ctx context.Context) error {
 	}
 }
 
-// loadBackoff remembers when a plugin may be loaded again that could not be loaded, or
-// that ended.
+// loadBackoff records when a plugin that could not be loaded, or that ended, may be loaded
+// again.
 type loadBackoff struct {
 	initial, limit time.Duration
 	now            func() time.Time
@@ -42,20 +42,20 @@ type loadBackoff struct {
 	histories map[string]loadHistory
 }
 
-// crashLoopThreshold is how often a plugin ends, without a long time between, that cannot be relied
-// on.
+// crashLoopThreshold is the number of ends in short succession after which a plugin counts as
+// crash-looping.
 const crashLoopThreshold = 4
 
-// loadHistory is what happened to one generation of a Plugin.
+// loadHistory has the load and exit events of one generation of a Plugin.
 type loadHistory struct {
 	id string
-	// failures counts loads that failed in a row, ends how often what had been loaded ended by
-	// itself, without a long time between. A load that does well tells nothing of the ends:
-	// a process that starts well may end again at once.
+	// failures counts failed loads in a row. exits counts how often the loaded plugin ended by
+	// itself in short succession. A successful load does not reset exits: a process that
+	// starts successfully may end again immediately.
 	failures, exits int
-	// nextLoad is when the last pause is over.
+	// nextLoad is when the last back-off ends.
 	nextLoad time.Time
-	// lastEvent is when something of all this happened.
+	// lastEvent is the time of the last of these events.
 	lastEvent time.Time
 }
 
@@ -63,7 +63,8 @@ func newLoadBackoff(first, most time.Duration) *loadBackoff {
 	return &loadBackoff{initial: first, limit: most, now: time.Now, histories: map[string]loadHistory{}}
 }
 
-// loadHistoryFor returns what happened to a load; nothing if that was another generation.
+// loadHistoryFor returns the history of a load, which is empty if it was of another
+// generation.
 func (b *loadBackoff) loadHistoryFor(name, id string) loadHistory {
 	if a := b.histories[name]; a.id == id {
 		return a
@@ -71,7 +72,7 @@ func (b *loadBackoff) loadHistoryFor(name, id string) loadHistory {
 	return loadHistory{id: id}
 }
 
-// recordFailure notes that a load failed.
+// recordFailure records a failed load.
 func (b *loadBackoff) recordFailure(name, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +83,7 @@ func (b *loadBackoff) recordFailure(name, id string) {
 	b.histories[name] = a
 }
 
-// recordSuccess notes that a load did well, at a time: what happened since still counts.
+// recordSuccess records a successful load at a time: events since then still count.
 func (b *loadBackoff) recordSuccess(name, id string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,8 +95,8 @@ func (b *loadBackoff) recordSuccess(name, id string, at time.Time) {
 	b.histories[name] = a
 }
 
-// recordExit notes that the process of a plugin ended by itself, or the connection to it. The
-// first time, and if nothing happened for long before, that costs no pause.
+// recordExit records that the process of a plugin, or the connection to it, ended by itself.
+// The first exit, and one after a long time without events, causes no back-off.
 func (b *loadBackoff) recordExit(name, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +110,7 @@ func (b *loadBackoff) recordExit(name, id string) {
 	b.histories[name] = a
 }
 
-// backoffDelay returns the pause after the n-th failure in a row.
+// backoffDelay returns the back-off after the n-th failure in a row.
 func (b *loadBackoff) backoffDelay(n int) time.Duration {
 	if n < 1 {
 		return 0
@@ -117,15 +118,15 @@ func (b *loadBackoff) backoffDelay(n int) time.Duration {
 	return min(b.initial<<min(n-1, 20), b.limit)
 }
 
-// remainingDelay returns how long the next load is away, zero or less if it may begin.
+// remainingDelay returns the time until the next load, zero or less if it may begin.
 func (b *loadBackoff) remainingDelay(name, id string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.loadHistoryFor(name, id).nextLoad.Sub(b.now())
 }
 
-// isCrashLooping reports whether a plugin ended so often that it cannot be relied on. What serves
-// one elsewhere may be replaced pod by pod, and a call starts or reaches it in any case.
+// isCrashLooping reports whether a plugin ended too often. The Pods that serve a plugin at an
+// address may be replaced one by one, and a call starts or connects to it in any case.
 func (b *loadBackoff) isCrashLooping(name, id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

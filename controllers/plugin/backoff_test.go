@@ -19,17 +19,17 @@ func TestBackoff(t *testing.T) {
 	type event func(*loadBackoff)
 	for what, tc := range map[string]struct {
 		events []event
-		// gap is the time between the end of a pause and the next event.
+		// gap is the time between the end of a back-off and the next event.
 		gap  time.Duration
 		want []time.Duration // in seconds, after each event
 	}{
-		"loads fail":                       {events: []event{failed, failed, failed, failed, failed, failed}, want: []time.Duration{2, 4, 8, 16, 30, 30}},
-		"it ends once":                     {events: []event{succeeded, ended, succeeded}, want: []time.Duration{0, 0, 0}},
-		"it ends again and again":          {events: []event{succeeded, ended, succeeded, ended, succeeded, ended, succeeded, ended}, want: []time.Duration{0, 0, 0, 2, 0, 4, 0, 8}},
-		"it ends before anybody noticed":   {events: []event{ended, ended, ended, ended}, want: []time.Duration{0, 2, 4, 8}},
-		"it ends now and then":             {events: []event{succeeded, ended, succeeded, ended, succeeded, ended}, gap: time.Minute, want: []time.Duration{0, 0, 0, 0, 0, 0}},
-		"what failed before runs and ends": {events: []event{failed, failed, succeeded, ended}, want: []time.Duration{2, 4, 0, 0}},
-		"it fails to start after it ended": {events: []event{succeeded, ended, failed, failed, succeeded, ended}, want: []time.Duration{0, 0, 2, 4, 0, 2}},
+		"loads fail":                                   {events: []event{failed, failed, failed, failed, failed, failed}, want: []time.Duration{2, 4, 8, 16, 30, 30}},
+		"it ends once":                                 {events: []event{succeeded, ended, succeeded}, want: []time.Duration{0, 0, 0}},
+		"it ends repeatedly":                           {events: []event{succeeded, ended, succeeded, ended, succeeded, ended, succeeded, ended}, want: []time.Duration{0, 0, 0, 2, 0, 4, 0, 8}},
+		"it ends before its load is recorded":          {events: []event{ended, ended, ended, ended}, want: []time.Duration{0, 2, 4, 8}},
+		"it ends occasionally":                         {events: []event{succeeded, ended, succeeded, ended, succeeded, ended}, gap: time.Minute, want: []time.Duration{0, 0, 0, 0, 0, 0}},
+		"it ends after a failed and a successful load": {events: []event{failed, failed, succeeded, ended}, want: []time.Duration{2, 4, 0, 0}},
+		"it fails to start after it ended":             {events: []event{succeeded, ended, failed, failed, succeeded, ended}, want: []time.Duration{0, 0, 2, 4, 0, 2}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			now := time.Unix(1000, 0)
@@ -43,21 +43,21 @@ func TestBackoff(t *testing.T) {
 				now = now.Add(pause + tc.gap)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("pauses in seconds (-want +got):\n%s", diff)
+				t.Errorf("back-off in seconds (-want +got):\n%s", diff)
 			}
 			failed(b)
 			if left := b.remainingDelay(name, "u/2"); left > 0 {
-				t.Errorf("a new generation has to wait %s", left)
+				t.Errorf("a new generation has a back-off of %s", left)
 			}
 			b.forgetPlugin(name)
 			if left := b.remainingDelay(name, id); left > 0 {
-				t.Errorf("a Plugin that was removed and created again has to wait %s", left)
+				t.Errorf("a recreated Plugin has a back-off of %s", left)
 			}
 		})
 	}
 }
 
-// TestEndsBeforeItsLoadIsNoted: that a load did well is found out after its process has ended.
+// TestEndsBeforeItsLoadIsNoted records a successful load after its process has ended.
 func TestEndsBeforeItsLoadIsNoted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -69,6 +69,6 @@ func TestEndsBeforeItsLoadIsNoted(t *testing.T) {
 	b.recordExit("example", "u/1")
 	b.recordSuccess("example", "u/1", loaded)
 	if left := b.remainingDelay("example", "u/1"); left != 2*time.Second {
-		t.Errorf("the pause is %s, want 2s", left)
+		t.Errorf("the back-off is %s, want 2s", left)
 	}
 }

@@ -19,35 +19,35 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/folder"
 )
 
-// binaryWatcher has Plugins loaded again when their binary comes, changes or goes. It is a
-// part of the manager, so that it ends with it.
+// binaryWatcher reloads Plugins when their binary is created, changed or removed. It is a
+// Runnable of the manager and ends with it.
 type binaryWatcher struct {
 	reconciler *Reconciler
 	enqueue    func(types.NamespacedName)
-	// reported are the programs that nobody names and that were told of already.
+	// reported are the programs that no Plugin names and that were already logged.
 	reported map[string]bool
 }
 
-// Start watches until ctx is done. A folder that cannot be watched stops nobody: its
-// changes are seen when the operator starts again.
+// Start watches until ctx is done. If the directory cannot be watched, the operator
+// continues and detects changes when it is restarted.
 func (b *binaryWatcher) Start(ctx context.Context) error {
-	log := ctrl.LoggerFrom(ctx).WithName("plugin-folder")
+	log := ctrl.LoggerFrom(ctx).WithName("plugin-dir")
 	ctx = ctrl.LoggerInto(ctx, log)
 	b.reported = map[string]bool{}
 	b.handleChanges(ctx, nil)
 	watch := folder.Watcher{
 		Dir: filepath.Clean(b.reconciler.Dir), DebounceInterval: b.reconciler.DebounceInterval,
 		OnChange: func(paths []string) { b.handleChanges(ctx, paths) },
-		OnError:  func(err error) { log.Error(err, "Some changes of the plugin folder will not be seen") },
+		OnError:  func(err error) { log.Error(err, "Some changes of the plugin directory will not be detected") },
 	}
 	if err := watch.Run(ctx); err != nil {
-		log.Error(err, "Changes of the plugin folder will not be seen; restart the operator after a change")
+		log.Error(err, "Changes of the plugin directory will not be detected; restart the operator after a change")
 		<-ctx.Done()
 	}
 	return nil
 }
 
-// handleChanges has the Plugins loaded again whose binary is one of paths, or lies below one.
+// handleChanges reloads the Plugins whose binary is one of paths, or is below one.
 func (b *binaryWatcher) handleChanges(ctx context.Context, paths []string) {
 	var plugins v1alpha1.PluginList
 	if err := b.reconciler.Client.List(ctx, &plugins); err != nil {
@@ -72,14 +72,14 @@ func (b *binaryWatcher) handleChanges(ctx context.Context, paths []string) {
 	b.logUnusedBinaries(ctx, named)
 }
 
-// logUnusedBinaries tells of programs that no Plugin names. They are not executed: what lies in a
-// folder is not thereby wanted.
+// logUnusedBinaries logs programs that no Plugin names. They are never executed just because they
+// are in the directory.
 func (b *binaryWatcher) logUnusedBinaries(ctx context.Context, named map[string]bool) {
 	found := map[string]bool{}
 	dir := filepath.Clean(b.reconciler.Dir) + string(filepath.Separator) // it may be a link
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || named[path] {
-			return nil //nolint:nilerr // what cannot be read cannot be proposed
+			return nil //nolint:nilerr // an unreadable file cannot be suggested
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().Perm()&0o111 != 0 {
 			found[path] = true
@@ -88,13 +88,13 @@ func (b *binaryWatcher) logUnusedBinaries(ctx context.Context, named map[string]
 	})
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		if !b.reported[path] {
-			ctrl.LoggerFrom(ctx).Info("A program in the plugin folder is not used: create a Plugin that names it", "path", path)
+			ctrl.LoggerFrom(ctx).Info("A program in the plugin directory is not used: create a Plugin that names it", "path", path)
 		}
 	}
 	b.reported = found
 }
 
-// nameSet is a set that several goroutines use.
+// nameSet is a set that is safe for concurrent use.
 type nameSet struct {
 	mu  sync.Mutex
 	all map[string]bool

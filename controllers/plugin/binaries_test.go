@@ -20,16 +20,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// contents is a catalog whose plugins provide what their binary contains.
+// contents is a catalog whose plugins provide the actions that their binary contains.
 func contents(_ context.Context, spec catalog.Spec) (catalog.Info, error) {
 	text, err := os.ReadFile(spec.Process.Path)
 	if err != nil {
-		return catalog.Info{}, &catalog.LoadError{Reason: "BinaryNotFound", Message: "there is no such file: copy it into the plugin folder"}
+		return catalog.Info{}, &catalog.LoadError{Reason: "BinaryNotFound", Message: "there is no such file: copy it into the plugin directory"}
 	}
 	return catalog.Info{Digest: string(text), Actions: []catalog.Action{{Kind: "PreBackupAction", Version: "v1", Name: "x/a"}}}, nil
 }
 
-// install puts a binary into its place in one step, as an installer does.
+// install puts a binary in place atomically, as an installer does.
 func install(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -53,7 +53,8 @@ func awaitDigest(env *suite.Env, p *v1alpha1.Plugin, digest string) {
 	})
 }
 
-// TestBinaryComesChangesAndGoes has no retry in sight: only the watch can see it.
+// TestBinaryComesChangesAndGoes uses a long back-off: only the watch can detect the
+// changes.
 func TestBinaryComesChangesAndGoes(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -84,7 +85,8 @@ func TestBinaryComesChangesAndGoes(t *testing.T) {
 	})
 }
 
-// TestBinaryChangesWhileItIsLoaded must not be taken for the one that was loaded.
+// TestBinaryChangesWhileItIsLoaded checks that a binary that changes during a load is
+// loaded again.
 func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -108,7 +110,7 @@ func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
 	awaitDigest(env, p, "second")
 }
 
-// TestChangeWaitsForOperations changes the binary of a plugin that has an operation.
+// TestChangeWaitsForOperations changes the binary of a plugin with an open operation.
 func TestChangeWaitsForOperations(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)

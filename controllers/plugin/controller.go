@@ -37,12 +37,13 @@ type Catalog interface {
 	Unload(ctx context.Context, name string)
 }
 
-// Builder makes what runs the actions of Plugins whose program is not next to the operator,
-// or that have none. It reads nothing, and the same Plugin always gives the same.
+// Builder builds the executors or the endpoint of Plugins whose program does not run next
+// to the operator, or that have none. It reads nothing, and the same Plugin always gives
+// the same result.
 type Builder interface {
-	// Build returns declared actions, or an error that says in one line what is wrong.
+	// Build returns the declared actions, or a one-line error that says what is wrong.
 	Build(plugin *v1alpha1.Plugin) (*catalog.DeclaredActions, error)
-	// Endpoint returns where the plugin is served.
+	// Endpoint returns the endpoint at which the plugin is served.
 	Endpoint(plugin *v1alpha1.Plugin) *catalog.EndpointSpec
 }
 
@@ -52,26 +53,26 @@ type Reconciler struct {
 	Catalog  Catalog
 	Builder  Builder
 	Recorder events.EventRecorder
-	// Dir is the plugin folder that commands are relative to.
+	// Dir is the plugin directory that commands are relative to.
 	Dir string
 	// ProcessExits receives the names of Plugins whose process ended by itself.
 	ProcessExits <-chan string
-	// CatalogChanges receives the names of Plugins of which the catalog has something new to
-	// say, because of another one.
+	// CatalogChanges receives the names of Plugins whose result in the catalog changed
+	// because of another Plugin.
 	CatalogChanges <-chan string
 	// WatchDisabled turns off the watch on Dir.
 	WatchDisabled bool
-	// DebounceInterval is how long nothing must change in Dir before Plugins are loaded again;
-	// half a second by default.
+	// DebounceInterval is how long Dir must be unchanged before Plugins are loaded again; half
+	// a second by default.
 	DebounceInterval time.Duration
-	// InitialBackoff is the first pause after a failed load, doubled up to 5 minutes; 2
+	// InitialBackoff is the first back-off after a failed load, doubled up to 5 minutes; 2
 	// seconds by default.
 	InitialBackoff time.Duration
 
 	loads   *runner.Runner[catalog.Info]
 	backoff *loadBackoff
-	// reloadRequested are the Plugins that are to be loaded again: their binary changed, or
-	// another Plugin that registers the same.
+	// reloadRequested are the Plugins to load again because their binary changed, or
+	// another Plugin that registers the same actions.
 	reloadRequested nameSet
 }
 
@@ -103,7 +104,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if !r.WatchDisabled {
 		if err := mgr.Add(&binaryWatcher{reconciler: r, enqueue: wake}); err != nil {
-			return fmt.Errorf("adding the watch on the plugin folder: %w", err)
+			return fmt.Errorf("adding the watch on the plugin directory: %w", err)
 		}
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -118,7 +119,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile loads the Plugin and records what came of it.
+// Reconcile loads the Plugin and records the outcome.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var plugin v1alpha1.Plugin
 	if err := r.Client.Get(ctx, req.NamespacedName, &plugin); err != nil {
@@ -131,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if held, err := r.reconcileDelete(ctx, &plugin); !held || err != nil {
 			return ctrl.Result{}, err
 		}
-		return r.reconcileLoad(ctx, &plugin) // what needs it has to be able to call it
+		return r.reconcileLoad(ctx, &plugin) // its users must be able to call it
 	}
 	if !controllerutil.ContainsFinalizer(&plugin, v1alpha1.FinalizerPlugin) {
 		patch := client.MergeFromWithOptions(plugin.DeepCopy(), client.MergeFromWithOptimisticLock{})
@@ -147,16 +148,15 @@ func loadTaskID(plugin *v1alpha1.Plugin) string {
 	return fmt.Sprintf("%s/%d", plugin.UID, plugin.Generation)
 }
 
-// reconcileLoad starts a load unless one is known, and records its outcome. What was
-// recorded of a failed one is forgotten, so that there is another one when its
-// pause is over.
+// reconcileLoad starts a load unless there is one, and records its outcome. It forgets a
+// failed load, which is then retried after the back-off.
 func (r *Reconciler) reconcileLoad(ctx context.Context, plugin *v1alpha1.Plugin) (ctrl.Result, error) {
 	id := loadTaskID(plugin)
 	outcome, known := r.loads.LookupOutcome(id)
 	if known && outcome == nil {
 		return ctrl.Result{}, nil
 	}
-	if r.reloadRequested.takeName(plugin.Name) { // what was found out is no longer so
+	if r.reloadRequested.takeName(plugin.Name) { // the outcome is outdated
 		r.backoff.forgetPlugin(plugin.Name)
 		r.loads.Forget(id)
 		known = false
@@ -199,9 +199,9 @@ func (r *Reconciler) reconcileLoad(ctx context.Context, plugin *v1alpha1.Plugin)
 	return ctrl.Result{}, nil
 }
 
-// checkOpenOperations says whether the process of a Plugin does work that its end would lose,
-// where that matters: before a load, and after one that was postponed because of it. That
-// one is forgotten when the work has ended.
+// checkOpenOperations reports whether the process of a Plugin has open operations, which
+// would be lost if it ended. It checks before a load, and after one that was postponed
+// because of them. When they have ended, it forgets the postponed load.
 func (r *Reconciler) checkOpenOperations(
 	ctx context.Context, plugin *v1alpha1.Plugin, outcome *runner.Outcome[catalog.Info], known bool,
 ) (busy, stillKnown bool, err error) {
@@ -219,7 +219,7 @@ func (r *Reconciler) checkOpenOperations(
 	return open > 0, known, nil
 }
 
-// newCatalogSpec translates a Plugin for the catalog.
+// newCatalogSpec converts a Plugin to a Spec of the catalog.
 func (r *Reconciler) newCatalogSpec(plugin *v1alpha1.Plugin) (spec catalog.Spec, err error) {
 	spec = catalog.Spec{
 		Name: plugin.Name, UID: string(plugin.UID), Generation: plugin.Generation, Created: plugin.CreationTimestamp.Time,
@@ -248,13 +248,13 @@ func (r *Reconciler) newProcessSpec(of *v1alpha1.ProcessExecutor) catalog.Proces
 	return spec
 }
 
-// binaryPath is where the binary of a plugin is.
+// binaryPath returns the path of the binary of a plugin.
 func (r *Reconciler) binaryPath(of *v1alpha1.ProcessExecutor) string {
 	return filepath.Join(r.Dir, filepath.FromSlash(of.Command))
 }
 
-// reconcileDelete unloads a deleted Plugin once nobody needs it any more. Until then it is
-// held.
+// reconcileDelete unloads a deleted Plugin once no run needs it any more. Until then the
+// finalizer holds the object.
 func (r *Reconciler) reconcileDelete(ctx context.Context, plugin *v1alpha1.Plugin) (held bool, err error) {
 	if !controllerutil.ContainsFinalizer(plugin, v1alpha1.FinalizerPlugin) {
 		return false, nil
@@ -267,8 +267,8 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, plugin *v1alpha1.Plugi
 		return true, r.markInUse(ctx, plugin, users)
 	}
 	r.loads.Cancel(loadTaskID(plugin), errPluginDeleted)
-	// It is forgotten before the object is gone, so that one of the same name that
-	// follows is not unloaded in its stead; open calls end in their own time.
+	// Unload before the finalizer is removed: otherwise a new Plugin of the same name could
+	// be unloaded. Open calls continue until they end.
 	noWait, cancel := context.WithCancel(ctx)
 	cancel()
 	r.Catalog.Unload(noWait, plugin.Name)
@@ -280,14 +280,14 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, plugin *v1alpha1.Plugi
 	return false, nil
 }
 
-// Why a load is cancelled.
+// The reasons why a load is canceled.
 var (
 	errPluginDeleted = errors.New("the Plugin was deleted")
 	errPluginChanged = errors.New("the Plugin was changed")
 )
 
-// handleProcessExit forgets the last load of a Plugin whose process ended, so that it is
-// loaded again: at once, or with back-off if it ends again and again.
+// handleProcessExit forgets the last load of a Plugin whose process ended. The Plugin is
+// then loaded again: immediately, or with back-off if it ends repeatedly.
 func (r *Reconciler) handleProcessExit(ctx context.Context, name string) {
 	var plugin v1alpha1.Plugin
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &plugin); err == nil {

@@ -23,7 +23,7 @@ func freezing(image string) func(*v1alpha1.Plugin) {
 	}
 }
 
-// TestDeclared loads Plugins that have no program next to the operator.
+// TestDeclared loads Plugins without a program next to the operator.
 func TestDeclared(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -41,7 +41,7 @@ func TestDeclared(t *testing.T) {
 	env.WaitForEvent(p, "Normal Loaded: The plugin has what it needs and provides 1 actions")
 }
 
-// TestDeclaredBadly says what is wrong with a Plugin of which nothing can be built.
+// TestDeclaredBadly checks the message of a Plugin that cannot be built.
 func TestDeclaredBadly(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -53,7 +53,7 @@ func TestDeclaredBadly(t *testing.T) {
 		t.Errorf("the message is %q, want %q", p.Status.Message, want)
 	}
 	if loads := plugins.loads(); len(loads) > 0 {
-		t.Errorf("it was loaded: %+v", loads)
+		t.Errorf("the Plugin was loaded: %+v", loads)
 	}
 }
 

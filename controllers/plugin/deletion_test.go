@@ -33,16 +33,16 @@ func TestReconcileDelete(t *testing.T) {
 	env.Delete(p)
 	env.WaitForDeletion(p)
 	if !plugins.unloaded() {
-		t.Errorf("the plugin is gone and not unloaded: %q", plugins.events)
+		t.Errorf("the Plugin was removed but not unloaded: %q", plugins.events)
 	}
 	again := create(t, env, func(again *v1alpha1.Plugin) { again.Name, again.GenerateName = p.Name, "" })
 	await(env, again, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	if plugins.unloaded() {
-		t.Errorf("the Plugin that followed was unloaded: %q", plugins.events)
+		t.Errorf("the new Plugin was unloaded: %q", plugins.events)
 	}
 }
 
-// awaitKnown waits until the operator knows a run.
+// awaitKnown waits until the cache of the operator contains a run.
 func awaitKnown(t *testing.T, cached client.Client, run *v1alpha1.HookRun) {
 	t.Helper()
 	suite.Eventually(t, func() string {
@@ -53,13 +53,13 @@ func awaitKnown(t *testing.T, cached client.Client, run *v1alpha1.HookRun) {
 	})
 }
 
-// awaitInUse waits until a deleted Plugin says that it is needed by runs.
+// awaitInUse waits until a deleted Plugin reports that runs need it.
 func awaitInUse(env *suite.Env, p *v1alpha1.Plugin, runs ...*v1alpha1.HookRun) {
 	var names []string
 	for _, run := range runs {
 		names = append(names, "HookRun "+run.Name)
 	}
-	message := fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with grapnel.dev/abandon-cleanup=true to give them up, owed clean-up too",
+	message := fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with grapnel.dev/abandon-cleanup=true to abandon them and their owed clean-up",
 		len(runs), slices.Min(names))
 	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		c := conditions.Get(p, v1alpha1.ConditionReconciling)
@@ -70,8 +70,8 @@ func awaitInUse(env *suite.Env, p *v1alpha1.Plugin, runs ...*v1alpha1.HookRun) {
 	})
 }
 
-// TestHeldWhileInUse deletes a Plugin that owed clean-up needs: it has to work on,
-// also in an operator that starts only then, and when its process ends.
+// TestHeldWhileInUse deletes a Plugin that owed clean-up needs: it must keep working, even
+// in an operator that starts later, and when its process ends.
 func TestHeldWhileInUse(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -103,7 +103,7 @@ func TestHeldWhileInUse(t *testing.T) {
 	}
 }
 
-// TestHeldWhileAJobIsRemoved deletes a Plugin that removes what answered for an action.
+// TestHeldWhileAJobIsRemoved deletes a Plugin that still removes the Job of an action.
 func TestHeldWhileAJobIsRemoved(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -117,7 +117,7 @@ func TestHeldWhileAJobIsRemoved(t *testing.T) {
 	suite.Eventually(t, func() string {
 		var known v1alpha1.HookRun
 		if err := cached.Get(t.Context(), client.ObjectKeyFromObject(run), &known); err != nil || !known.Status.Removing {
-			return fmt.Sprintf("the operator does not know what is removed: %v", err)
+			return fmt.Sprintf("the operator does not know the HookRun: %v", err)
 		}
 		return ""
 	})
@@ -128,7 +128,7 @@ func TestHeldWhileAJobIsRemoved(t *testing.T) {
 	env.WaitForDeletion(p)
 }
 
-// TestAbandoned gives up what a Plugin is needed for.
+// TestAbandoned abandons the runs that need a Plugin.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -147,7 +147,7 @@ func TestAbandoned(t *testing.T) {
 	env.WaitForDeletion(p)
 }
 
-// TestHeldWhileObjectsAreShown deletes a Plugin whose item action a Backup has planned.
+// TestHeldWhileObjectsAreShown deletes a Plugin whose item action is planned by a Backup.
 func TestHeldWhileObjectsAreShown(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -167,7 +167,7 @@ func TestHeldWhileObjectsAreShown(t *testing.T) {
 			return err.Error()
 		}
 		if len(known.Status.ItemActions) == 0 {
-			return "the operator does not know what the Backup planned"
+			return "the operator does not know the plan of the Backup"
 		}
 		return ""
 	})

@@ -20,14 +20,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// awaitDuplicates waits until a Plugin says, or does not say, that another one
-// registers the same.
+// awaitDuplicates waits until a Plugin reports, or does not report, that another one
+// registers the same actions.
 func awaitDuplicates(env *suite.Env, p *v1alpha1.Plugin, text string) {
 	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		c := conditions.Get(p, v1alpha1.ConditionDuplicateActions)
 		switch {
 		case text == "" && c != nil:
-			return "it still says " + c.Message
+			return "the message is still " + c.Message
 		case text != "" && (c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, text) ||
 			!strings.Contains(p.Status.Message, text)):
 			return fmt.Sprintf("DuplicateActions is %+v, message %q, want %q", c, p.Status.Message, text)
@@ -36,7 +36,7 @@ func awaitDuplicates(env *suite.Env, p *v1alpha1.Plugin, text string) {
 	})
 }
 
-// TestSetDuplicateCondition tells of an action that two Plugins register, on both.
+// TestSetDuplicateCondition checks that both Plugins report an action that both register.
 func TestSetDuplicateCondition(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -63,7 +63,7 @@ func TestSetDuplicateCondition(t *testing.T) {
 	await(env, younger, metav1.ConditionFalse, "DuplicateAction")
 	awaitDuplicates(env, younger, "remove one of the two")
 	if len(younger.Status.Actions) != 1 || len(younger.Status.Ignored) != 1 {
-		t.Errorf("what is refused is known all the same: %+v", younger.Status)
+		t.Errorf("the actions of the refused Plugin are missing: %+v", younger.Status)
 	}
 
 	both.Store(false)
@@ -73,6 +73,6 @@ func TestSetDuplicateCondition(t *testing.T) {
 	await(env, younger, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	awaitDuplicates(env, younger, "")
 	if older.Status.Message != "" || younger.Status.Message != "" {
-		t.Errorf("messages are left: %q and %q", older.Status.Message, younger.Status.Message)
+		t.Errorf("remaining messages: %q and %q", older.Status.Message, younger.Status.Message)
 	}
 }

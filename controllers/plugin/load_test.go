@@ -61,8 +61,8 @@ func TestReconcileLoad(t *testing.T) {
 	env.WaitForEvent(p, "Normal Loaded: The plugin runs and provides 3 actions")
 }
 
-// TestBroken keeps what a plugin provided while it can not be loaded: a backup that
-// needs it has to say so.
+// TestBroken checks that the status keeps the actions of a plugin that cannot be loaded: a
+// backup that needs them must report that.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -77,13 +77,13 @@ func TestBroken(t *testing.T) {
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	suite.UpdateWithRetry(env, p, command("missing"))
 	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
-	const message = "there is no file example: copy it into the plugin folder"
+	const message = "there is no file example: copy it into the plugin directory"
 	if p.Status.Message != message || !conditions.IsTrue(p, v1alpha1.ConditionStalled) || len(p.Status.Actions) != 3 {
 		t.Errorf("status is %+v", p.Status)
 	}
 	env.WaitForEvent(p, "Warning LoadFailed: "+message)
 
-	// An hour is what it would wait for itself; a change is tried at once.
+	// The back-off would be an hour; a change is loaded immediately.
 	suite.UpdateWithRetry(env, p, command("example"))
 	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
 	if p.Status.Message != "" || conditions.IsTrue(p, v1alpha1.ConditionStalled) {
@@ -94,8 +94,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestMendedFromOutside tries a broken plugin again by itself, and says so only when
-// something changed.
+// TestMendedFromOutside checks that a broken plugin is retried, and that events are emitted
+// only when something changed.
 func TestMendedFromOutside(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -112,15 +112,15 @@ func TestMendedFromOutside(t *testing.T) {
 	env.WaitForEvent(p, "Normal Loaded")
 	want := []string{
 		"Normal Loaded: The plugin runs and provides 3 actions",
-		"Warning LoadFailed: there is no file example: copy it into the plugin folder",
+		"Warning LoadFailed: there is no file example: copy it into the plugin directory",
 	}
 	if diff := cmp.Diff(want, sorted(env.ListEventsFor(p))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// TestHangs lets one plugin hang while it starts: others are loaded meanwhile, and
-// so is a changed one.
+// TestHangs lets one plugin hang while it starts. Meanwhile others are loaded, and so is a
+// changed one.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -144,7 +144,7 @@ func TestHangs(t *testing.T) {
 	env.WaitForDeletion(hangs)
 }
 
-// TestExits loads a plugin again whose process ended, and not without end.
+// TestExits checks that a plugin whose process ended is loaded again, but not endlessly.
 func TestExits(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -165,7 +165,7 @@ func TestExits(t *testing.T) {
 		}
 		return ""
 	})
-	exited <- "nobody-knows"
+	exited <- "unknown"
 	for range 3 {
 		exited <- p.Name
 	}
@@ -176,7 +176,8 @@ func TestExits(t *testing.T) {
 	env.WaitForEvent(p, "Warning LoadFailed: the process of the plugin ended several times by itself")
 }
 
-// TestLosesItsAddress: of a plugin that is served elsewhere nothing is said about processes.
+// TestLosesItsAddress checks that the messages of a plugin that is served at an address do
+// not mention processes.
 func TestLosesItsAddress(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -190,5 +191,5 @@ func TestLosesItsAddress(t *testing.T) {
 		exited <- p.Name
 	}
 	await(env, p, metav1.ConditionFalse, "ConnectBackOff")
-	env.WaitForEvent(p, "Warning LoadFailed: the connection to report.shop.svc:7443 was made and lost several times")
+	env.WaitForEvent(p, "Warning LoadFailed: the connection to report.shop.svc:7443 was established and lost several times")
 }

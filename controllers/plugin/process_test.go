@@ -23,8 +23,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestRealProcess leads a real plugin through its life: its binary is missing, is
-// put there, its process is killed, and its Plugin deleted.
+// TestRealProcess covers the life cycle of a real plugin: its binary is missing, is
+// installed, its process is killed, and its Plugin deleted.
 func TestRealProcess(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
@@ -76,7 +76,7 @@ func TestRealProcess(t *testing.T) {
 	}
 	suite.Eventually(t, func() string {
 		if now := pids(t, binary); len(now) != 1 || slices.Contains(now, before[0]) {
-			return "the plugin that was killed does not run again"
+			return "the killed plugin was not restarted"
 		}
 		return ""
 	})

@@ -24,8 +24,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
-// markLoading says that a new generation is being loaded. A plugin that was broken
-// stays so while it is tried again, so that watchers see no flapping.
+// markLoading records that a new generation is being loaded. A broken plugin stays broken
+// while it is retried, to avoid flapping conditions.
 func (r *Reconciler) markLoading(ctx context.Context, plugin *v1alpha1.Plugin) error {
 	ready := conditions.Get(plugin, v1alpha1.ConditionReady)
 	if ready != nil && ready.ObservedGeneration == plugin.Generation {
@@ -34,7 +34,7 @@ func (r *Reconciler) markLoading(ctx context.Context, plugin *v1alpha1.Plugin) e
 	if ready != nil {
 		earlier := plugin.DeepCopy()
 		earlier.Generation = ready.ObservedGeneration
-		r.loads.Cancel(loadTaskID(earlier), errPluginChanged) // it may hang, and the new one waits for it
+		r.loads.Cancel(loadTaskID(earlier), errPluginChanged) // the old load may hang, and the new one waits for it
 		r.loads.Forget(loadTaskID(earlier))
 	}
 	if !plugin.DeletionTimestamp.IsZero() {
@@ -45,32 +45,32 @@ func (r *Reconciler) markLoading(ctx context.Context, plugin *v1alpha1.Plugin) e
 	return r.patchStatus(ctx, before, plugin)
 }
 
-// markCrashLooping says why a plugin is not loaded now that was loaded and ends again and again.
+// markCrashLooping records why a plugin that ended repeatedly is not loaded now.
 func (r *Reconciler) markCrashLooping(ctx context.Context, plugin *v1alpha1.Plugin) error {
 	if !conditions.IsTrue(plugin, v1alpha1.ConditionReady) || !r.backoff.isCrashLooping(plugin.Name, loadTaskID(plugin)) {
-		return nil // that it could not be loaded is recorded already
+		return nil // the failed load is already recorded
 	}
 	loop := &catalog.LoadError{
 		Reason:  string(process.ReasonCrashLoop),
-		Message: "the process of the plugin ended several times by itself and is started again later; the operator's log tells what it said",
+		Message: "the process of the plugin ended several times by itself and is restarted later; see its output in the operator's log",
 	}
 	if of := plugin.Spec.Executor.GRPC; of != nil {
 		loop.Reason = string(endpoint.ReasonConnectBackOff)
-		loop.Message = "the connection to " + of.Address + " was made and lost several times, and is made again later; " +
-			"check whether what serves the plugin is started again and again"
+		loop.Message = "the connection to " + of.Address + " was established and lost several times and is retried later; " +
+			"check whether the server of the plugin restarts repeatedly"
 	}
 	return r.recordOutcome(ctx, plugin, runner.Outcome[catalog.Info]{Err: loop})
 }
 
-// recordOutcome writes what a load found. While the object is being deleted its status
-// says why it is still there, and nothing else.
+// recordOutcome writes the outcome of a load to the status. While the object is being
+// deleted, its status only says why it still exists.
 func (r *Reconciler) recordOutcome(ctx context.Context, plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) error {
 	if !plugin.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	before := plugin.DeepCopy()
 	found := outcome.Value
-	if outcome.Err == nil || len(found.Actions) > 0 { // one that is refused is known too
+	if outcome.Err == nil || len(found.Actions) > 0 { // the actions of a refused plugin are known too
 		plugin.Status.Actions, plugin.Status.Ignored = toProvidedActions(found), truncateList(found.Ignored)
 		plugin.Status.Digest, plugin.Status.SDKVersion = found.Digest, found.SDKVersion
 	}
@@ -111,16 +111,17 @@ func loadedMessage(plugin *v1alpha1.Plugin) string {
 	return fmt.Sprintf("The plugin %s and provides %d actions", does, len(plugin.Status.Actions))
 }
 
-// postponedMessage says that a plugin was changed and what its change waits for.
+// postponedMessage returns the message for a changed plugin that waits for its operations.
 func postponedMessage(info catalog.Info) string {
 	if !info.ReplacementPostponed {
 		return ""
 	}
-	return "Its binary or configuration was changed; the process that runs is replaced when its operations have ended " +
-		"(kubectl get asyncoperations), or when they are cancelled"
+	return "Its binary or configuration was changed; the running process is replaced when its operations have ended " +
+		"(kubectl get asyncoperations) or are canceled"
 }
 
-// conflictingPlugins says which other Plugins register the same as one that is used.
+// conflictingPlugins returns the message about other Plugins that register the same actions
+// as one that is used.
 func conflictingPlugins(info catalog.Info) string {
 	if len(info.ConflictingPlugins) == 0 {
 		return ""
@@ -133,7 +134,7 @@ func conflictingPlugins(info catalog.Info) string {
 	return text
 }
 
-// setDuplicateCondition tells on both Plugins that they register the same.
+// setDuplicateCondition reports on both Plugins that they register the same action.
 func setDuplicateCondition(plugin *v1alpha1.Plugin, outcome runner.Outcome[catalog.Info]) {
 	message := conflictingPlugins(outcome.Value)
 	if outcome.Err != nil {
@@ -148,7 +149,7 @@ func setDuplicateCondition(plugin *v1alpha1.Plugin, outcome runner.Outcome[catal
 	conditions.Set(plugin, v1alpha1.ConditionDuplicateActions, metav1.ConditionTrue, v1alpha1.ReasonDuplicateAction, message)
 }
 
-// truncateList keeps a list within what the status can hold.
+// truncateList truncates a list to the maximum size in the status.
 func truncateList(list []string) []string {
 	const most, length = 64, 512
 	var out []string
@@ -165,8 +166,8 @@ func describeLoadError(err error) (reason, message string) {
 	return "LoadFailed", "The plugin could not be loaded because of an internal error; see the operator's log"
 }
 
-// toProvidedActions keeps the actions this version of the API knows, in the newest version of
-// each.
+// toProvidedActions returns the actions that this version of the API knows, each in its
+// newest version.
 func toProvidedActions(info catalog.Info) []v1alpha1.ProvidedAction {
 	known := map[v1alpha1.ActionKind]bool{
 		v1alpha1.ActionKindPreBackup: true, v1alpha1.ActionKindPostBackup: true,
@@ -190,10 +191,10 @@ func toProvidedActions(info catalog.Info) []v1alpha1.ProvidedAction {
 	return list
 }
 
-// markInUse says why a deleted Plugin is still there.
+// markInUse records why a deleted Plugin still exists.
 func (r *Reconciler) markInUse(ctx context.Context, plugin *v1alpha1.Plugin, users []string) error {
 	before := plugin.DeepCopy()
-	plugin.Status.Message = fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with %s=true to give them up, owed clean-up too",
+	plugin.Status.Message = fmt.Sprintf("The Plugin is being deleted and still needed by %d runs, for example %s; annotate it with %s=true to abandon them and their owed clean-up",
 		len(users), users[0], v1alpha1.AnnotationAbandonCleanup)
 	conditions.Set(plugin, v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonInUse, plugin.Status.Message)
 	if equality.Semantic.DeepEqual(before.Status, plugin.Status) {

@@ -26,7 +26,7 @@ import (
 
 var (
 	cluster suite.Cluster
-	// binaryWatcher is the folder with the plugins of test/.
+	// binaryWatcher is the directory with the plugins of test/.
 	binaryWatcher string
 )
 
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}, "exampleplugin"))
 }
 
-// loader is a catalog whose loads do what the test says, and that remembers them.
+// loader is a catalog that records loads and whose loads do what the test sets.
 type loader struct {
 	load func(ctx context.Context, spec catalog.Spec) (catalog.Info, error)
 
@@ -79,14 +79,14 @@ func (l *loader) awaitLoads(t *testing.T, n int) {
 	})
 }
 
-// unloaded says whether the last thing that happened was an Unload.
+// unloaded reports whether the last call was Unload.
 func (l *loader) unloaded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.events) > 0 && strings.HasPrefix(l.events[len(l.events)-1], "unload ")
 }
 
-// well is what a good plugin provides.
+// well is the Info of a working plugin.
 func well(context.Context, catalog.Spec) (catalog.Info, error) {
 	return catalog.Info{Digest: "d1", SDKVersion: "v0.1.0", Actions: []catalog.Action{
 		{Kind: "BackupItemAction", Version: "v1", Name: "example.io/item"},
@@ -97,7 +97,7 @@ func well(context.Context, catalog.Spec) (catalog.Info, error) {
 }
 
 func badly(context.Context, catalog.Spec) (catalog.Info, error) {
-	return catalog.Info{}, &catalog.LoadError{Reason: "BinaryNotFound", Message: "there is no file example: copy it into the plugin folder"}
+	return catalog.Info{}, &catalog.LoadError{Reason: "BinaryNotFound", Message: "there is no file example: copy it into the plugin directory"}
 }
 
 // operator starts an operator with a catalog.
@@ -114,8 +114,8 @@ func operator(t *testing.T, env *suite.Env, plugins plugin.Catalog, options ...f
 	})
 }
 
-// builder says of a Plugin without a program what its image is called; there is no image
-// "bad".
+// builder builds Plugins without a program, with the name of their image as digest; the
+// image "bad" is invalid.
 type builder struct{}
 
 // Build implements plugin.Builder.
@@ -131,8 +131,8 @@ func (builder) Endpoint(p *v1alpha1.Plugin) *catalog.EndpointSpec {
 	return &catalog.EndpointSpec{Address: p.Spec.Executor.GRPC.Address}
 }
 
-// create creates a Plugin; the namespace of the test makes its name unique. When the
-// test ends its operator has stopped, and nobody would release it.
+// create creates a Plugin; the namespace of the test makes its name unique. When the test
+// ends, its operator has stopped and would not remove the finalizer.
 func create(t *testing.T, env *suite.Env, edits ...func(*v1alpha1.Plugin)) *v1alpha1.Plugin {
 	t.Helper()
 	p := &v1alpha1.Plugin{
@@ -145,7 +145,7 @@ func create(t *testing.T, env *suite.Env, edits ...func(*v1alpha1.Plugin)) *v1al
 	return suite.Create(env, p)
 }
 
-// await waits until Ready has a status and a reason for the current generation.
+// await waits until Ready has the given status and reason for the current generation.
 func await(env *suite.Env, p *v1alpha1.Plugin, status metav1.ConditionStatus, reason string) {
 	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		ready := conditions.Get(p, v1alpha1.ConditionReady)

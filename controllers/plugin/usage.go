@@ -15,8 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// hookRunToPlugin wakes a Plugin that is being deleted when one of its HookRuns
-// ends.
+// hookRunToPlugin enqueues a Plugin that is being deleted when one of its HookRuns ends.
 func hookRunToPlugin(_ context.Context, obj client.Object) []reconcile.Request {
 	run, ok := obj.(*v1alpha1.HookRun)
 	if !ok || (run.Status.CompletionTimestamp == nil && run.DeletionTimestamp.IsZero()) {
@@ -25,7 +24,7 @@ func hookRunToPlugin(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: run.Spec.PluginRef.Name}}}
 }
 
-// operationToPlugin wakes a Plugin when one of its operations ends.
+// operationToPlugin enqueues a Plugin when one of its operations ends.
 func operationToPlugin(_ context.Context, obj client.Object) []reconcile.Request {
 	operation, ok := obj.(*v1alpha1.AsyncOperation)
 	if !ok || (!operation.Ended() && operation.DeletionTimestamp.IsZero()) {
@@ -34,8 +33,8 @@ func operationToPlugin(_ context.Context, obj client.Object) []reconcile.Request
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: operation.Spec.PluginRef.Name}}}
 }
 
-// countOpenOperations returns how many operations of a Plugin go on: work that may end with its
-// process.
+// countOpenOperations returns the number of unfinished operations of a Plugin: work that may
+// end with its process.
 func (r *Reconciler) countOpenOperations(ctx context.Context, name string) (open int, err error) {
 	var operations v1alpha1.AsyncOperationList
 	if err := r.Client.List(ctx, &operations, client.UnsafeDisableDeepCopy); err != nil {
@@ -49,7 +48,7 @@ func (r *Reconciler) countOpenOperations(ctx context.Context, name string) (open
 	return open, nil
 }
 
-// runToPlugins wakes the Plugins whose item actions a run had planned when it ends.
+// runToPlugins enqueues the Plugins whose item actions a run had planned when the run ends.
 func runToPlugins(_ context.Context, obj client.Object) []reconcile.Request {
 	run, ok := obj.(runObject)
 	if !ok || (run.Run().CompletionTimestamp == nil && run.GetDeletionTimestamp().IsZero()) {
@@ -68,8 +67,8 @@ type runObject interface {
 	Run() *v1alpha1.RunStatus
 }
 
-// listObjectsUsingPlugin returns what has not ended and needs the Plugin: HookRuns, and Backups, Restores
-// and DeletionRuns that show objects to its actions.
+// listObjectsUsingPlugin returns the unfinished objects that need the Plugin: HookRuns, and
+// Backups, Restores and DeletionRuns that call its item actions.
 func (r *Reconciler) listObjectsUsingPlugin(ctx context.Context, name string) ([]string, error) {
 	var (
 		hookRuns  v1alpha1.HookRunList
@@ -80,7 +79,7 @@ func (r *Reconciler) listObjectsUsingPlugin(ctx context.Context, name string) ([
 	)
 	for _, list := range []client.ObjectList{&hookRuns, &backups, &restores, &deletions} {
 		if err := r.Client.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("listing what needs Plugin %s: %w", name, err)
+			return nil, fmt.Errorf("listing the objects that need Plugin %s: %w", name, err)
 		}
 	}
 	for _, run := range hookRuns.Items {
@@ -103,11 +102,11 @@ func (r *Reconciler) listObjectsUsingPlugin(ctx context.Context, name string) ([
 			users = append(users, "DeletionRun "+deletions.Items[i].Name)
 		}
 	}
-	slices.Sort(users) // a cache has no order, and the status must not change by itself
+	slices.Sort(users) // a cache has no order, and the status must be stable
 	return users, nil
 }
 
-// isUsingPlugin reports whether a run has not ended and shows objects to actions of a Plugin.
+// isUsingPlugin reports whether a run is unfinished and calls item actions of a Plugin.
 func isUsingPlugin(run runObject, plugin string) bool {
 	return run.Run().CompletionTimestamp == nil && slices.ContainsFunc(run.Run().ItemActions,
 		func(planned v1alpha1.PlannedItemAction) bool { return planned.Plugin == plugin })

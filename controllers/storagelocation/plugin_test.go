@@ -175,7 +175,7 @@ func TestPluginRefuses(t *testing.T) {
 	bsl := inPlugin(env, "bucket", withCredential)
 	await(env, bsl, unavailable("reading the Secret cloud of the location"))
 	secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
-	await(env, bsl, unavailable("nobody knows the credentials [REDACTED]"))
+	await(env, bsl, unavailable("unknown credentials [REDACTED]"))
 	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })
 	await(env, bsl, available)
 	for _, event := range env.ListEventsFor(bsl) {

@@ -5,15 +5,15 @@
 // exchange with the operator: PreBackupAction, PostBackupAction, PreRestoreAction
 // and PostRestoreAction.
 //
-// An action gets a [Request] and returns a [Response], built with [Done] or
-// [Again], or an error. The limits below are checked on both sides; a response
-// that exceeds one is a failure of the action, not silently cut, because a later
-// action could not tell that something is missing.
+// An action gets a [Request] and returns a [Response], built with [Done] or [Again], or an
+// error. The limits below are checked on both sides; a response that exceeds one fails the
+// action. It is not truncated silently, because a later action could not detect that data
+// is missing.
 //
-//	hook     Request, Response and how to build one
+//	hook     Request, Response and constructors
 //	subject  Backup and Restore, what an action runs for
 //	limits   what is allowed in requests and responses
 //
-// It is NOT specific to a version of an action's interface: the interfaces are in
+// It is not specific to a version of an action's interface: the interfaces are in
 // prebackupaction/v1 and its siblings.
 package hook

@@ -24,7 +24,7 @@ func TestValidateOutputs(t *testing.T) {
 	}{
 		"none":             {},
 		"some":             {outputs: map[string]string{"a.B-c_9": "x", "empty": ""}},
-		"as large as can":  {outputs: map[string]string{"a": strings.Repeat("x", hook.MaxOutputValueBytes), "b": strings.Repeat("x", hook.MaxOutputValueBytes-2)}},
+		"largest outputs":  {outputs: map[string]string{"a": strings.Repeat("x", hook.MaxOutputValueBytes), "b": strings.Repeat("x", hook.MaxOutputValueBytes-2)}},
 		"too large":        {outputs: map[string]string{"a": strings.Repeat("x", hook.MaxOutputValueBytes), "b": strings.Repeat("x", hook.MaxOutputValueBytes-1)}, wantErr: "8193 bytes of outputs"},
 		"value too large":  {outputs: map[string]string{"a": strings.Repeat("x", hook.MaxOutputValueBytes+1)}, wantErr: `the output "a" has 4097 bytes, at most 4096`},
 		"too many":         {outputs: many, wantErr: "33 outputs, at most 32"},

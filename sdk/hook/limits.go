@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of requests and responses. Outputs are stored in the status of a
-// Kubernetes object and in the archive, which is why they are small: write larger
-// things where they belong and return a reference.
+// Limits of requests and responses. Outputs are stored in the status of a Kubernetes object
+// and in the archive, which is why they are small: store larger data elsewhere and return a
+// reference.
 const (
 	// MaxOutputs is the largest number of outputs of one action.
 	MaxOutputs = 32
@@ -22,12 +22,13 @@ const (
 	// consists of letters, digits, "-", "_" and ".".
 	MaxOutputKeyLength = 63
 	// MaxOutputValueBytes is the largest size of one output's value: what the status of a
-	// HookRun takes.
+	// HookRun accepts.
 	MaxOutputValueBytes = 4096
 	// MaxOutputBytes is the largest size of all keys and values of one action's
 	// outputs together.
 	MaxOutputBytes = 8 << 10
-	// MaxMessageBytes is the largest size of Response.Message; more is cut off.
+	// MaxMessageBytes is the largest size of Response.Message; longer messages are
+	// truncated.
 	MaxMessageBytes = 1 << 10
 	// MaxParameterBytes is the largest size of all keys and values of
 	// Request.Parameters together.
@@ -37,7 +38,7 @@ const (
 	MaxSubjectBytes = 3 << 20
 )
 
-// ValidateOutputs returns an error that says which limit outputs exceed, or nil.
+// ValidateOutputs returns an error that names the limit that outputs exceed, or nil.
 func ValidateOutputs(outputs map[string]string) error {
 	if len(outputs) > MaxOutputs {
 		return fmt.Errorf("%d outputs, at most %d are allowed", len(outputs), MaxOutputs)
@@ -65,8 +66,7 @@ func ValidateOutputs(outputs map[string]string) error {
 	return nil
 }
 
-// ValidateParameters returns an error that says which limit parameters exceed, or
-// nil.
+// ValidateParameters returns an error that names the limit that parameters exceed, or nil.
 func ValidateParameters(parameters map[string]string) error {
 	if size := totalBytes(parameters); size > MaxParameterBytes {
 		return fmt.Errorf("%d bytes of parameters, at most %d are allowed", size, MaxParameterBytes)

@@ -38,21 +38,21 @@ type Restore struct {
 	// outcome ("Completed", "PartiallyFailed", "Failed", "Cancelled" ...) for post
 	// actions. New phases may be added: treat unknown ones like a failure.
 	Phase string
-	// BackupName is the name of the backup that is restored, also if the object
-	// names a schedule instead.
+	// BackupName is the name of the backup that is restored, even if the object names a
+	// schedule instead.
 	BackupName string
-	// IncludedNamespaces and ExcludedNamespaces are the object's spec, with the names
-	// that the namespaces had in the backup. An empty IncludedNamespaces means all;
-	// entries may contain "*".
+	// IncludedNamespaces and ExcludedNamespaces are the object's spec, with the names of
+	// the namespaces in the backup. An empty IncludedNamespaces means all; entries may
+	// contain "*".
 	IncludedNamespaces, ExcludedNamespaces []string
-	// NamespaceMapping is the object's spec: the names in the backup, and those that
-	// they are restored into. Namespaces that are not in it keep their names.
+	// NamespaceMapping is the object's spec. It maps namespace names in the backup to the
+	// names that they are restored into. Other namespaces keep their names.
 	NamespaceMapping map[string]string
 	// Raw is the whole object as JSON.
 	Raw []byte
 }
 
-// runObject is what all subjects have in common; S is the spec.
+// runObject has what all subjects have in common; S is the spec.
 type runObject[S any] struct {
 	Metadata struct {
 		Name, Namespace, UID string
@@ -94,8 +94,8 @@ func ParseBackup(raw []byte) (Backup, error) {
 	}, nil
 }
 
-// ParseRestore reads a Restore object from JSON. Unknown fields are ignored.
-// BackupName is what the spec says; it is empty if that names a schedule.
+// ParseRestore reads a Restore object from JSON. Unknown fields are ignored. BackupName is
+// taken from the spec; it is empty if the spec names a schedule.
 func ParseRestore(raw []byte) (Restore, error) {
 	object, err := parseRunObject[struct {
 		BackupName                             string

@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package item has what actions on single objects are told and answer, whatever
-// their kind and version.
+// Package item has the requests and responses of actions on single objects, for all kinds
+// and versions.
 //
 //	Selector          which objects concern an action
 //	Ref               the name of an object
@@ -12,8 +12,8 @@
 //	Backup, Restore   the run that an object belongs to
 //	Progress          how far an operation is
 //	ErrUnknownOperation
-//	                  the answer about an operation that there is not
+//	                  the error for an operation that does not exist
 //
-// On the wire these are the messages of Velero's item actions, so that an action
-// serves both systems. Only those of asynchronous item actions are Grapnel's own.
+// On the wire these are the messages of Velero's item actions, and an action can serve both
+// systems. Only those of asynchronous item actions are Grapnel's own.
 package item

@@ -24,11 +24,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// jobs are operations as an author would keep them: each start has an ID of its own.
+// jobs are operations as a plugin author would store them: each start has its own ID.
 type jobs struct {
 	mu      sync.Mutex
 	started int
-	// cancelled has every job that was not removed.
+	// cancelled has every canceled job that was not removed.
 	cancelled map[string]bool
 }
 
@@ -106,7 +106,7 @@ func (a asyncRestore) Cancel(_ context.Context, req *asyncrestoreitemv1.Operatio
 
 func (asyncRestore) AreAdditionalItemsReady(_ context.Context, req *asyncrestoreitemv1.ReadyRequest) (bool, error) {
 	if req.AdditionalItems[0].Namespace != "shop-restored" {
-		return false, errors.New("asked by the namespace of the backup")
+		return false, errors.New("called with the namespace of the backup")
 	}
 	return true, nil
 }
@@ -177,7 +177,7 @@ func TestCallsOfAnAsyncRestoreItemAction(t *testing.T) {
 	}
 }
 
-// unknowing is version 2 of actions that know no operations.
+// unknowing is version 2 of actions without any known operations.
 type unknowing struct{ backupV2 }
 
 func (unknowing) Progress(context.Context, *backupitemv2.OperationRequest) (*item.Progress, error) {
@@ -198,8 +198,8 @@ func (unknowingRestore) Cancel(context.Context, *restoreitemv2.OperationRequest)
 	return item.ErrUnknownOperation
 }
 
-// TestAnUnknownOperationIsTold: a test of an author can look for the same error that the
-// action returned.
+// TestAnUnknownOperationIsTold checks that the test of a plugin author can match the error
+// that the action returned.
 func TestAnUnknownOperationIsTold(t *testing.T) {
 	t.Parallel()
 	p := Start(t, newAsync().
@@ -231,11 +231,11 @@ func TestContractOfGoodAsyncItemActions(t *testing.T) {
 	CheckContract(t, Start(t, newAsync()), Contract{})
 }
 
-// faultyOperations are an action's whose operations have faults.
+// faultyOperations are the operations of an action with faults.
 type faultyOperations struct {
-	// answers are those of Progress, one after the other; the last one stays.
+	// answers are the results of Progress in order; the last one repeats.
 	answers []*item.Progress
-	// unknown and cancels are the errors about an unknown operation, and of each Cancel.
+	// unknown is the error for an unknown operation; cancels are the errors of each Cancel.
 	unknown, unknownCancel error
 	cancels                []error
 	asked, cancelled       int
@@ -264,7 +264,7 @@ func (f *faultyOperations) cancelOperation(_ context.Context, id string) error {
 	return f.cancels[f.cancelled-1]
 }
 
-// faultyAsync are the same of an asynchronous action.
+// faultyAsync are faultyOperations of an asynchronous action.
 type faultyAsync struct{ *faultyOperations }
 
 func (faultyAsync) isAsyncTarget() {}
@@ -279,22 +279,22 @@ func TestFaultsOfOperationsAreFound(t *testing.T) {
 		want    string // of an asynchronous action
 		wantV2  string
 	}{
-		"runs":                {answers: []*item.Progress{running}},
-		"is done":             {answers: []*item.Progress{done}},
-		"becomes done":        {answers: []*item.Progress{running, done}},
-		"is cancelled":        {answers: []*item.Progress{running, running, {Completed: true, Cancelled: true}}},
-		"the longest ID":      {id: strings.Repeat("x", 1024), answers: []*item.Progress{done}},
-		"a longer ID":         {id: strings.Repeat("x", 1025), want: "has 1025 bytes, at most 1024", wantV2: "has 1025 bytes, at most 1024"},
-		"unknown":             {answers: []*item.Progress{nil}, want: "failed at first: cannot say", wantV2: "failed at first: cannot say"},
-		"unknown soon":        {answers: []*item.Progress{done, nil}, want: "failed when asked again: cannot say"},
-		"unknown then":        {answers: []*item.Progress{running, running, nil}, want: "failed after Cancel: cannot say"},
-		"done no more":        {answers: []*item.Progress{done, running}, want: "is not completed when asked again: it has to stay so"},
-		"runs on":             {answers: []*item.Progress{running, done, running}, want: "is not completed after Cancel: it has to stay so"},
-		"fails and runs":      {answers: []*item.Progress{{Err: "disk full"}}, want: `has the error "disk full" and is not completed`},
-		"cancelled and runs":  {answers: []*item.Progress{{Cancelled: true}}, want: "is cancelled and not completed"},
-		"refuses to cancel":   {answers: []*item.Progress{done}, cancels: []error{errors.New("too late")}, want: "Cancel of an operation that was started failed: too late", wantV2: "too late"},
-		"cancels only once":   {answers: []*item.Progress{done}, cancels: []error{nil, errors.New("gone")}, want: "A second Cancel of an operation that was started failed: gone"},
-		"forgets what it did": {answers: []*item.Progress{done}, cancels: []error{nil, item.ErrUnknownOperation}, want: "A second Cancel"},
+		"runs":                               {answers: []*item.Progress{running}},
+		"is done":                            {answers: []*item.Progress{done}},
+		"becomes done":                       {answers: []*item.Progress{running, done}},
+		"is cancelled":                       {answers: []*item.Progress{running, running, {Completed: true, Cancelled: true}}},
+		"longest ID":                         {id: strings.Repeat("x", 1024), answers: []*item.Progress{done}},
+		"ID that is too long":                {id: strings.Repeat("x", 1025), want: "has 1025 bytes, at most 1024", wantV2: "has 1025 bytes, at most 1024"},
+		"unknown":                            {answers: []*item.Progress{nil}, want: "failed at first: cannot say", wantV2: "failed at first: cannot say"},
+		"unknown soon":                       {answers: []*item.Progress{done, nil}, want: "failed on the second call: cannot say"},
+		"unknown then":                       {answers: []*item.Progress{running, running, nil}, want: "failed after Cancel: cannot say"},
+		"completed, then not completed":      {answers: []*item.Progress{done, running}, want: "is not completed on the second call: it must stay completed"},
+		"runs on":                            {answers: []*item.Progress{running, done, running}, want: "is not completed after Cancel: it must stay completed"},
+		"failed and not completed":           {answers: []*item.Progress{{Err: "disk full"}}, want: `has the error "disk full" and is not completed`},
+		"cancelled and not completed":        {answers: []*item.Progress{{Cancelled: true}}, want: "is cancelled and not completed"},
+		"refuses to cancel":                  {answers: []*item.Progress{done}, cancels: []error{errors.New("too late")}, want: "Cancel of an operation that was started failed: too late", wantV2: "too late"},
+		"cancels only once":                  {answers: []*item.Progress{done}, cancels: []error{nil, errors.New("gone")}, want: "A second Cancel of an operation that was started failed: gone"},
+		"forgets the operation after Cancel": {answers: []*item.Progress{done}, cancels: []error{nil, item.ErrUnknownOperation}, want: "A second Cancel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -305,7 +305,7 @@ func TestFaultsOfOperationsAreFound(t *testing.T) {
 			problems := operationProblems(t.Context(), faultyAsync{&faultyOperations{answers: tc.answers, cancels: tc.cancels}}, id)
 			wantProblem(t, problems, tc.want)
 			if len(problems) > 1 {
-				t.Errorf("one fault is found several times: %q", problems)
+				t.Errorf("one fault is reported several times: %q", problems)
 			}
 			wantProblem(t, operationProblems(t.Context(), &faultyOperations{answers: tc.answers, cancels: tc.cancels}, id), tc.wantV2)
 		})
@@ -319,12 +319,12 @@ func TestFaultsAboutUnknownOperationsAreFound(t *testing.T) {
 		unknown, cancel error
 		want, wantV2    string
 	}{
-		"known to be unknown":   {unknown: item.ErrUnknownOperation, cancel: item.ErrUnknownOperation},
-		"nothing to cancel":     {unknown: item.ErrUnknownOperation},
-		"has a progress":        {want: "Progress of an operation that was never started"},
-		"another error":         {unknown: other, want: "returned the error cannot say, it has to match item.ErrUnknownOperation"},
-		"another one of Cancel": {unknown: item.ErrUnknownOperation, cancel: other, want: "Cancel of an operation that was never started"},
-		"a panic":               {unknown: item.ErrUnknownOperation, cancel: crashed, want: "plugin panicked", wantV2: "Cancel: "},
+		"unknown operation":       {unknown: item.ErrUnknownOperation, cancel: item.ErrUnknownOperation},
+		"nothing to cancel":       {unknown: item.ErrUnknownOperation},
+		"has a progress":          {want: "Progress of an operation that was never started"},
+		"another error":           {unknown: other, want: "returned the error cannot say, which does not match item.ErrUnknownOperation"},
+		"another error of Cancel": {unknown: item.ErrUnknownOperation, cancel: other, want: "Cancel of an operation that was never started"},
+		"a panic":                 {unknown: item.ErrUnknownOperation, cancel: crashed, want: "plugin panicked", wantV2: "Cancel: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

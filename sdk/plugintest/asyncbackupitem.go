@@ -12,9 +12,9 @@ import (
 	asyncbackupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
 )
 
-// AsyncBackupItemActionV1 returns version 1 of the AsyncBackupItemAction of a name, otherwise like
-// BackupItemActionV1. An error of Progress or Cancel that says that the action does not
-// know the operation matches item.ErrUnknownOperation.
+// AsyncBackupItemActionV1 returns version 1 of the AsyncBackupItemAction with a name. It behaves
+// like BackupItemActionV1. If the action does not know the operation, the error of Progress or
+// Cancel matches item.ErrUnknownOperation.
 func (p *Plugin) AsyncBackupItemActionV1(name string) asyncbackupitemv1.AsyncBackupItemAction {
 	return &asyncBackupItemV1{plugin: p, name: name, client: asyncbackupitempb.NewAsyncBackupItemActionClient(p.conn)}
 }

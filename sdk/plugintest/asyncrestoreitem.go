@@ -12,8 +12,8 @@ import (
 	asyncrestoreitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncrestoreitemaction/v1"
 )
 
-// AsyncRestoreItemActionV1 returns version 1 of the AsyncRestoreItemAction of a name, otherwise like
-// AsyncBackupItemActionV1. AreAdditionalItemsReady is as for RestoreItemActionV2.
+// AsyncRestoreItemActionV1 returns version 1 of the AsyncRestoreItemAction with a name. It behaves
+// like AsyncBackupItemActionV1, and AreAdditionalItemsReady like that of RestoreItemActionV2.
 func (p *Plugin) AsyncRestoreItemActionV1(name string) asyncrestoreitemv1.AsyncRestoreItemAction {
 	return &asyncRestoreItemV1{plugin: p, name: name, client: asyncrestoreitempb.NewAsyncRestoreItemActionClient(p.conn)}
 }

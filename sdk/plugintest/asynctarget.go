@@ -71,7 +71,7 @@ func (a asyncRestoreTargetV1) cancelOperation(ctx context.Context, id string) er
 	return a.Cancel(ctx, a.newOperationRequest(id))
 }
 
-// checkItemsReady asks about the items as the operator does, see restoreTargetV2.
+// checkItemsReady calls AreAdditionalItemsReady as the operator does, see restoreTargetV2.
 func (a asyncRestoreTargetV1) checkItemsReady(ctx context.Context, refs []item.Ref) error {
 	_, err := a.AreAdditionalItemsReady(ctx, &asyncrestoreitemv1.ReadyRequest{
 		AdditionalItems: refs, Restore: NewRestoreItemRequest(nil).Restore,

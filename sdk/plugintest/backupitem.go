@@ -21,17 +21,17 @@ import (
 // clientMethod is a method of a generated client.
 type clientMethod[In, Out any] func(ctx context.Context, in *In, opts ...grpc.CallOption) (*Out, error)
 
-// BackupItemActionV1 returns version 1 of the BackupItemAction of a name, as it was
-// registered with RegisterBackupItemActionV1. What a request says of the Backup is taken
-// from Backup.Raw. Errors of its methods are as for PreBackup; the code is Unimplemented
-// if nothing is registered under the name in this version.
+// BackupItemActionV1 returns version 1 of the BackupItemAction with a name, as registered
+// with RegisterBackupItemActionV1. The Backup of a request is taken from Backup.Raw. Errors
+// are as for PreBackup; the code is Unimplemented if no action is registered under the name
+// in this version.
 func (p *Plugin) BackupItemActionV1(name string) backupitemv1.BackupItemAction {
 	return &backupItemV1{plugin: p, name: name, client: backupitemv1pb.NewBackupItemActionClient(proto.VeleroConn(p.conn))}
 }
 
-// BackupItemActionV2 returns version 2 of the BackupItemAction of a name, otherwise like
-// BackupItemActionV1. An error of Progress or Cancel that says that the action does not
-// know the operation matches item.ErrUnknownOperation.
+// BackupItemActionV2 returns version 2 of the BackupItemAction with a name. It behaves like
+// BackupItemActionV1. If the action does not know the operation, the error of Progress or
+// Cancel matches item.ErrUnknownOperation.
 func (p *Plugin) BackupItemActionV2(name string) backupitemv2.BackupItemAction {
 	return &backupItemV2{plugin: p, name: name, client: backupitemv2pb.NewBackupItemActionClient(proto.VeleroConn(p.conn))}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
-// defaultKey is the run that calls belong to unless the ctx says another.
+// defaultKey is the key of calls whose ctx has none.
 const defaultKey = "key"
 
-// callAttributes are what the operator says of a call to an action on items, or to an
-// object store, beside the request.
+// callAttributes are the attributes that the operator sends beside the request of a call to
+// an action on items or to an object store.
 type callAttributes struct {
 	key, callID string
 	parameters  map[string]string
@@ -45,8 +45,8 @@ func WithParameters(ctx context.Context, parameters map[string]string) context.C
 	return context.WithValue(ctx, callAttributesKey{}, a)
 }
 
-// WithKey returns a ctx for calls that belong to the run of a key: Plugin.LogLines
-// returns what they log. Otherwise it is "key".
+// WithKey returns a ctx for calls that belong to the run with a key: Plugin.LogLines
+// returns their log lines. The default is "key".
 func WithKey(ctx context.Context, key string) context.Context {
 	a := attributesFromContext(ctx)
 	a.key = key
@@ -59,7 +59,7 @@ func withCallID(ctx context.Context, callID string) context.Context {
 	return context.WithValue(ctx, callAttributesKey{}, a)
 }
 
-// withCallMetadata adds what the operator sends beside a message.
+// withCallMetadata adds the metadata that the operator sends beside a message.
 func (p *Plugin) withCallMetadata(ctx context.Context) (context.Context, error) {
 	a := attributesFromContext(ctx)
 	pairs := []string{proto.MetadataCall, p.callIDFor(ctx), proto.MetadataKey, a.key}
@@ -73,7 +73,7 @@ func (p *Plugin) withCallMetadata(ctx context.Context) (context.Context, error) 
 	return metadata.AppendToOutgoingContext(ctx, pairs...), nil
 }
 
-// callIDFor returns the ID for a call: a new one unless ctx says which.
+// callIDFor returns the ID for a call: a new one unless ctx has one.
 func (p *Plugin) callIDFor(ctx context.Context) string {
 	if id := attributesFromContext(ctx).callID; id != "" {
 		return id
@@ -81,8 +81,8 @@ func (p *Plugin) callIDFor(ctx context.Context) string {
 	return p.nextCallID()
 }
 
-// toOperationError makes an error of Progress or Cancel match item.ErrUnknownOperation, if that
-// is what the action returned.
+// toOperationError makes an error of Progress or Cancel match item.ErrUnknownOperation if the
+// action returned that error.
 func toOperationError(err error) error {
 	if status.Code(err) == codes.NotFound {
 		return fmt.Errorf("%w: %w", item.ErrUnknownOperation, err)
@@ -91,17 +91,17 @@ func toOperationError(err error) error {
 }
 
 // trackedCall is one call inside the plugin. Its channels are closed when the call has
-// begun and when it has ended, whatever the caller was told.
+// begun and when it has ended, regardless of the response to the caller.
 type trackedCall struct{ begun, ended chan struct{} }
 
-// callTracker tells about calls inside the plugin.
+// callTracker tracks calls inside the plugin.
 type callTracker struct {
-	// mu guards followed, the calls that are followed and have not begun, by ID.
+	// mu guards followed: the tracked calls that have not begun, by ID.
 	mu      sync.Mutex
 	tracked map[string]trackedCall
 }
 
-// trackUpcomingCall makes the call of an ID, which is not made yet, a followed one.
+// trackUpcomingCall starts tracking the call with an ID before it is made.
 func (c *callTracker) trackUpcomingCall(callID string) trackedCall {
 	f := trackedCall{begun: make(chan struct{}), ended: make(chan struct{})}
 	c.mu.Lock()
@@ -110,7 +110,7 @@ func (c *callTracker) trackUpcomingCall(callID string) trackedCall {
 	return f
 }
 
-// markCallBegun says that a call has begun and returns what says that it has ended.
+// markCallBegun marks a call as begun and returns a function that marks it as ended.
 func (c *callTracker) markCallBegun(callID string) (end func()) {
 	c.mu.Lock()
 	f, ok := c.tracked[callID]
@@ -125,7 +125,7 @@ func (c *callTracker) markCallBegun(callID string) (end func()) {
 
 func (c *callTracker) unaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	callID := incomingCallID(ctx)
-	// Those of hooks and of DeleteActions say it themselves.
+	// Requests of hooks and DeleteActions contain the key themselves.
 	if in, ok := req.(interface{ GetCallId() string }); ok {
 		callID = in.GetCallId()
 	}

@@ -20,15 +20,15 @@ import (
 
 const (
 	defaultPatience = 10 * time.Second
-	// maxCallsPerRun bounds how often an action may ask to be called again.
+	// maxCallsPerRun limits how often an action may ask to be called again.
 	maxCallsPerRun = 100
-	// parallelRuns is how many runs are made at once.
+	// parallelRuns is the number of concurrent runs.
 	parallelRuns = 4
-	// shortTimeout is what an action gets to begin its work before its time is over.
+	// shortTimeout is the time an action gets to begin its work before its ctx ends.
 	shortTimeout = 10 * time.Millisecond
 )
 
-// sampleBackup is what NewRequest is about, sampleRestore what NewRestoreRequest is.
+// sampleBackup is the Backup of NewRequest, sampleRestore the Restore of NewRestoreRequest.
 const (
 	sampleBackup = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
 	"metadata":{"name":"nightly","namespace":"grapnel-system","uid":"4d7c7e3e-0000-4000-8000-000000000001"},
@@ -39,43 +39,42 @@ const (
 	"status":{"phase":"Completed"}}`
 )
 
-// Contract says how to check a plugin.
+// Contract configures the check of a plugin.
 type Contract struct {
-	// Request returns a request with which the action succeeds: one for a Restore if
-	// the action's kind is one of a Restore. By default it is NewRequest or
-	// NewRestoreRequest. Key, attempt and action name are filled in by the check, and
-	// the outputs of actions that were checked before are added.
+	// Request returns a request with which the action succeeds: a request for a Restore if
+	// the action's kind is one for Restores. The default is NewRequest or
+	// NewRestoreRequest. The check sets key, attempt and action name, and adds the outputs
+	// of actions that were checked before.
 	Request func(action Action) *hook.Request
-	// Delete returns a request with which a DeleteAction succeeds; by default it is
-	// NewDeleteRequest. Key, attempt and action name are filled in by the check, and the
-	// outputs of the plugin's PreBackup actions are added.
+	// Delete returns a request with which a DeleteAction succeeds. The default is
+	// NewDeleteRequest. The check sets key, attempt and action name, and adds the outputs
+	// of the plugin's PreBackup actions.
 	Delete func(action Action) *deletev1.DeleteRequest
-	// Objects returns objects that an action on items can be shown, in the namespaces
-	// that they have in the cluster of the backup. By default they are those of
-	// SampleObjects that the action applies to.
+	// Objects returns objects that an action on items can be called for, in their
+	// namespaces in the cluster of the backup. The default is the SampleObjects that the
+	// action applies to.
 	Objects func(action Action) []*unstructured.Unstructured
-	// Parameters returns what sdk.Parameters returns to an action on items; none by
-	// default.
+	// Parameters returns the parameters that sdk.Parameters returns to an action on items;
+	// none by default.
 	Parameters func(action Action) map[string]string
-	// Store returns the configuration that an ObjectStore is initialised with. The
-	// check writes to the bucket that the key "bucket" names, by default "contract",
-	// below the prefix "plugintest/", and removes what it wrote.
+	// Store returns the configuration with which an ObjectStore is initialized. The check
+	// writes to the bucket named by the key "bucket", by default "contract", below the
+	// prefix "plugintest/", and removes what it wrote.
 	Store func(action Action) map[string]string
-	// Patience is how long an action may take to answer, and to return after its
-	// time is over; 10 seconds by default.
+	// Patience is how long an action may take to respond, and to return after its ctx has
+	// ended; 10 seconds by default.
 	Patience time.Duration
 }
 
-// NewRequest returns a request for an invented Backup, for PreBackup and PostBackup
-// actions.
+// NewRequest returns a request for a sample Backup, for PreBackup and PostBackup actions.
 func NewRequest() *hook.Request {
 	req := newEmptyRequest()
 	req.Backup = mustParse(hook.ParseBackup([]byte(sampleBackup)))
 	return req
 }
 
-// NewRestoreRequest returns a request for an invented Restore into another
-// namespace, for PreRestore and PostRestore actions.
+// NewRestoreRequest returns a request for a sample Restore into another namespace, for
+// PreRestore and PostRestore actions.
 func NewRestoreRequest() *hook.Request {
 	req := newEmptyRequest()
 	req.Restore = mustParse(hook.ParseRestore([]byte(sampleRestore)))
@@ -89,7 +88,7 @@ func newEmptyRequest() *hook.Request {
 	}
 }
 
-// mustParse is for texts that are constants.
+// mustParse is for constant texts.
 func mustParse[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -97,17 +96,17 @@ func mustParse[T any](value T, err error) T {
 	return value
 }
 
-// actionOutputs are those of actions, by name.
+// actionOutputs are the outputs of actions, by name.
 type actionOutputs = map[string]map[string]string
 
-// hookSpec is one kind in the order in which a check calls them.
+// hookSpec is one kind of hook. The specs are in the order in which the check calls them.
 type hookSpec struct {
 	kind sdk.Kind
-	// pairedKind is the kind whose outputs the actions get: the other half of a pair.
+	// pairedKind is the kind whose outputs the actions get, the other half of a pair.
 	pairedKind sdk.Kind
-	// backupKind is the kind whose outputs come with the backup.
+	// backupKind is the kind whose outputs are stored with the backup.
 	backupKind sdk.Kind
-	// newRequest is what Contract.Request is by default.
+	// newRequest is the default of Contract.Request.
 	newRequest func() *hook.Request
 }
 
@@ -123,30 +122,31 @@ func orderedHookSpecs() []hookSpec {
 	}
 }
 
-// CheckContract checks every action of the plugin in sub-tests.
+// CheckContract checks every action of the plugin in subtests.
 //
-// Of a hook, that it succeeds, that a second call with the same idempotency key gives
-// the same outputs, that runs do not disturb each other, and that a clean-up (the post
-// action of a pair) works without the outputs of other actions. Restore actions get
-// what the plugin's PreBackup actions returned.
+// For a hook, it checks that the action succeeds, that a second call with the same
+// idempotency key returns the same outputs, that runs do not disturb each other, and that a
+// clean-up (the post action of a pair) works without the outputs of other actions. Restore
+// actions get the outputs of the plugin's PreBackup actions.
 //
-// Of an action on items, that its selector can be understood, that it leaves the names
-// of objects alone, that what it names besides is well-formed, that calls at the same
-// time agree, and that operations it starts can be asked about. The operations that are
-// started for the check are cancelled.
+// For an action on items, it checks that the selector is valid, that the action does not
+// change the names of objects, that the names of additional items are well-formed, that
+// concurrent calls return the same response, and that Progress works for operations that
+// the action starts. The check cancels the operations that it starts.
 //
-// Of an asynchronous action on items besides, that an operation that is completed stays so,
-// that it can be cancelled twice and is still known then, and that Progress of an unknown
-// one answers item.ErrUnknownOperation.
+// For an asynchronous action on items, it also checks that a completed operation stays
+// completed, that an operation can be canceled twice and is still known after that, and
+// that Progress of an unknown operation returns item.ErrUnknownOperation.
 //
-// Of an ObjectStore, that objects come back as they were, are replaced as a whole,
-// listed and deleted, and that an interrupted upload leaves nothing.
+// For an ObjectStore, it checks that objects are read back unchanged, are replaced
+// completely, listed and deleted, and that an interrupted upload leaves nothing behind.
 //
-// Of a DeleteAction, that its selector can be understood and stays the same, and that it
-// succeeds: also a second time, in another deletion, without the outputs of other actions,
-// and at the same time for several deletions. DeleteActions are checked after all others.
+// For a DeleteAction, it checks that the selector is valid and stays the same, and that the
+// action succeeds: also a second time, in another deletion, without the outputs of other
+// actions, and for several deletions concurrently. DeleteActions are checked after all
+// others.
 //
-// Of all but an ObjectStore, that a call returns when its time is over.
+// For all kinds except an ObjectStore, it checks that a call returns when its ctx ends.
 func CheckContract(t *testing.T, p *Plugin, c Contract) {
 	t.Helper()
 	if c.Patience <= 0 {
@@ -165,8 +165,8 @@ func CheckContract(t *testing.T, p *Plugin, c Contract) {
 	checkDeleteActions(t, p, c, kept)
 }
 
-// checkHookActions checks the run-once actions and returns what comes with the backup: the outputs
-// of PreBackup actions.
+// checkHookActions checks the run-once actions and returns the outputs of PreBackup actions, which
+// are stored with the backup.
 func checkHookActions(t *testing.T, p *Plugin, c Contract) actionOutputs {
 	t.Helper()
 	returned := map[sdk.Kind]actionOutputs{}
@@ -193,7 +193,7 @@ type hookCheck struct {
 	contract Contract
 	action   Action
 	spec     hookSpec
-	// preOutputs and backup are what the plugin's other actions returned.
+	// preOutputs and backup are the outputs of the plugin's other actions.
 	preOutputs, backupOutputs actionOutputs
 }
 
@@ -229,7 +229,7 @@ func (c *hookCheck) runSubtests(t *testing.T) map[string]string {
 	return first
 }
 
-// newHookRequest returns the author's request, completed.
+// newHookRequest completes the author's request.
 func (c *hookCheck) newHookRequest(key string, attempt int32) *hook.Request {
 	var req hook.Request
 	if c.contract.Request != nil {
@@ -243,7 +243,7 @@ func (c *hookCheck) newHookRequest(key string, attempt int32) *hook.Request {
 	return &req
 }
 
-// mergeOutputs returns both together; what is in more wins.
+// mergeOutputs returns the union of both; more takes precedence.
 func mergeOutputs(some, more actionOutputs) actionOutputs {
 	both := actionOutputs{}
 	maps.Copy(both, some)
@@ -251,8 +251,8 @@ func mergeOutputs(some, more actionOutputs) actionOutputs {
 	return both
 }
 
-// checkRunSucceeds makes one run, with as many calls as the action asks for, and returns its
-// outputs.
+// checkRunSucceeds executes one run, with as many calls as the action asks for, and returns
+// its outputs.
 func (c *hookCheck) checkRunSucceeds(t *testing.T, req *hook.Request) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
@@ -271,15 +271,14 @@ func (c *hookCheck) checkRunSucceeds(t *testing.T, req *hook.Request) map[string
 	return nil
 }
 
-// checkReturnsInTime calls the action with a ctx that ends soon.
 func (c *hookCheck) checkReturnsInTime(t *testing.T) {
 	checkReturnsInTime(t, c.plugin, c.contract.Patience, func(ctx context.Context, callID string) {
 		_, _ = c.plugin.executeHookAction(ctx, c.action, c.newHookRequest("contract-short", 1), callID)
 	})
 }
 
-// checkReturnsInTime makes a call with a ctx that ends soon. Whether it succeeds then does
-// not matter, only that it does not go on.
+// checkReturnsInTime makes a call with a ctx that ends soon. The call may succeed or fail,
+// but it must not keep running.
 func checkReturnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute func(ctx context.Context, callID string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -291,8 +290,8 @@ func checkReturnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute
 		cancel()
 		wg.Wait()
 	}()
-	// The time is over only once the call is there: one that is given up on its way
-	// never begins, and so never ends.
+	// The ctx ends only after the call has begun: a call that is abandoned on its way never
+	// begins and never ends.
 	if !waitWithTimeout(patience, call.begun) {
 		t.Errorf("the call did not reach the action within %s", patience)
 		return
@@ -302,11 +301,11 @@ func checkReturnsInTime(t *testing.T, p *Plugin, patience time.Duration, execute
 	}
 	cancel()
 	if !waitWithTimeout(patience, call.ended) {
-		t.Errorf("the action was still running %s after its time was over: watch ctx.Done()", patience)
+		t.Errorf("the action was still running %s after its ctx ended: watch ctx.Done()", patience)
 	}
 }
 
-// waitWithTimeout waits until done is closed, but no longer than d.
+// waitWithTimeout waits until done is closed, at most for d.
 func waitWithTimeout(d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

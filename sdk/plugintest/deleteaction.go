@@ -12,14 +12,14 @@ import (
 	deletepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/deleteaction/v1"
 )
 
-// sampleDeletedBackup is the Backup of NewRequest as a DeleteAction gets it: in the form of
+// sampleDeletedBackup is the Backup of NewRequest in the form that a DeleteAction gets:
 // velero.io/v1.
 const sampleDeletedBackup = `{"apiVersion":"velero.io/v1","kind":"Backup",
 	"metadata":{"name":"nightly","namespace":"grapnel-system","uid":"4d7c7e3e-0000-4000-8000-000000000001",
 	"labels":{"app":"shop"}},
 	"spec":{"includedNamespaces":["shop"],"storageLocation":"default"},"status":{"phase":"Completed"}}`
 
-// NewDeleteRequest returns a request for the invented Backup of NewRequest, which is being
+// NewDeleteRequest returns a request for the sample Backup of NewRequest, which is being
 // deleted, for DeleteActions.
 func NewDeleteRequest() *deletev1.DeleteRequest {
 	return &deletev1.DeleteRequest{
@@ -28,9 +28,9 @@ func NewDeleteRequest() *deletev1.DeleteRequest {
 	}
 }
 
-// DeleteActionV1 returns version 1 of the DeleteAction of a name. Its methods call the plugin
-// as the operator would; their errors are as for PreBackup. AppliesTo gets the parameters and
-// the key of WithParameters and WithKey; Execute has them in its request.
+// DeleteActionV1 returns version 1 of the DeleteAction with a name. Its methods call the
+// plugin as the operator would; their errors are as for PreBackup. AppliesTo gets the
+// parameters and the key of WithParameters and WithKey; Execute has them in its request.
 func (p *Plugin) DeleteActionV1(name string) deletev1.DeleteAction {
 	return &deleteClientV1{plugin: p, name: name, client: deletepb.NewDeleteActionClient(p.conn)}
 }

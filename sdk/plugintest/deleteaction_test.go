@@ -36,7 +36,8 @@ func (d deletion) Execute(ctx context.Context, req *deletev1.DeleteRequest) erro
 	return d.execute(ctx, req)
 }
 
-// preOutput is a PreBackup action that puts out the name of something external.
+// preOutput is a PreBackup action that returns the name of an external resource as an
+// output.
 type preOutput struct{}
 
 func (preOutput) Execute(_ context.Context, req *hook.Request) (*hook.Response, error) {
@@ -80,11 +81,11 @@ func TestCallsOfADeleteAction(t *testing.T) {
 		t.Errorf("the log is %q", lines)
 	}
 	if err := p.DeleteActionV1("example.io/other").Execute(t.Context(), req); status.Code(err) != codes.Unimplemented {
-		t.Errorf("error of an action that is not there is %v", err)
+		t.Errorf("error of a missing action is %v", err)
 	}
 }
 
-// TestContractOfAGoodDeleteAction also looks at what the check asks.
+// TestContractOfAGoodDeleteAction also checks the calls that the check makes.
 func TestContractOfAGoodDeleteAction(t *testing.T) {
 	t.Parallel()
 	type call struct {
@@ -95,7 +96,7 @@ func TestContractOfAGoodDeleteAction(t *testing.T) {
 	seen := make(chan call, 100)
 	CheckContract(t, startDeletion(t, deletion{execute: func(_ context.Context, req *deletev1.DeleteRequest) error {
 		if req.Parameters["app"] != "shop" {
-			return errors.New("the request is not that of the author")
+			return errors.New("the request is not the author's request")
 		}
 		kept := req.BackupOutputs[itemName]["snapshot"] == "snap-of-"+req.Backup.UID
 		seen <- call{key: req.IdempotencyKey, attempt: req.Attempt, withNames: kept}
@@ -131,19 +132,19 @@ func TestFaultsOfDeleteActionsAreFound(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selectors []string
-		failures  map[int]string // by the number of the call
+		failures  map[int]string // by call number
 		want      []string
 	}{
-		"none":              {selectors: []string{"app=shop"}},
-		"every Backup":      {selectors: []string{""}},
-		"no selector":       {selectors: []string{"a=b=c"}, want: []string{"AppliesTo failed: ", "the label selector cannot be read"}},
-		"no selector later": {selectors: []string{"a=b", "a=b=c"}, want: []string{"AppliesTo failed when asked again: "}},
-		"another selector":  {selectors: []string{"n=1", "n=2"}, want: []string{`AppliesTo answered "n=1" at first and "n=2" when asked again`}},
-		"fails":             {failures: map[int]string{1: "locked"}, want: []string{"succeeds: Execute failed: ", "locked"}},
-		"fails when gone":   {failures: map[int]string{2: "no such snapshot"}, want: []string{"succeeds when all is gone: ", "no such snapshot (what is gone"}},
-		"minds another one": {failures: map[int]string{3: "done already"}, want: []string{"succeeds in another deletion: "}},
-		"needs its outputs": {failures: map[int]string{4: "no output id"}, want: []string{"succeeds without outputs: "}},
-		"panics":            {failures: map[int]string{4: "panic"}, want: []string{"succeeds without outputs: ", "plugin panicked: nil map"}},
+		"none":                                {selectors: []string{"app=shop"}},
+		"every Backup":                        {selectors: []string{""}},
+		"invalid selector":                    {selectors: []string{"a=b=c"}, want: []string{"AppliesTo failed: ", "the label selector cannot be read"}},
+		"invalid selector on the second call": {selectors: []string{"a=b", "a=b=c"}, want: []string{"AppliesTo failed on the second call: "}},
+		"changed selector":                    {selectors: []string{"n=1", "n=2"}, want: []string{`AppliesTo returned "n=1" first and "n=2" on the second call`}},
+		"fails":                               {failures: map[int]string{1: "locked"}, want: []string{"succeeds: Execute failed: ", "locked"}},
+		"fails if already deleted":            {failures: map[int]string{2: "no such snapshot"}, want: []string{"succeeds when nothing is left: ", "no such snapshot (missing data"}},
+		"fails in another deletion":           {failures: map[int]string{3: "done already"}, want: []string{"succeeds in another deletion: "}},
+		"needs its outputs":                   {failures: map[int]string{4: "no output id"}, want: []string{"succeeds without outputs: "}},
+		"panics":                              {failures: map[int]string{4: "panic"}, want: []string{"succeeds without outputs: ", "plugin panicked: nil map"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,17 +22,18 @@ type deleteCheck struct {
 	contract Contract
 	action   Action
 	target   deletev1.DeleteAction
-	// backupOutputs is what the plugin's PreBackup actions returned.
+	// backupOutputs are the outputs of the plugin's PreBackup actions.
 	backupOutputs actionOutputs
 }
 
-// deleteActionFactories are the DeleteActions that can be checked, by version: every version that
-// package serve registers has its own.
+// deleteActionFactories create the DeleteActions to check, by version: every version that package
+// serve registers has an entry.
 func deleteActionFactories() map[string]func(p *Plugin, name string) deletev1.DeleteAction {
 	return map[string]func(p *Plugin, name string) deletev1.DeleteAction{sdk.V1: (*Plugin).DeleteActionV1}
 }
 
-// checkDeleteActions checks the DeleteActions. They come last: they remove what other actions made.
+// checkDeleteActions checks the DeleteActions. They come last because they remove what other
+// actions created.
 func checkDeleteActions(t *testing.T, p *Plugin, c Contract, kept actionOutputs) {
 	t.Helper()
 	for _, action := range p.actions {
@@ -47,7 +48,7 @@ func checkDeleteActions(t *testing.T, p *Plugin, c Contract, kept actionOutputs)
 }
 
 func (c *deleteCheck) runSubtests(t *testing.T) {
-	t.Run("says which Backups concern it", func(t *testing.T) {
+	t.Run("selects Backups", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(c.withParameters(t.Context()), c.contract.Patience)
 		defer cancel()
 		reportProblems(t, backupSelectorProblems(ctx, c.target))
@@ -73,30 +74,31 @@ func (c *deleteCheck) runSubtests(t *testing.T) {
 	})
 }
 
-// deleteAttempt is one call of Execute, which has to succeed whatever those before it did.
+// deleteAttempt is one call of Execute, which must succeed regardless of the calls before
+// it.
 type deleteAttempt struct {
 	name string
 	req  *deletev1.DeleteRequest
 }
 
-// executeAttempts are made one after another.
+// executeAttempts are executed one after another.
 func (c *deleteCheck) executeAttempts() []deleteAttempt {
 	alone := c.newDeleteRequest("contract-no-outputs", 1)
 	alone.BackupOutputs = actionOutputs{}
 	return []deleteAttempt{
 		{name: "succeeds", req: c.newDeleteRequest("contract-first", 1)},
-		{name: "succeeds when all is gone", req: c.newDeleteRequest("contract-first", 2)},
+		{name: "succeeds when nothing is left", req: c.newDeleteRequest("contract-first", 2)},
 		{name: "succeeds in another deletion", req: c.newDeleteRequest("contract-second", 1)},
 		{name: "succeeds without outputs", req: alone},
 	}
 }
 
-// withParameters adds the author's parameters, which AppliesTo gets too.
+// withParameters adds the author's parameters, which AppliesTo also gets.
 func (c *deleteCheck) withParameters(ctx context.Context) context.Context {
 	return WithParameters(ctx, c.newDeleteRequest("", 1).Parameters)
 }
 
-// newDeleteRequest returns the author's request, completed.
+// newDeleteRequest completes the author's request.
 func (c *deleteCheck) newDeleteRequest(key string, attempt int32) *deletev1.DeleteRequest {
 	req := *NewDeleteRequest()
 	if c.contract.Delete != nil {
@@ -114,8 +116,8 @@ func (c *deleteCheck) checkDeleteSucceeds(t *testing.T, req *deletev1.DeleteRequ
 	reportProblems(t, deletionProblems(ctx, c.target, req))
 }
 
-// backupSelectorProblems asks twice. What the operator would not understand is an error of
-// the call.
+// backupSelectorProblems calls AppliesTo twice. A selector that the operator would reject
+// is an error of the call.
 func backupSelectorProblems(ctx context.Context, target deletev1.DeleteAction) []string {
 	first, err := target.AppliesTo(ctx)
 	if err != nil {
@@ -123,10 +125,10 @@ func backupSelectorProblems(ctx context.Context, target deletev1.DeleteAction) [
 	}
 	again, err := target.AppliesTo(ctx)
 	if err != nil {
-		return []string{fmt.Sprintf("AppliesTo failed when asked again: %v", err)}
+		return []string{fmt.Sprintf("AppliesTo failed on the second call: %v", err)}
 	}
 	if again != first {
-		return []string{fmt.Sprintf("AppliesTo answered %q at first and %q when asked again: it has to stay the same",
+		return []string{fmt.Sprintf("AppliesTo returned %q first and %q on the second call: the selector must stay the same",
 			first.LabelSelector, again.LabelSelector)}
 	}
 	return nil
@@ -138,7 +140,7 @@ func deletionProblems(ctx context.Context, target deletev1.DeleteAction, req *de
 	case err == nil:
 		return nil
 	case status.Code(err) == codes.Unknown:
-		return []string{fmt.Sprintf("Execute failed: %v (what is gone, or never was there, is no error)", err)}
+		return []string{fmt.Sprintf("Execute failed: %v (missing data, deleted or never created, must not be an error)", err)}
 	default:
 		return []string{fmt.Sprintf("Execute failed: %v", err)}
 	}

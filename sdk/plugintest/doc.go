@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugintest runs a plugin inside a test, over real gRPC, and checks its
-// actions against what the operator expects of them.
+// Package plugintest runs a plugin inside a test, over real gRPC, and checks that its
+// actions meet the expectations of the operator.
 //
 //	func TestPlugin(t *testing.T) {
 //		p := plugintest.Start(t, newServer())
@@ -13,8 +13,8 @@
 //		plugintest.CheckContract(t, p, plugintest.Contract{})
 //	}
 //
-// Actions on objects and object stores are called by the interfaces that they
-// implement, version by version, as they were registered:
+// Actions on objects and object stores are called through the interface and version with
+// which they were registered:
 //
 //	pod := plugintest.SampleObjects()[0]
 //	resp, err := p.BackupItemActionV1("example.io/secrets").Execute(ctx, plugintest.NewBackupItemRequest(pod))
@@ -25,18 +25,18 @@
 // Where to look:
 //
 //	plugintest      Start, and calls of hooks
-//	items           calls of actions on objects; backupitem and restoreitem by version,
-//	                asyncbackupitem and asyncrestoreitem those that start operations
+//	items           calls of actions on objects; backupitem and restoreitem for each version,
+//	                asyncbackupitem and asyncrestoreitem for actions that start operations
 //	store           calls of object stores
 //	delete          calls of DeleteActions
-//	calls           what the operator says beside a request; following a call
+//	calls           what the operator sends beside a request; tracking of calls
 //	contract        CheckContract, and the check of hooks
 //	itemcheck, itemtarget, asynctarget, itemproblems, samples
 //	                the check of actions on objects
-//	operationcheck  the check of what they start
+//	operationcheck  the check of operations that actions start
 //	storecheck      the check of object stores
 //	deletecheck     the check of DeleteActions
 //
-// It is NOT a test of the process around the actions (handshake, flags): that is
-// code of the SDK.
+// It does not test the process around the actions (handshake, flags), which is code of the
+// SDK.
 package plugintest

@@ -16,19 +16,20 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// itemAnswer is what an action of any kind made of an object.
+// itemAnswer is the response of an action of any kind for one object.
 type itemAnswer struct {
 	Item *unstructured.Unstructured
-	// Refs are the objects that it named, by what they are.
+	// Refs are the objects that it named, by their role.
 	Refs   map[string][]item.Ref
 	Labels map[string]string
-	// SkipRestore says that the object is left out.
+	// SkipRestore means that the object is not restored.
 	SkipRestore bool
-	// Converts says that the object may come back in another apiVersion or kind.
+	// Converts means that the object may be returned with another apiVersion or kind.
 	Converts bool
-	// OperationID is left out when answers are compared: each call starts its own.
+	// OperationID is ignored when responses are compared: each call starts its own
+	// operation.
 	OperationID string
-	// WaitForAdditionalItems says that AreAdditionalItemsReady is asked next.
+	// WaitForAdditionalItems means that AreAdditionalItemsReady is called next.
 	WaitForAdditionalItems bool
 }
 
@@ -42,7 +43,7 @@ type itemCheck struct {
 
 func (c *itemCheck) runSubtests(t *testing.T) {
 	var selector item.Selector
-	t.Run("says what it applies to", func(t *testing.T) {
+	t.Run("selects items", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), c.contract.Patience)
 		defer cancel()
 		var err error
@@ -51,12 +52,12 @@ func (c *itemCheck) runSubtests(t *testing.T) {
 		}
 		reportProblems(t, selectorProblems(selector))
 		if again, err := c.target.AppliesTo(ctx); err != nil || !reflect.DeepEqual(again, selector) {
-			t.Errorf("the second answer is %v (%v), the first one was %v", again, err, selector)
+			t.Errorf("the second response is %v (%v), the first one was %v", again, err, selector)
 		}
 	})
 	objects := c.objectsToCheck(selector)
 	if len(objects) == 0 {
-		t.Errorf("none of the sample objects concerns the action: set Contract.Objects")
+		t.Errorf("the action applies to none of the sample objects: set Contract.Objects")
 		return
 	}
 	for _, object := range objects {
@@ -68,7 +69,7 @@ func (c *itemCheck) runSubtests(t *testing.T) {
 		})
 	})
 	if target, ok := c.target.(operationTarget); ok {
-		t.Run("survives an operation that it does not know", func(t *testing.T) {
+		t.Run("handles an unknown operation", func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(c.withParameters(t.Context()), c.contract.Patience)
 			defer cancel()
 			reportProblems(t, unknownOperationProblems(ctx, target))
@@ -98,7 +99,8 @@ func (c *itemCheck) withParameters(ctx context.Context) context.Context {
 	return WithParameters(ctx, c.contract.Parameters(c.action))
 }
 
-// checkAnswersForObject shows one object, several times at once, and follows what was started.
+// checkAnswersForObject calls the action several times concurrently for one object, and checks
+// the operations that were started.
 func (c *itemCheck) checkAnswersForObject(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(c.withParameters(t.Context()), c.contract.Patience)
@@ -114,11 +116,11 @@ func (c *itemCheck) checkAnswersForObject(t *testing.T, object *unstructured.Uns
 		wg.Go(func() {
 			again, err := c.target.executeActionOnItem(ctx, object.DeepCopy())
 			if err != nil {
-				t.Errorf("one of several calls at once failed: %v", err)
+				t.Errorf("one of several concurrent calls failed: %v", err)
 				return
 			}
 			if !first.isEquivalentTo(again) {
-				t.Errorf("one of several calls at once answered %+v, the first one %+v", again, first)
+				t.Errorf("one of several concurrent calls returned %+v, the first one %+v", again, first)
 			}
 			c.checkFollowUpCalls(t, ctx, again)
 		})
@@ -126,16 +128,17 @@ func (c *itemCheck) checkAnswersForObject(t *testing.T, object *unstructured.Uns
 	wg.Wait()
 }
 
-// isEquivalentTo reports whether two answers say the same. Each call starts an operation of its
-// own, whose ID the object and what is archived later may carry.
+// isEquivalentTo reports whether two responses are equivalent. Each call starts its own
+// operation. The object and the post-operation items may contain its ID.
 func (a *itemAnswer) isEquivalentTo(other *itemAnswer) bool {
 	return a.textWithoutOperationID() == other.textWithoutOperationID()
 }
 
-// minReplacedIDLength is how long an ID is that is found in other texts only where it is meant.
+// minReplacedIDLength is the minimum length of an ID that is replaced: shorter IDs occur in
+// other texts by chance.
 const minReplacedIDLength = 4
 
-// textWithoutOperationID returns what an answer says as text, without the ID of its operation.
+// textWithoutOperationID returns a response as text, without the ID of its operation.
 func (a *itemAnswer) textWithoutOperationID() string {
 	said := map[string]any{"refs": a.Refs, "labels": a.Labels, "left": a.SkipRestore, "converts": a.Converts, "waits": a.WaitForAdditionalItems}
 	if a.Item != nil {
@@ -148,7 +151,8 @@ func (a *itemAnswer) textWithoutOperationID() string {
 	return strings.ReplaceAll(text, a.OperationID, "the operation")
 }
 
-// checkFollowUpCalls asks what the operator asks after an answer, and ends what was started.
+// checkFollowUpCalls makes the calls that the operator makes after a response, and cancels
+// the operation.
 func (c *itemCheck) checkFollowUpCalls(t *testing.T, ctx context.Context, answer *itemAnswer) { //nolint:revive // the test comes first
 	t.Helper()
 	if target, ok := c.target.(readinessTarget); ok && answer.WaitForAdditionalItems {

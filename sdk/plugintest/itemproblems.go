@@ -17,14 +17,14 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// selectorProblems says what the operator would not understand in a selector.
+// selectorProblems returns the parts of a selector that the operator would reject.
 func selectorProblems(s item.Selector) []string {
 	var problems []string
 	if _, err := labels.Parse(s.LabelSelector); err != nil {
 		problems = append(problems, fmt.Sprintf("the label selector %q cannot be read: %v", s.LabelSelector, err))
 	}
 	for _, namespace := range slices.Concat(s.IncludedNamespaces, s.ExcludedNamespaces) {
-		// A wildcard stands for what may be in a name.
+		// A wildcard is replaced with a character that is valid in a name.
 		if len(validation.IsDNS1123Label(strings.NewReplacer("*", "a", "?", "a").Replace(namespace))) > 0 {
 			problems = append(problems, fmt.Sprintf("%q is not the name of a namespace, nor a pattern of one", namespace))
 		}
@@ -46,7 +46,8 @@ func selectorProblems(s item.Selector) []string {
 	return problems
 }
 
-// answerProblems says what the operator would not accept in an answer about an object.
+// answerProblems returns the parts of a response for an object that the operator would
+// reject.
 func answerProblems(sent *unstructured.Unstructured, answer *itemAnswer) []string {
 	var problems []string
 	kept := map[string]func(*unstructured.Unstructured) string{
@@ -65,7 +66,7 @@ func answerProblems(sent *unstructured.Unstructured, answer *itemAnswer) []strin
 	for what, refs := range answer.Refs {
 		for _, ref := range refs {
 			if problem := itemRefProblem(ref); problem != "" {
-				problems = append(problems, fmt.Sprintf("of the %s items, %+v is not the name of an object: %s", what, ref, problem))
+				problems = append(problems, fmt.Sprintf("in the %s items, %+v is not the name of an object: %s", what, ref, problem))
 			}
 		}
 	}
@@ -78,17 +79,17 @@ func answerProblems(sent *unstructured.Unstructured, answer *itemAnswer) []strin
 	return problems
 }
 
-// itemRefProblem says what is wrong with the name of an object.
+// itemRefProblem returns what is wrong with the name of an object.
 func itemRefProblem(ref item.Ref) string {
 	switch {
 	case len(validation.IsDNS1123Subdomain(ref.Resource)) > 0 || strings.Contains(ref.Resource, "."):
-		return "the resource is a plural in lower case, like \"pods\", and its group a field of its own"
+		return "the resource must be a lower-case plural like \"pods\", and its group a separate field"
 	case ref.Group != "" && len(validation.IsDNS1123Subdomain(ref.Group)) > 0:
-		return "the group is a DNS name, or empty"
+		return "the group must be a DNS name or empty"
 	case ref.Namespace != "" && len(validation.IsDNS1123Label(ref.Namespace)) > 0:
-		return "the namespace is a DNS label, or empty for a cluster-scoped object"
+		return "the namespace must be a DNS label, or empty for a cluster-scoped object"
 	case ref.Name == "":
-		return "it has no name"
+		return "the name is empty"
 	default:
 		return strings.Join(content.IsPathSegmentName(ref.Name), ", ")
 	}

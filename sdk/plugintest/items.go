@@ -20,28 +20,28 @@ import (
 	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
 )
 
-// NewBackupItemRequest returns a request about an object of an invented Backup, for
+// NewBackupItemRequest returns a request for an object of a sample Backup, for
 // BackupItemActions.
 func NewBackupItemRequest(object *unstructured.Unstructured) *item.BackupRequest {
 	return &item.BackupRequest{Item: object, Backup: mustParse(hook.ParseBackup([]byte(sampleItemBackup)))}
 }
 
-// NewDeleteItemRequest returns a request about an object of the Backup of
+// NewDeleteItemRequest returns a request for an object of the Backup of
 // NewBackupItemRequest, for DeleteItemActions.
 func NewDeleteItemRequest(object *unstructured.Unstructured) *item.DeleteRequest {
 	return &item.DeleteRequest{Item: object, Backup: mustParse(hook.ParseBackup([]byte(sampleItemBackup)))}
 }
 
-// NewRestoreItemRequest returns a request about an object of an invented Restore into
-// another namespace, for RestoreItemActions. The object is in the namespace that it had
-// in the backup, as the operator shows it.
+// NewRestoreItemRequest returns a request for an object of a sample Restore into another
+// namespace, for RestoreItemActions. As in requests of the operator, the object is in its
+// namespace in the backup.
 func NewRestoreItemRequest(object *unstructured.Unstructured) *item.RestoreRequest {
 	return &item.RestoreRequest{
 		Item: object, ItemFromBackup: object, Restore: mustParse(hook.ParseRestore([]byte(sampleItemRestore))),
 	}
 }
 
-// DeleteItemActionV1 returns version 1 of the DeleteItemAction of a name, otherwise like
+// DeleteItemActionV1 returns version 1 of the DeleteItemAction with a name. It behaves like
 // BackupItemActionV1.
 func (p *Plugin) DeleteItemActionV1(name string) deleteitemv1.DeleteItemAction {
 	return &deleteItemV1{plugin: p, name: name, client: deleteitempb.NewDeleteItemActionClient(proto.VeleroConn(p.conn))}
@@ -97,8 +97,8 @@ func encodeObject(object *unstructured.Unstructured) ([]byte, error) {
 	return raw, nil
 }
 
-// extractBackupLabels removes the labels for the Backup from the object of an answer and returns
-// them. Like the operator, it leaves alone what was in the object before.
+// extractBackupLabels removes the labels for the Backup from the object of a response and
+// returns them. Like the operator, it ignores labels that were in the object before.
 func extractBackupLabels(sent, answered *unstructured.Unstructured) (map[string]string, error) {
 	annotations := answered.GetAnnotations()
 	encoded, ok := annotations[item.AnnotationBackupLabels]

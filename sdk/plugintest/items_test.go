@@ -29,7 +29,7 @@ import (
 
 const itemName = "example.io/item"
 
-// pods selects what the actions of these tests see.
+// pods selects the objects that the actions of these tests see.
 type pods struct{}
 
 func (pods) AppliesTo(context.Context) (item.Selector, error) {
@@ -86,7 +86,7 @@ func (restoreV2) Cancel(context.Context, *restoreitemv2.OperationRequest) error 
 
 func (restoreV2) AreAdditionalItemsReady(_ context.Context, req *restoreitemv2.ReadyRequest) (bool, error) {
 	if req.AdditionalItems[0].Namespace != "shop-restored" {
-		return false, errors.New("asked by the namespace of the backup")
+		return false, errors.New("called with the namespace of the backup")
 	}
 	return true, nil
 }
@@ -137,15 +137,15 @@ func TestCallsOfABackupItemAction(t *testing.T) {
 	}
 }
 
-// TestVersionsAreCalledAsTheyAreAskedFor: a version in the place of another would let a
-// test pass for what the operator does not see.
+// TestVersionsAreCalledAsTheyAreAskedFor checks that no version replaces another: a test
+// would pass for a response that the operator does not get.
 func TestVersionsAreCalledAsTheyAreAskedFor(t *testing.T) {
 	t.Parallel()
 	p := startItems(t)
 	req := NewBackupItemRequest(SampleObjects()[0])
 	first, err := p.BackupItemActionV1("example.io/both").Execute(t.Context(), req)
 	if err != nil || first.Item.GetLabels()["by"] != "v1" {
-		t.Errorf("version 1 answered %+v, %v", first, err)
+		t.Errorf("version 1 returned %+v, %v", first, err)
 	}
 	_, err = p.BackupItemActionV2(itemName).Execute(t.Context(), req)
 	if status.Code(err) != codes.Unimplemented {
@@ -157,8 +157,8 @@ func TestVersionsAreCalledAsTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestEveryVersionCanBeCalledAndChecked goes by what package serve registers, so that a
-// new version is not forgotten here.
+// TestEveryVersionCanBeCalledAndChecked uses the registrations of package serve, so a new
+// version cannot be forgotten here.
 func TestEveryVersionCanBeCalledAndChecked(t *testing.T) {
 	t.Parallel()
 	hooks := map[sdk.Kind]bool{}
@@ -219,7 +219,7 @@ func TestCallsOfARestoreItemAction(t *testing.T) {
 	req := NewRestoreItemRequest(SampleObjects()[0])
 	skipped, err := p.RestoreItemActionV1(itemName).Execute(t.Context(), req)
 	if err != nil || !skipped.SkipRestore {
-		t.Errorf("version 1 answered %+v, %v", skipped, err)
+		t.Errorf("version 1 returned %+v, %v", skipped, err)
 	}
 	action := p.RestoreItemActionV2("example.io/both")
 	resp, err := action.Execute(t.Context(), req)
@@ -227,7 +227,7 @@ func TestCallsOfARestoreItemAction(t *testing.T) {
 		t.Fatal(err)
 	}
 	if resp.SkipRestore || !resp.WaitForAdditionalItems || resp.AdditionalItemsReadyTimeout != time.Minute || resp.OperationID != "op" {
-		t.Errorf("version 2 answered %+v", resp)
+		t.Errorf("version 2 returned %+v", resp)
 	}
 	if err := (restoreTargetV2{action}).checkItemsReady(t.Context(), resp.AdditionalItems); err != nil {
 		t.Error(err)
@@ -251,7 +251,7 @@ func TestCallsOfADeleteItemAction(t *testing.T) {
 	}
 }
 
-// seen notes which objects an action is shown.
+// seen records the objects that an action is called for.
 type seen struct {
 	backupV1
 	mu      sync.Mutex
@@ -272,7 +272,7 @@ func TestWhatTheContractShows(t *testing.T) {
 		want     string
 	}{
 		"what the action applies to": {want: "map[Pod web-0:6]"},
-		"what the author says": {contract: Contract{
+		"the author's objects": {contract: Contract{
 			Objects: func(Action) []*unstructured.Unstructured {
 				return []*unstructured.Unstructured{{Object: map[string]any{"kind": "Thing", "apiVersion": "x.io/v1", "metadata": map[string]any{"name": "one"}}}}
 			},
@@ -286,13 +286,13 @@ func TestWhatTheContractShows(t *testing.T) {
 				return action, nil
 			})), tc.contract)
 			if got := fmt.Sprint(action.objects); got != tc.want {
-				t.Errorf("it was shown %s, want %s: once, four times at once, and once with little time", got, tc.want)
+				t.Errorf("called for %s, want %s: once, four times concurrently, and once with a short timeout", got, tc.want)
 			}
 		})
 	}
 }
 
-// acceptingV2 is backupV2 that can be cancelled.
+// acceptingV2 is a backupV2 that can be canceled.
 type acceptingV2 struct{ backupV2 }
 
 func (acceptingV2) Cancel(context.Context, *backupitemv2.OperationRequest) error { return nil }
@@ -313,12 +313,12 @@ func TestFaultsOfSelectorsAreFound(t *testing.T) {
 		selector item.Selector
 		want     string
 	}{
-		"everything":          {},
-		"all that is allowed": {selector: item.Selector{IncludedNamespaces: []string{"shop-*", "*"}, ExcludedNamespaces: []string{"kube-system"}, IncludedResources: []string{"*", "pods", "deployments.apps"}, LabelSelector: "app=shop,tier notin (cache),!old"}},
-		"no label selector":   {selector: item.Selector{LabelSelector: "app in shop"}, want: "cannot be read"},
-		"no namespace":        {selector: item.Selector{ExcludedNamespaces: []string{"Shop"}}, want: `"Shop" is not the name of a namespace`},
-		"no resource":         {selector: item.Selector{IncludedResources: []string{"apps/v1, Kind=Deployment"}}, want: "is not the name of a resource"},
-		"in and out":          {selector: item.Selector{IncludedResources: []string{"pods"}, ExcludedResources: []string{"pods"}}, want: `the resource "pods" is included and excluded`},
+		"everything":             {},
+		"everything allowed":     {selector: item.Selector{IncludedNamespaces: []string{"shop-*", "*"}, ExcludedNamespaces: []string{"kube-system"}, IncludedResources: []string{"*", "pods", "deployments.apps"}, LabelSelector: "app=shop,tier notin (cache),!old"}},
+		"invalid label selector": {selector: item.Selector{LabelSelector: "app in shop"}, want: "cannot be read"},
+		"invalid namespace":      {selector: item.Selector{ExcludedNamespaces: []string{"Shop"}}, want: `"Shop" is not the name of a namespace`},
+		"invalid resource":       {selector: item.Selector{IncludedResources: []string{"apps/v1, Kind=Deployment"}}, want: "is not the name of a resource"},
+		"included and excluded":  {selector: item.Selector{IncludedResources: []string{"pods"}, ExcludedResources: []string{"pods"}}, want: `the resource "pods" is included and excluded`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -364,15 +364,15 @@ func TestFaultsOfAnswersAreFound(t *testing.T) {
 		"converted":           {answer: converted},
 		"good names":          {answer: named(item.Ref{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"})},
 		"cluster-scoped":      {answer: named(item.Ref{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "system:node"})},
-		"a kind":              {answer: named(item.Ref{Resource: "Secret", Namespace: "shop", Name: "s"}), want: "the resource is a plural in lower case"},
-		"a group behind it":   {answer: named(item.Ref{Resource: "deployments.apps", Namespace: "shop", Name: "s"}), want: "its group a field of its own"},
-		"a version":           {answer: named(item.Ref{Group: "apps/v1", Resource: "deployments", Name: "s"}), want: "the group is a DNS name"},
+		"a kind":              {answer: named(item.Ref{Resource: "Secret", Namespace: "shop", Name: "s"}), want: "the resource must be a lower-case plural"},
+		"resource with group": {answer: named(item.Ref{Resource: "deployments.apps", Namespace: "shop", Name: "s"}), want: "its group a separate field"},
+		"a version":           {answer: named(item.Ref{Group: "apps/v1", Resource: "deployments", Name: "s"}), want: "the group must be a DNS name"},
 		"a path":              {answer: named(item.Ref{Resource: "secrets", Namespace: "shop", Name: "../s"}), want: "may not contain '/'"},
-		"no name":             {answer: named(item.Ref{Resource: "secrets", Namespace: "shop"}), want: "it has no name"},
-		"a bad namespace":     {answer: named(item.Ref{Resource: "secrets", Namespace: "a/b", Name: "s"}), want: "the namespace is a DNS label"},
-		"a good label":        {answer: labelled("example.io/team", "a")},
+		"no name":             {answer: named(item.Ref{Resource: "secrets", Namespace: "shop"}), want: "the name is empty"},
+		"bad namespace":       {answer: named(item.Ref{Resource: "secrets", Namespace: "a/b", Name: "s"}), want: "the namespace must be a DNS label"},
+		"good label":          {answer: labelled("example.io/team", "a")},
 		"a bad key":           {answer: labelled("team of", "a"), want: "is not a label for the Backup"},
-		"a bad label's value": {answer: labelled("team", "a b"), want: "is not a label for the Backup"},
+		"bad label value":     {answer: labelled("team", "a b"), want: "is not a label for the Backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -385,7 +385,7 @@ func TestWhenAnswersAgree(t *testing.T) {
 	t.Parallel()
 	first := &itemAnswer{Item: SampleObjects()[0], OperationID: "1"}
 	if !first.isEquivalentTo(&itemAnswer{Item: SampleObjects()[0], OperationID: "2"}) {
-		t.Error("operations of their own keep two answers from agreeing")
+		t.Error("different operations make two responses differ")
 	}
 	noted := func(id string) *itemAnswer {
 		object := SampleObjects()[0].DeepCopy()
@@ -393,7 +393,7 @@ func TestWhenAnswersAgree(t *testing.T) {
 		return &itemAnswer{Item: object, OperationID: id, Refs: map[string][]item.Ref{additionalRefs: {{Resource: "moves", Name: "move-" + id}}}}
 	}
 	if !noted("5f1c").isEquivalentTo(noted("9a2e")) {
-		t.Error("an object that carries the ID of its operation keeps two answers from agreeing")
+		t.Error("an object with the ID of its operation makes two responses differ")
 	}
 	for name, other := range map[string]*itemAnswer{
 		"item": {Item: SampleObjects()[1]}, "left out": {Item: SampleObjects()[0], SkipRestore: true},
@@ -401,7 +401,7 @@ func TestWhenAnswersAgree(t *testing.T) {
 		"refs":   {Item: SampleObjects()[0], Refs: map[string][]item.Ref{additionalRefs: {{Name: "n"}}}},
 	} {
 		if first.isEquivalentTo(other) {
-			t.Errorf("answers with another %s agree", name)
+			t.Errorf("responses with a different %s are equivalent", name)
 		}
 	}
 }
@@ -418,7 +418,7 @@ func TestWhichSamplesASelectorSelects(t *testing.T) {
 		"unknown resource":  {selector: item.Selector{IncludedResources: []string{"things.x.io"}}},
 		"by namespace":      {selector: item.Selector{IncludedNamespaces: []string{"sh*"}}, want: "Pod PersistentVolumeClaim ConfigMap"},
 		"another namespace": {selector: item.Selector{IncludedNamespaces: []string{"other"}}},
-		"without it":        {selector: item.Selector{ExcludedNamespaces: []string{"shop"}}},
+		"without namespace": {selector: item.Selector{ExcludedNamespaces: []string{"shop"}}},
 		"other labels":      {selector: item.Selector{LabelSelector: "app=other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -428,7 +428,7 @@ func TestWhichSamplesASelectorSelects(t *testing.T) {
 				kinds = append(kinds, object.GetKind())
 			}
 			if got := strings.Join(kinds, " "); got != tc.want {
-				t.Errorf("selected are %q, want %q", got, tc.want)
+				t.Errorf("selected %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// The words for objects that an action names.
+// The roles of objects that an action names.
 const (
 	additionalRefs    = "additional"
 	postOperationRefs = "post-operation"
@@ -26,7 +26,7 @@ const (
 // itemTarget is an action on items of any kind and version.
 type itemTarget interface {
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// executeActionOnItem shows one object.
+	// executeActionOnItem calls the action for one object.
 	executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error)
 }
 
@@ -36,8 +36,8 @@ type operationTarget interface {
 	cancelOperation(ctx context.Context, operation string) error
 }
 
-// asyncTarget is an operating itemTarget of a kind that is all about operations: more is
-// asked of it than of Velero's, whose contract leaves much open.
+// asyncTarget is an operationTarget of an asynchronous kind. It is checked more strictly
+// than Velero's kinds, whose contract leaves much open.
 type asyncTarget interface {
 	operationTarget
 	isAsyncTarget()
@@ -48,8 +48,8 @@ type readinessTarget interface {
 	checkItemsReady(ctx context.Context, refs []item.Ref) error
 }
 
-// itemTargetFactories are the actions on items that can be checked: every version that
-// package serve registers has its own.
+// itemTargetFactories create the actions on items to check: every version that package
+// serve registers has an entry.
 func itemTargetFactories() map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget {
 	return map[sdk.Kind]map[string]func(p *Plugin, name string) itemTarget{
 		sdk.KindBackupItemAction: {
@@ -161,8 +161,8 @@ func (r restoreTargetV2) cancelOperation(ctx context.Context, id string) error {
 	return r.Cancel(ctx, r.newOperationRequest(id))
 }
 
-// checkItemsReady asks about the items as the operator does: as Execute named them. The SDK tells
-// the action where they are now.
+// checkItemsReady passes the items as Execute returned them, like the operator. The SDK maps them
+// to their target namespaces.
 func (r restoreTargetV2) checkItemsReady(ctx context.Context, refs []item.Ref) error {
 	_, err := r.AreAdditionalItemsReady(ctx, &restoreitemv2.ReadyRequest{
 		AdditionalItems: refs, Restore: NewRestoreItemRequest(nil).Restore,
@@ -170,8 +170,8 @@ func (r restoreTargetV2) checkItemsReady(ctx context.Context, refs []item.Ref) e
 	return err
 }
 
-// deleteTargetV1 is version 1 of a DeleteItemAction to check. That it is called several
-// times with one object also shows that what is gone already is no error.
+// deleteTargetV1 is version 1 of a DeleteItemAction to check. Calling it several times for
+// one object also checks that missing data is not an error.
 type deleteTargetV1 struct{ deleteitemv1.DeleteItemAction }
 
 func (d deleteTargetV1) executeActionOnItem(ctx context.Context, object *unstructured.Unstructured) (*itemAnswer, error) {

@@ -15,10 +15,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// unknownOperation is an operation that no action started.
+// unknownOperation is the ID of an operation that no action started.
 const unknownOperation = "plugintest-unknown"
 
-// unknownOperationProblems asks about an operation that was never started.
+// unknownOperationProblems calls Progress and Cancel for an operation that was never
+// started.
 func unknownOperationProblems(ctx context.Context, target operationTarget) []string {
 	var problems []string
 	_, progressErr := target.getOperationProgress(ctx, unknownOperation)
@@ -33,18 +34,18 @@ func unknownOperationProblems(ctx context.Context, target operationTarget) []str
 	}
 	if !errors.Is(progressErr, item.ErrUnknownOperation) {
 		problems = append(problems, fmt.Sprintf("Progress of an operation that was never started returned the error %v, "+
-			"it has to match item.ErrUnknownOperation", progressErr))
+			"which does not match item.ErrUnknownOperation", progressErr))
 	}
-	// There is nothing that would have to be ended.
+	// There is no operation that has to be canceled.
 	if cancelErr != nil && !errors.Is(cancelErr, item.ErrUnknownOperation) {
 		problems = append(problems, fmt.Sprintf("Cancel of an operation that was never started returned the error %v, "+
-			"it has to match item.ErrUnknownOperation", cancelErr))
+			"which does not match item.ErrUnknownOperation", cancelErr))
 	}
 	return problems
 }
 
-// operationProblems asks about an operation that was started, ends it, and says what the
-// operator would not accept.
+// operationProblems calls Progress for a started operation, cancels it, and returns what
+// the operator would not accept.
 func operationProblems(ctx context.Context, target operationTarget, id string) []string {
 	if n := len(id); n > item.MaxOperationIDBytes {
 		return []string{fmt.Sprintf("the ID of the operation has %d bytes, at most %d are allowed", n, item.MaxOperationIDBytes)}
@@ -54,7 +55,7 @@ func operationProblems(ctx context.Context, target operationTarget, id string) [
 	failed := false
 	asks := func(when string) {
 		if failed {
-			return // it would again
+			return // the check would fail again
 		}
 		now, found := progressProblems(ctx, target, id, before, when)
 		problems, before, failed = append(problems, found...), now, now == nil
@@ -63,11 +64,11 @@ func operationProblems(ctx context.Context, target operationTarget, id string) [
 	if _, ok := target.(asyncTarget); !ok {
 		return append(problems, cancelProblems(ctx, target, id, "Cancel")...)
 	}
-	asks("when asked again")
+	asks("on the second call")
 	problems = append(problems, cancelProblems(ctx, target, id, "Cancel")...)
 	asks("after Cancel")
 	problems = append(problems, cancelProblems(ctx, target, id, "A second Cancel")...)
-	// One fault is found at each question.
+	// Each call reports the same fault.
 	return slices.Compact(slices.Sorted(slices.Values(problems)))
 }
 
@@ -78,8 +79,8 @@ func cancelProblems(ctx context.Context, target operationTarget, id, what string
 	return nil
 }
 
-// progressProblems asks how far an operation is. before is what was said earlier, nil if
-// nothing was; when says when this is.
+// progressProblems calls Progress. before is the earlier progress, nil if there is none;
+// when describes the time of the call.
 func progressProblems(
 	ctx context.Context, target operationTarget, id string, before *item.Progress, when string,
 ) (*item.Progress, []string) {
@@ -92,13 +93,13 @@ func progressProblems(
 	}
 	var problems []string
 	if progress.Err != "" {
-		problems = append(problems, fmt.Sprintf("Progress has the error %q and is not completed: an operation that failed is", progress.Err))
+		problems = append(problems, fmt.Sprintf("Progress has the error %q and is not completed: a failed operation must be completed", progress.Err))
 	}
 	if progress.Cancelled {
-		problems = append(problems, "Progress is cancelled and not completed: an operation that is still being cancelled is neither")
+		problems = append(problems, "Progress is cancelled and not completed: set Cancelled only when the operation has ended")
 	}
 	if before != nil && before.Completed {
-		problems = append(problems, fmt.Sprintf("Progress of an operation that was completed is not completed %s: it has to stay so", when))
+		problems = append(problems, fmt.Sprintf("Progress of an operation that was completed is not completed %s: it must stay completed", when))
 	}
 	return progress, problems
 }

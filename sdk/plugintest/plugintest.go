@@ -31,8 +31,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// maxResponseBytes is the largest response that the operator accepts, in bytes: a list of keys.
-// gRPC's own limit is less than an answer about an object may have.
+// maxResponseBytes is the size of the largest response that the operator accepts: a list of
+// keys. The default limit of gRPC is smaller than the response for an object may be.
 const maxResponseBytes = 64 << 20
 
 // Plugin is a plugin that runs in the test. It is safe for concurrent use.
@@ -40,7 +40,7 @@ type Plugin struct {
 	conn   *grpc.ClientConn
 	log    logCapture
 	lastID atomic.Int64
-	// actions are what the plugin lists.
+	// actions are the actions that the plugin lists.
 	actions []Action
 
 	calls callTracker
@@ -48,7 +48,7 @@ type Plugin struct {
 
 // Action is one action that a plugin provides.
 type Action struct {
-	// Kind, Version and Name are those of the registration.
+	// Kind, Version and Name identify the registration.
 	Kind          sdk.Kind
 	Version, Name string
 }
@@ -87,7 +87,7 @@ func Start(tb testing.TB, server *serve.Server) *Plugin {
 	return p
 }
 
-// Actions returns what the plugin tells the operator that it provides.
+// Actions returns the actions that the plugin reports to the operator.
 func (p *Plugin) Actions(ctx context.Context) ([]Action, error) {
 	resp, err := pluginpb.NewPluginListerClient(p.conn).ListPlugins(ctx, &pluginpb.ListPluginsRequest{})
 	if err != nil {
@@ -100,24 +100,24 @@ func (p *Plugin) Actions(ctx context.Context) ([]Action, error) {
 	return actions, nil
 }
 
-// PreBackup calls the PreBackupAction of a name as the operator would. The error is
-// a gRPC status: for an error of the action its code is Unknown, for a panic Aborted.
+// PreBackup calls the PreBackupAction with a name as the operator would. The error is a
+// gRPC status: for an error of the action its code is Unknown, for a panic Aborted.
 func (p *Plugin) PreBackup(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
 	return p.executeHookAction(ctx, Action{Kind: sdk.KindPreBackupAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
-// PostBackup calls the PostBackupAction of a name, otherwise like PreBackup.
+// PostBackup calls the PostBackupAction with a name. It behaves like PreBackup.
 func (p *Plugin) PostBackup(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
 	return p.executeHookAction(ctx, Action{Kind: sdk.KindPostBackupAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
-// PreRestore calls the PreRestoreAction of a name, otherwise like PreBackup; the
-// request has to be one for a Restore (NewRestoreRequest).
+// PreRestore calls the PreRestoreAction with a name. It behaves like PreBackup; the request
+// must be for a Restore (NewRestoreRequest).
 func (p *Plugin) PreRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
 	return p.executeHookAction(ctx, Action{Kind: sdk.KindPreRestoreAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
 
-// PostRestore calls the PostRestoreAction of a name, otherwise like PreRestore.
+// PostRestore calls the PostRestoreAction with a name. It behaves like PreRestore.
 func (p *Plugin) PostRestore(ctx context.Context, name string, req *hook.Request) (*hook.Response, error) {
 	return p.executeHookAction(ctx, Action{Kind: sdk.KindPostRestoreAction, Version: sdk.V1, Name: name}, req, p.nextCallID())
 }
@@ -142,7 +142,7 @@ func (p *Plugin) executeHookAction(ctx context.Context, action Action, req *hook
 	case sdk.KindPostRestoreAction:
 		resp, err = postrestorepb.NewPostRestoreActionClient(p.conn).Execute(ctx, message)
 	default:
-		return nil, fmt.Errorf("the kind %s is not known to plugintest", action.Kind)
+		return nil, fmt.Errorf("plugintest does not know the kind %s", action.Kind)
 	}
 	if err != nil {
 		return nil, err

@@ -60,8 +60,8 @@ func TestAnswers(t *testing.T) {
 		"bad output": {action: func(context.Context, *hook.Request) (*hook.Response, error) {
 			return hook.Done().WithOutput("a/b", "c"), nil
 		}, wantCode: codes.Unknown, wantText: "not allowed"},
-		"again, negative": {action: func(context.Context, *hook.Request) (*hook.Response, error) { return hook.Again(-1, ""), nil }, wantCode: codes.Unknown, wantText: "in the past"},
-		"again in days":   {action: func(context.Context, *hook.Request) (*hook.Response, error) { return hook.Again(25*time.Hour, ""), nil }, wantCode: codes.Unknown, wantText: "at most 24h"},
+		"negative Again":   {action: func(context.Context, *hook.Request) (*hook.Response, error) { return hook.Again(-1, ""), nil }, wantCode: codes.Unknown, wantText: "is negative"},
+		"Again after days": {action: func(context.Context, *hook.Request) (*hook.Response, error) { return hook.Again(25*time.Hour, ""), nil }, wantCode: codes.Unknown, wantText: "at most 24h"},
 		"long error": {action: func(context.Context, *hook.Request) (*hook.Response, error) {
 			return nil, errors.New(strings.Repeat("€", 1<<20))
 		}, wantCode: codes.Unknown, wantText: "€…"},
@@ -73,7 +73,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("error is %v, want %s with %q", err, tc.wantCode, tc.wantText)
 			}
 			if err != nil && strings.Contains(err.Error(), "goroutine") {
-				t.Errorf("the error holds a stack: %v", err)
+				t.Errorf("the error contains a stack: %v", err)
 			}
 		})
 	}
@@ -124,11 +124,11 @@ func TestOneCallPerKeyAtATime(t *testing.T) {
 		}()
 	}
 	<-entered
-	// A call that gives up does not wait for the others.
+	// A call whose ctx ends does not wait for the others.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := p.PreBackup(ctx, "a", plugintest.NewRequest()); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("error of the impatient call is %v", err)
+		t.Errorf("error of the canceled call is %v", err)
 	}
 	close(leave)
 	for range 2 {

@@ -36,8 +36,8 @@ func (a actions) start(t *testing.T) *plugintest.Plugin {
 		RegisterPostRestoreActionV1("a", func() (postrestorev1.PostRestoreAction, error) { return a[sdk.KindPostRestoreAction], nil }))
 }
 
-// answering returns actions that return their kind as an output and give every
-// request to seen.
+// answering returns actions that return their kind as an output and pass every request to
+// seen.
 func answering(seen func(kind sdk.Kind, req *hook.Request)) actions {
 	all := actions{}
 	for _, kind := range []sdk.Kind{
@@ -59,7 +59,7 @@ func TestWhatARestoreActionGets(t *testing.T) {
 	req.Parameters["p"] = "1"
 	req.Outputs["pre"] = map[string]string{"o": "of this run"}
 	req.BackupOutputs["pre"] = map[string]string{"o": "of the backup"}
-	// The object names a schedule; the host knows which backup that means.
+	// The object names a schedule; only the host knows which backup that is.
 	req.Restore.Raw = []byte(strings.ReplaceAll(string(req.Restore.Raw), `"backupName":"nightly"`, `"scheduleName":"every-night"`))
 	for kind, call := range map[sdk.Kind]func(context.Context, string, *hook.Request) (*hook.Response, error){
 		sdk.KindPreRestoreAction: p.PreRestore, sdk.KindPostRestoreAction: p.PostRestore,
@@ -90,7 +90,7 @@ func TestABackupActionGetsNothingOfARestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got.Restore, hook.Restore{}) || got.BackupOutputs == nil || len(got.BackupOutputs) > 0 || got.Backup.Name != "nightly" {
-		t.Errorf("it got %+v", got)
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -121,18 +121,17 @@ func TestContractHandsOutputsOver(t *testing.T) {
 	const pre, preRestore = "PreBackupAction", "PreRestoreAction"
 	want := map[sdk.Kind]map[handed]bool{
 		sdk.KindPreBackupAction: {handed{}: true},
-		// Clean-up is called without outputs besides.
+		// Clean-up is also called without outputs.
 		sdk.KindPostBackupAction:  {handed{Outputs: pre}: true, handed{}: true},
 		sdk.KindPreRestoreAction:  {handed{BackupOutputs: pre}: true},
 		sdk.KindPostRestoreAction: {handed{Outputs: preRestore, BackupOutputs: pre}: true, handed{}: true},
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("handed over were %v, want %v", got, want)
+		t.Errorf("got outputs %v, want %v", got, want)
 	}
 }
 
-// TestContractKeepsTheAuthorsOutputs is for plugins that read what other plugins put
-// out.
+// TestContractKeepsTheAuthorsOutputs is for plugins that read the outputs of other plugins.
 func TestContractKeepsTheAuthorsOutputs(t *testing.T) {
 	t.Parallel()
 	all := answering(func(sdk.Kind, *hook.Request) {})

@@ -16,15 +16,15 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// RestoreItemActionV1 returns version 1 of the RestoreItemAction of a name, otherwise like
-// BackupItemActionV1.
+// RestoreItemActionV1 returns version 1 of the RestoreItemAction with a name. It behaves
+// like BackupItemActionV1.
 func (p *Plugin) RestoreItemActionV1(name string) restoreitemv1.RestoreItemAction {
 	return &restoreItemV1{plugin: p, name: name, client: restoreitemv1pb.NewRestoreItemActionClient(proto.VeleroConn(p.conn))}
 }
 
-// RestoreItemActionV2 returns version 2 of the RestoreItemAction of a name, otherwise like
-// BackupItemActionV1. AreAdditionalItemsReady takes the items as Execute named them, as
-// the operator sends them: the SDK tells the action where they were restored.
+// RestoreItemActionV2 returns version 2 of the RestoreItemAction with a name. It behaves
+// like BackupItemActionV1. AreAdditionalItemsReady takes the items as Execute returned
+// them, like the operator: the SDK maps them to their target namespaces.
 func (p *Plugin) RestoreItemActionV2(name string) restoreitemv2.RestoreItemAction {
 	return &restoreItemV2{plugin: p, name: name, client: restoreitemv2pb.NewRestoreItemActionClient(proto.VeleroConn(p.conn))}
 }

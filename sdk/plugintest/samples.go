@@ -27,9 +27,9 @@ const (
 	"status":{"phase":"InProgress"}}`
 )
 
-// sampleSpec is an object that actions are shown.
+// sampleSpec is an object that actions are called for.
 type sampleSpec struct {
-	// resources are the names by which a selector may mean it.
+	// resources are the names by which a selector may select it.
 	resources []string
 	json      string
 }
@@ -60,9 +60,9 @@ func newSampleSpecs() []sampleSpec {
 	}
 }
 
-// SampleObjects returns new copies of the objects that CheckContract shows to actions
-// unless Contract.Objects returns others: a Pod, the PersistentVolumeClaim that it
-// mounts, and a ConfigMap, all in the namespace "shop".
+// SampleObjects returns new copies of the objects that CheckContract passes to actions
+// unless Contract.Objects returns others: a Pod, the PersistentVolumeClaim that it mounts,
+// and a ConfigMap, all in the namespace "shop".
 func SampleObjects() []*unstructured.Unstructured {
 	return samplesMatching(item.Selector{})
 }
@@ -79,8 +79,8 @@ func samplesMatching(selector item.Selector) []*unstructured.Unstructured {
 	return objects
 }
 
-// matchesSelector knows less of resources than a cluster; what it does not know is not
-// selected, and the author is asked for an object.
+// matchesSelector knows fewer resources than a cluster. It does not select unknown
+// resources, and the check asks the author for an object.
 func (s sampleSpec) matchesSelector(selector item.Selector, object *unstructured.Unstructured) bool {
 	matches, err := labels.Parse(selector.LabelSelector)
 	if err != nil || !matches.Matches(labels.Set(object.GetLabels())) {
@@ -91,8 +91,8 @@ func (s sampleSpec) matchesSelector(selector item.Selector, object *unstructured
 		matchesAnyName(selector.IncludedNamespaces, namespace, true) && !matchesAnyName(selector.ExcludedNamespaces, namespace, false)
 }
 
-// matchesAnyName reports whether one of the names is in a list; empty is what an empty list
-// means. Entries may have wildcards.
+// matchesAnyName reports whether one of the names is in a list; empty is the result for an
+// empty list. Entries may have wildcards.
 func matchesAnyName(list, names []string, empty bool) bool {
 	if len(list) == 0 {
 		return empty

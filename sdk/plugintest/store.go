@@ -20,13 +20,13 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-// uploadPartBytes is how much of an object one message of an upload has.
+// uploadPartBytes is the size of the part of an object in one message of an upload.
 const uploadPartBytes = 64 << 10
 
-// ObjectStoreV1 returns version 1 of the ObjectStore of a name. It has to be initialised before its
-// other methods are called. If the body of PutObject, or its ctx, ends with an error,
-// the method returns when the call has ended inside of the plugin, too. Errors are as
-// for PreBackup; one that there is no object matches objectstore's ErrNotExist.
+// ObjectStoreV1 returns version 1 of the ObjectStore with a name. Init must be called before its
+// other methods. If the body of PutObject, or its ctx, ends with an error, the method returns after
+// the call has also ended inside the plugin. Errors are as for PreBackup; the error for a missing
+// object matches objectstore's ErrNotExist.
 func (p *Plugin) ObjectStoreV1(name string) objectstorev1.ObjectStore {
 	return &storeClientV1{plugin: p, name: name, client: objectstorepb.NewObjectStoreClient(proto.VeleroConn(p.conn))}
 }
@@ -59,8 +59,8 @@ func (s *storeClientV1) PutObject(ctx context.Context, bucket, key string, body 
 	}
 	first := &objectstorepb.PutObjectRequest{Plugin: s.name, Bucket: bucket, Key: key}
 	if err := sendUploadBody(stream, first, body); err != nil {
-		// Not CloseAndRecv, which says that the object is complete. The call is ended
-		// once it is there: otherwise nothing of the plugin would be tried.
+		// Not CloseAndRecv, which marks the object as complete. The call is canceled only
+		// after it has reached the plugin: otherwise nothing of the plugin would be tested.
 		waitWithTimeout(defaultPatience, call.begun)
 		cancel()
 		waitWithTimeout(defaultPatience, call.ended)
@@ -75,8 +75,8 @@ func (s *storeClientV1) PutObject(ctx context.Context, bucket, key string, body 
 
 type uploadStream = grpc.ClientStreamingClient[objectstorepb.PutObjectRequest, emptypb.Empty]
 
-// sendUploadBody sends at least one message. It returns an error of the body only: one of the
-// stream is what the stream ends with.
+// sendUploadBody sends at least one message. It returns only errors of the body: errors of
+// the stream are returned when the stream ends.
 func sendUploadBody(stream uploadStream, message *objectstorepb.PutObjectRequest, body io.Reader) error {
 	for sent := false; ; sent = true {
 		part := make([]byte, uploadPartBytes)
@@ -84,7 +84,7 @@ func sendUploadBody(stream uploadStream, message *objectstorepb.PutObjectRequest
 		if n > 0 || !sent {
 			message.Body = part[:n]
 			if stream.Send(message) != nil {
-				return nil //nolint:nilerr // CloseAndRecv says why
+				return nil //nolint:nilerr // CloseAndRecv returns the reason
 			}
 			message = &objectstorepb.PutObjectRequest{Plugin: message.GetPlugin(), Bucket: message.GetBucket(), Key: message.GetKey()}
 		}
@@ -103,7 +103,7 @@ func (s *storeClientV1) ObjectExists(ctx context.Context, bucket, key string) (b
 	return resp.GetExists(), err
 }
 
-// GetObject returns an object as it arrives.
+// GetObject returns an object that is read while it arrives.
 func (s *storeClientV1) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	object := &objectReader{cancel: cancel}
@@ -112,7 +112,7 @@ func (s *storeClientV1) GetObject(ctx context.Context, bucket, key string) (io.R
 		object.stream, err = s.client.GetObject(ctx, &objectstorepb.GetObjectRequest{Plugin: s.name, Bucket: bucket, Key: key})
 	}
 	if err == nil {
-		// The first message says whether there is an object.
+		// The first message shows whether the object exists.
 		err = object.receiveNextMessage()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -192,7 +192,7 @@ func callStoreMethod[In, Out any](ctx context.Context, p *Plugin, method clientM
 	return out, toStoreError(err)
 }
 
-// toStoreError makes errors of the wire those of the interface.
+// toStoreError converts errors of the wire to errors of the interface.
 func toStoreError(err error) error {
 	if status.Code(err) == codes.NotFound {
 		return fmt.Errorf("%w: %w", objectstorev1.ErrNotExist, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// memoryStore is a store without faults, but for the method that a test replaces.
+// memoryStore is a store without faults, except for the method that a test replaces.
 type memoryStore struct {
 	mu      sync.Mutex
 	objects map[string]string
@@ -223,41 +223,41 @@ func (signsNothing) CreateSignedURL(context.Context, string, string, time.Durati
 
 func TestFaultsOfStoresAreFound(t *testing.T) {
 	t.Parallel()
-	const comesBack, interrupted = "objects come back as they were", "an interrupted upload leaves nothing"
+	const comesBack, interrupted = "objects are read back unchanged", "an interrupted upload leaves nothing behind"
 	for name, tc := range map[string]struct {
 		store func(m *memoryStore) objectstorev1.ObjectStore
 		check string
 		want  string
 	}{
-		"keeps a half upload":    {store: func(m *memoryStore) objectstorev1.ObjectStore { return keepsHalf{m} }, check: interrupted, want: "ObjectExists says true of new"},
-		"reports a half upload":  {store: func(m *memoryStore) objectstorev1.ObjectStore { return reportsHalf{m} }, check: interrupted, want: "was reported as stored"},
-		"loses the old object":   {store: func(m *memoryStore) objectstorev1.ObjectStore { return losesOld{m} }, check: interrupted, want: "ObjectExists says false of the stored object old"},
-		"refuses an empty one":   {store: func(m *memoryStore) objectstorev1.ObjectStore { return refusesEmpty{m} }, check: comesBack, want: "storing backups/nightly/empty"},
-		"appends":                {store: func(m *memoryStore) objectstorev1.ObjectStore { return appends{m} }, check: "an object is replaced", want: "has 19 bytes where 5 were stored"},
-		"mixes uploads":          {store: func(m *memoryStore) objectstorev1.ObjectStore { return mixes{m} }, check: "serves several calls at once", want: "none of those"},
-		"empty for missing":      {store: func(m *memoryStore) objectstorev1.ObjectStore { return emptyForMissing{m} }, check: "an object that does not exist", want: "does not match ErrNotExist"},
-		"other error of missing": {store: func(m *memoryStore) objectstorev1.ObjectStore { return errorForMissing{m} }, check: "an object that does not exist", want: "it is: 404"},
-		"lists whole folders":    {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsFolders{m} }, check: "lists keys", want: `ListObjects with the prefix "a`},
-		"lists keys as prefixes": {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsLoose{m} }, check: "lists common prefixes", want: "ListCommonPrefixes with the prefix"},
-		"deletes only once":      {store: func(m *memoryStore) objectstorev1.ObjectStore { return deletesOnce{m} }, check: "deletes", want: "a second time"},
-		"deletes nothing":        {store: func(m *memoryStore) objectstorev1.ObjectStore { return deletesNothing{m} }, check: "deletes", want: "ObjectExists says true of a/1"},
-		"signs nothing":          {store: func(m *memoryStore) objectstorev1.ObjectStore { return signsNothing{m} }, check: "signs URLs or says why not", want: "no error and no URL"},
+		"keeps a partial upload":             {store: func(m *memoryStore) objectstorev1.ObjectStore { return keepsHalf{m} }, check: interrupted, want: "ObjectExists says true of new"},
+		"reports a partial upload as stored": {store: func(m *memoryStore) objectstorev1.ObjectStore { return reportsHalf{m} }, check: interrupted, want: "was reported as stored"},
+		"loses the old object":               {store: func(m *memoryStore) objectstorev1.ObjectStore { return losesOld{m} }, check: interrupted, want: "ObjectExists says false of the stored object old"},
+		"refuses an empty object":            {store: func(m *memoryStore) objectstorev1.ObjectStore { return refusesEmpty{m} }, check: comesBack, want: "storing backups/nightly/empty"},
+		"appends":                            {store: func(m *memoryStore) objectstorev1.ObjectStore { return appends{m} }, check: "replaces an object", want: "has 19 bytes where 5 were stored"},
+		"mixes uploads":                      {store: func(m *memoryStore) objectstorev1.ObjectStore { return mixes{m} }, check: "serves concurrent calls", want: "none of the stored contents"},
+		"empty object for a missing one":     {store: func(m *memoryStore) objectstorev1.ObjectStore { return emptyForMissing{m} }, check: "reports a missing object", want: "does not match ErrNotExist"},
+		"another error for a missing object": {store: func(m *memoryStore) objectstorev1.ObjectStore { return errorForMissing{m} }, check: "reports a missing object", want: "the error is: 404"},
+		"lists more than the prefix":         {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsFolders{m} }, check: "lists keys", want: `ListObjects with the prefix "a`},
+		"lists keys as prefixes":             {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsLoose{m} }, check: "lists common prefixes", want: "ListCommonPrefixes with the prefix"},
+		"deletes only once":                  {store: func(m *memoryStore) objectstorev1.ObjectStore { return deletesOnce{m} }, check: "deletes", want: "a second time"},
+		"deletes nothing":                    {store: func(m *memoryStore) objectstorev1.ObjectStore { return deletesNothing{m} }, check: "deletes", want: "ObjectExists says true of a/1"},
+		"signs nothing":                      {store: func(m *memoryStore) objectstorev1.ObjectStore { return signsNothing{m} }, check: "signs URLs or returns an error", want: "no error and no URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := storeCheck{store: tc.store(newMemoryStore()), bucket: "b", prefix: "p/"}
 			err := storeCheckFuncs()[tc.check](s, t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("the check says %v, want %q", err, tc.want)
+				t.Errorf("the check returned %v, want %q", err, tc.want)
 			}
 			if err := storeCheckFuncs()[tc.check](storeCheck{store: newMemoryStore(), bucket: "b", prefix: "p/"}, t.Context()); err != nil {
-				t.Errorf("of a good store it says %v", err)
+				t.Errorf("the check of a good store returned %v", err)
 			}
 		})
 	}
 }
 
-// slowToGiveUp is a store that goes on for a while after its upload was interrupted.
+// slowToGiveUp is a store that continues for a while after its upload was interrupted.
 type slowToGiveUp struct {
 	*memoryStore
 	ended atomic.Bool
@@ -284,11 +284,12 @@ func TestAnInterruptedUploadIsWaitedFor(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if !slow.ended.Load() {
-		t.Error("what the store left is looked at while it still works")
+		t.Error("the check inspects the store while its upload still runs")
 	}
 }
 
-// TestALongList: what the operator accepts is more than gRPC's own limit.
+// TestALongList checks that a list may exceed the default limit of gRPC, as the operator
+// accepts more.
 func TestALongList(t *testing.T) {
 	t.Parallel()
 	memory := newMemoryStore()
@@ -306,7 +307,7 @@ func TestALongList(t *testing.T) {
 	}
 }
 
-// TestTheClientOfAStore is about what the operator does in the place of the client.
+// TestTheClientOfAStore covers what the client does in place of the operator.
 func TestTheClientOfAStore(t *testing.T) {
 	t.Parallel()
 	p := Start(t, serve.New().RegisterObjectStoreV1("example.io/memory", func() (objectstorev1.ObjectStore, error) {

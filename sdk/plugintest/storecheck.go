@@ -24,34 +24,34 @@ import (
 // storePrefix is where the check writes.
 const storePrefix = "plugintest/"
 
-// largeObjectBytes is more than one message has in either direction.
+// largeObjectBytes is larger than one message in either direction.
 const largeObjectBytes = 2<<20 + 1
 
-// storePatienceFactor is how many times Contract.Patience a check of a store may take, which
-// makes many calls.
+// storePatienceFactor is the time limit for the check of a store in multiples of
+// Contract.Patience: it makes many calls.
 const storePatienceFactor = 10
 
-// errInterrupted is what the body of an interrupted upload ends with.
+// errInterrupted is the error at the end of the body of an interrupted upload.
 var errInterrupted = errors.New("interrupted by plugintest")
 
-// storeCheck is the check of one store. It keeps to a prefix of its own.
+// storeCheck is the check of one store. It only uses its own prefix.
 type storeCheck struct {
 	store          objectstorev1.ObjectStore
 	bucket, prefix string
 }
 
-// storeCheckFuncs are independent of each other; each has a prefix of its own.
+// storeCheckFuncs are independent of each other; each has its own prefix.
 func storeCheckFuncs() map[string]func(s storeCheck, ctx context.Context) error {
 	return map[string]func(s storeCheck, ctx context.Context) error{
-		"objects come back as they were":       storeCheck.checkRoundTrip,
-		"an object is replaced":                storeCheck.checkReplacement,
-		"an object that does not exist":        storeCheck.checkMissingObject,
-		"lists keys":                           storeCheck.checkListObjects,
-		"lists common prefixes":                storeCheck.checkListCommonPrefixes,
-		"deletes":                              storeCheck.checkDeleteObject,
-		"an interrupted upload leaves nothing": storeCheck.checkInterruptedUpload,
-		"serves several calls at once":         storeCheck.checkConcurrentCalls,
-		"signs URLs or says why not":           storeCheck.checkSignedURL,
+		"objects are read back unchanged":             storeCheck.checkRoundTrip,
+		"replaces an object":                          storeCheck.checkReplacement,
+		"reports a missing object":                    storeCheck.checkMissingObject,
+		"lists keys":                                  storeCheck.checkListObjects,
+		"lists common prefixes":                       storeCheck.checkListCommonPrefixes,
+		"deletes":                                     storeCheck.checkDeleteObject,
+		"an interrupted upload leaves nothing behind": storeCheck.checkInterruptedUpload,
+		"serves concurrent calls":                     storeCheck.checkConcurrentCalls,
+		"signs URLs or returns an error":              storeCheck.checkSignedURL,
 	}
 }
 
@@ -66,7 +66,7 @@ func checkObjectStore(t *testing.T, p *Plugin, c Contract, action Action) {
 	}
 	store := p.ObjectStoreV1(action.Name)
 	if err := store.Init(t.Context(), config); err != nil {
-		t.Fatalf("the store cannot be initialised: %v: set Contract.Store", err)
+		t.Fatalf("the store cannot be initialized: %v: set Contract.Store", err)
 	}
 	prefix := config["prefix"]
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
@@ -86,7 +86,7 @@ func checkObjectStore(t *testing.T, p *Plugin, c Contract, action Action) {
 	}
 }
 
-// cleanUpObjects removes what a check left.
+// cleanUpObjects removes the objects that a check left behind.
 func (s storeCheck) cleanUpObjects(ctx context.Context) error {
 	keys, err := s.store.ListObjects(ctx, s.bucket, s.prefix)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s storeCheck) putObjects(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// expectObjectContent returns an error unless an object has a content.
+// expectObjectContent returns an error unless an object has the given content.
 func (s storeCheck) expectObjectContent(ctx context.Context, name, want string) error {
 	exists, err := s.store.ObjectExists(ctx, s.bucket, s.prefix+name)
 	if err != nil || !exists {
@@ -131,28 +131,28 @@ func (s storeCheck) expectObjectContent(ctx context.Context, name, want string) 
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
 	if string(content) != want {
-		return fmt.Errorf("%s has %d bytes where %d were stored, or others", name, len(content), len(want))
+		return fmt.Errorf("%s has %d bytes where %d were stored, or different content", name, len(content), len(want))
 	}
 	return nil
 }
 
-// expectObjectAbsent returns an error unless there is no object.
+// expectObjectAbsent returns an error if the object exists.
 func (s storeCheck) expectObjectAbsent(ctx context.Context, name string) error {
 	if exists, err := s.store.ObjectExists(ctx, s.bucket, s.prefix+name); err != nil || exists {
 		return errors.Join(fmt.Errorf("ObjectExists says %v of %s, which does not exist", exists, name), err)
 	}
 	object, err := s.store.GetObject(ctx, s.bucket, s.prefix+name)
 	if err == nil {
-		// A store may notice only when it is read.
+		// A store may notice a missing object only when it is read.
 		_, err = io.ReadAll(object)
 		err = errors.Join(err, object.Close())
 	}
 	if !errors.Is(err, objectstorev1.ErrNotExist) {
-		return fmt.Errorf("GetObject of %s, which does not exist: the error does not match ErrNotExist, it is: %v", name, err) //nolint:errorlint // it may be nil
+		return fmt.Errorf("GetObject of %s, which does not exist: the error does not match ErrNotExist; the error is: %v", name, err) //nolint:errorlint // it may be nil
 	}
 	keys, err := s.store.ListObjects(ctx, s.bucket, s.prefix+name)
 	if err != nil || len(keys) > 0 {
-		return errors.Join(fmt.Errorf("ListObjects knows %q of %s, which does not exist", keys, name), err)
+		return errors.Join(fmt.Errorf("ListObjects returned %q for %s, which does not exist", keys, name), err)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (s storeCheck) checkRoundTrip(ctx context.Context) error {
 	return nil
 }
 
-// patternedContent returns a content in which no part looks like its neighbour.
+// patternedContent returns content in which no part equals its neighbor.
 func patternedContent(size int) string {
 	content := make([]byte, 0, size+8)
 	for i := uint64(1); len(content) < size; i++ {
@@ -250,7 +250,8 @@ func (s storeCheck) checkDeleteObject(ctx context.Context) error {
 	return errors.Join(s.expectObjectAbsent(ctx, "a/1"), s.expectObjectContent(ctx, "a/2", "content of a/2"))
 }
 
-// checkInterruptedUpload breaks off uploads: one of a new object, and one over an old one.
+// checkInterruptedUpload interrupts uploads: one of a new object, and one that replaces an
+// object.
 func (s storeCheck) checkInterruptedUpload(ctx context.Context) error {
 	if err := s.putObject(ctx, "old", "old content"); err != nil {
 		return err
@@ -266,7 +267,7 @@ func (s storeCheck) checkInterruptedUpload(ctx context.Context) error {
 	return errors.Join(s.expectObjectAbsent(ctx, "new"), s.expectObjectContent(ctx, "old", "old content"))
 }
 
-// failingReader is a body that fails.
+// failingReader is a body that returns an error.
 type failingReader struct{}
 
 // Read returns errInterrupted.
@@ -292,7 +293,7 @@ func (s storeCheck) checkConcurrentCalls(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("an object that was stored several times at once is none of those that were stored")
+	return errors.New("an object that was stored several times concurrently matches none of the stored contents")
 }
 
 func (s storeCheck) checkSignedURL(ctx context.Context) error {
@@ -301,7 +302,7 @@ func (s storeCheck) checkSignedURL(ctx context.Context) error {
 	}
 	signed, err := s.store.CreateSignedURL(ctx, s.bucket, s.prefix+"object", time.Minute)
 	if err != nil {
-		return nil //nolint:nilerr // not every store can
+		return nil //nolint:nilerr // not every store supports it
 	}
 	if parsed, err := url.Parse(signed); err != nil || !parsed.IsAbs() {
 		return errors.New("CreateSignedURL returned no error and no URL")

@@ -14,7 +14,7 @@ import (
 // because Velero's messages have no fields for them. Asynchronous item actions get them
 // in the same way. A plugin that does not know them ignores them.
 const (
-	// MetadataCall has the id of the call: what ExecuteRequest.call_id is for hooks.
+	// MetadataCall has the ID of the call, like ExecuteRequest.call_id for hooks.
 	MetadataCall = "grapnel-call"
 	// MetadataKey has the UID of the run that the call belongs to.
 	MetadataKey = "grapnel-key"
@@ -22,13 +22,13 @@ const (
 	MetadataParameters = "grapnel-parameters-bin"
 )
 
-// StackType is the type URL of the detail of a gRPC status that tells where an error
-// came from. Its message is that of package grapnel/velero/v1 named Stack.
+// StackType is the type URL of the detail of a gRPC status that has the stack of an error.
+// Its message is Stack of package grapnel/velero/v1.
 const StackType = "type.googleapis.com/generated.Stack"
 
-// veleroServices has the names that Velero's services have on the wire, by the names
-// they have here. The names differ so that one program can link both, and the messages
-// are the same.
+// veleroServices maps the names of Velero's services in this module to their names on the
+// wire. The names differ because one program must be able to link both; the messages are
+// the same.
 func veleroServices() map[string]string {
 	return map[string]string{
 		"grapnel.velero.v1.PluginLister":                 "generated.PluginLister",
@@ -53,8 +53,8 @@ func RegisterVelero(r grpc.ServiceRegistrar, desc *grpc.ServiceDesc, implementat
 	r.RegisterService(&renamed, implementation)
 }
 
-// VeleroConn returns a connection for clients of Velero's services: they call them by
-// the names that these have on the wire.
+// VeleroConn returns a connection for clients of Velero's services. It translates method
+// names to the names on the wire.
 func VeleroConn(conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 	return &veleroConn{ClientConnInterface: conn, services: veleroServices()}
 }
@@ -69,7 +69,7 @@ func (c *veleroConn) Invoke(ctx context.Context, method string, args, reply any,
 	return c.ClientConnInterface.Invoke(ctx, c.toWireMethod(method), args, reply, opts...)
 }
 
-// NewStream begins a call with a stream.
+// NewStream starts a streaming call.
 func (c *veleroConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {

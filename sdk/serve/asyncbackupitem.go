@@ -48,7 +48,7 @@ func toBackupStartResponse(original []byte, resp *asyncbackupitemv1.Started) (*a
 	if err != nil {
 		return nil, err
 	}
-	interval, err := wire.TimeTo("between two questions for the progress", resp.PollInterval)
+	interval, err := wire.TimeTo("between two calls of Progress", resp.PollInterval)
 	if err != nil {
 		return nil, err
 	}

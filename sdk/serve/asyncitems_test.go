@@ -32,8 +32,8 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// operated is what actions of these tests say of an operation, by its ID: of every kind
-// and version the same.
+// operated returns the progress of an operation by its ID. Actions of every kind and
+// version in these tests return the same.
 func operated(id, run string) (*item.Progress, error) {
 	switch id {
 	case "unknown":
@@ -106,9 +106,9 @@ func TestAsyncBackupItemActionStarts(t *testing.T) {
 				PostOperationItems: []*itempb.ResourceIdentifier{message, message}, PollInterval: durationpb.New(time.Minute),
 			},
 		},
-		"an error":         {err: errors.New("no place for it"), wantErr: "no place for it"},
-		"a negative time":  {started: &asyncbackupitemv1.Started{PollInterval: -1}, wantErr: "-1ns as the time between two questions"},
-		"too many of them": {started: &asyncbackupitemv1.Started{PostOperationItems: make([]item.Ref, item.MaxRefs+1)}, wantErr: "10001 post-operation items"},
+		"an error":                      {err: errors.New("no place for it"), wantErr: "no place for it"},
+		"negative interval":             {started: &asyncbackupitemv1.Started{PollInterval: -1}, wantErr: "-1ns as the time between two calls of Progress"},
+		"too many post-operation items": {started: &asyncbackupitemv1.Started{PostOperationItems: make([]item.Ref, item.MaxRefs+1)}, wantErr: "10001 post-operation items"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +121,7 @@ func TestAsyncBackupItemActionStarts(t *testing.T) {
 				return
 			}
 			if err != nil || !gproto.Equal(got, tc.want) {
-				t.Errorf("the answer is %v, %v, want %v", got, err, tc.want)
+				t.Errorf("the response is %v, %v, want %v", got, err, tc.want)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestWhatAnAsyncBackupItemActionGets(t *testing.T) {
 	_, err = client.Start(asOperator(t.Context(), "7", "run", `{"size":"groß"}`),
 		&asyncbackupitempb.StartRequest{Plugin: testName, Item: []byte(testItem), Backup: []byte(testBackup)})
 	if err != nil || got.Item.GetName() != "web" || got.Backup.Name != "nightly" || size != "groß" {
-		t.Errorf("it got %+v and the parameter %q, %v", got, size, err)
+		t.Errorf("got %+v and the parameter %q, %v", got, size, err)
 	}
 	for name, in := range map[string]*asyncbackupitempb.StartRequest{
 		"item":   {Plugin: testName, Item: []byte("x"), Backup: []byte(testBackup)},
@@ -153,7 +153,7 @@ func TestWhatAnAsyncBackupItemActionGets(t *testing.T) {
 	}
 	_, err = client.Progress(t.Context(), &asyncbackupitempb.ProgressRequest{Plugin: "example.io/other", OperationId: "unknown", Backup: []byte(testBackup)})
 	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("Progress of an action that is not there: error is %v, want one that says nothing of the operation", err)
+		t.Errorf("Progress of a missing action: error is %v, want one that does not mention the operation", err)
 	}
 }
 
@@ -210,37 +210,37 @@ func TestAsyncRestoreItemAction(t *testing.T) {
 	} {
 		action.started = tc.started
 		if got, err := client.Start(t.Context(), request); err != nil || !gproto.Equal(got, tc.want) {
-			t.Errorf("the answer is %v, %v, want %v", got, err, tc.want)
+			t.Errorf("the response is %v, %v, want %v", got, err, tc.want)
 		}
 	}
 	if seen := action.seen; seen.ItemFromBackup.GetKind() != "Pod" || seen.Item.GetName() != "web" || seen.Restore.BackupName != "nightly" {
-		t.Errorf("it got %+v", seen)
+		t.Errorf("got %+v", seen)
 	}
 	ready, err := client.AreAdditionalItemsReady(t.Context(), &asyncrestoreitempb.AreAdditionalItemsReadyRequest{
 		Plugin: testName, Restore: []byte(moving), AdditionalItems: message,
 	})
 	if err != nil || !ready.GetReady() {
-		t.Errorf("ready is %v, %v: it is to be asked by where the items are now", ready, err)
+		t.Errorf("ready is %v, %v, want the items in their target namespaces", ready, err)
 	}
 	for want, started := range map[string]*asyncrestoreitemv1.Started{
 		"to wait for additional items": {AdditionalItemsReadyTimeout: -1},
-		"between two questions":        {PollInterval: -1},
+		"between two calls":            {PollInterval: -1},
 	} {
 		action.started = started
 		if _, err := client.Start(t.Context(), request); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error of a negative time is %v, want %q", err, want)
+			t.Errorf("error of a negative interval is %v, want %q", err, want)
 		}
 	}
 }
 
-// operations asks about operations, whatever the kind and version: nil for the cancelled
-// of a version that cannot say so.
+// operations calls Progress and Cancel for any kind and version; cancelled is nil for
+// versions without that field.
 type operations struct {
 	progress func(ctx context.Context, id string) (*itempb.OperationProgress, *bool, error)
 	cancel   func(ctx context.Context, id string) (*emptypb.Empty, error)
 }
 
-// secondOperated and restoringOperated are version 2 of what answers with operated.
+// secondOperated and restoringOperated are actions of version 2 that respond with operated.
 type secondOperated struct{ second }
 
 func (secondOperated) Progress(_ context.Context, req *backupitemv2.OperationRequest) (*item.Progress, error) {
@@ -313,7 +313,7 @@ func restoreOperations(conn grpc.ClientConnInterface) map[string]operations {
 	}
 }
 
-// TestOperations asks every kind and version that has operations about the same ones.
+// TestOperations calls every kind and version that has operations for the same operations.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	conn, _ := connect(t, New().
@@ -355,8 +355,8 @@ func checkOperations(t *testing.T, asked operations, run string) {
 		t.Errorf("Cancel: %v", err)
 	}
 	for id, want := range map[string]struct {
-		said string // to a host that knows of cancelled operations
-		err  string // to one that does not
+		said string // for a host that knows canceled operations
+		err  string // for a host that does not
 	}{
 		"cancelled":            {err: "cancelled"},
 		"failed and cancelled": {said: "stopped half-way", err: "stopped half-way"},

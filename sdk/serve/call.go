@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// maxErrorBytes keeps a status small enough for the trailers of a response.
+	// maxErrorBytes limits a status to a size that fits into the trailers of a response.
 	maxErrorBytes = 2 << 10
-	// maxQuotedNameBytes is how much of an unknown name is repeated.
+	// maxQuotedNameBytes is the length to which a quoted unknown name is truncated.
 	maxQuotedNameBytes = 256
 )
 
-// callInfo is what every call has, whatever its kind.
+// callInfo has the attributes of a call of any kind.
 type callInfo struct {
 	id actionID
-	// callID and key say which log the lines belong to.
+	// callID and key identify the log that the lines belong to.
 	callID, key string
 	parameters  map[string]string
-	// requestErr is why the call cannot be served, if it cannot.
+	// requestErr is the reason if the call cannot be served.
 	requestErr error
 }
 
-// statusError is the answer to a request that no action can help with. Its code reaches
-// the operator, in contrast to that of an action's error.
+// statusError is the response to a request that cannot be passed to an action. Its code
+// reaches the operator, in contrast to the code of an action's error.
 type statusError struct {
 	code codes.Code
 	err  error
@@ -48,13 +48,13 @@ func (r *statusError) Error() string { return r.err.Error() }
 
 func (r *statusError) Unwrap() error { return r.err }
 
-// serveCall does what is the same for the calls of all kinds: it finds the action,
-// gives it its logger and its parameters, and makes a status of an error or a panic.
-// A is what the action is used as; every action registered for the id is one.
+// serveCall does the common part of calls of all kinds: it finds the action, provides its
+// logger and parameters, and converts an error or a panic to a status. A is the interface
+// through which the action is used; every action registered for the ID implements it.
 func serveCall[A, R any](
 	ctx context.Context, s *Server, in callInfo, do func(ctx context.Context, action A) (R, error),
 ) (R, error) {
-	// Deferred first, so that it runs last: nothing is logged after it.
+	// Deferred first and therefore run last: nothing may be logged after it.
 	defer s.writeCallLogEnd(in.callID)
 	log := s.newCallLogger(in)
 	parameters := in.parameters
@@ -84,7 +84,7 @@ func callAction[A, R any](
 	}
 	e, ok := s.registry.entries[in.id]
 	if !ok {
-		// Not NotFound: that is what an object store says of an object.
+		// Not NotFound: object stores use it for missing objects.
 		return resp, newStatusError(codes.Unimplemented, fmt.Errorf("the plugin does not provide %s %s %q",
 			in.id.kind, in.id.version, wire.Cut(in.id.name, maxQuotedNameBytes)))
 	}
@@ -98,15 +98,14 @@ func callAction[A, R any](
 	}
 	resp, err = do(ctx, action)
 	if err != nil {
-		// A nil pointer of a type that is an error panics here, and not where nobody
-		// recovers.
+		// A nil pointer of an error type panics here, where the panic is recovered.
 		_ = err.Error()
 	}
 	return resp, err
 }
 
-// newCallLogger returns the logger of a call. A host that does not say which call it is
-// gets plain lines.
+// newCallLogger returns the logger of a call. A host that does not identify the call gets
+// plain lines.
 func (s *Server) newCallLogger(in callInfo) *slog.Logger {
 	if in.callID == "" && in.key == "" {
 		return s.log.Logger(s.level)
@@ -114,8 +113,8 @@ func (s *Server) newCallLogger(in callInfo) *slog.Logger {
 	return s.log.CallLogger(s.level, in.key, in.callID)
 }
 
-// writeCallLogEnd ends the log lines of a call. If standard error is gone, so is the
-// host, and nobody is left who could be told.
+// writeCallLogEnd ends the log lines of a call. It ignores errors: if standard error is
+// closed, the host has ended.
 func (s *Server) writeCallLogEnd(callID string) {
 	if callID != "" {
 		_ = s.log.End(callID)
@@ -123,8 +122,8 @@ func (s *Server) writeCallLogEnd(callID string) {
 }
 
 // statusFromError returns the status for the error of a call. The code of a status that an
-// action got from elsewhere is not kept: to the operator, "unavailable" means that the
-// plugin itself is.
+// action got from another service is dropped: for the operator, Unavailable means that the
+// plugin itself is unavailable.
 func statusFromError(ctx context.Context, err error, log *slog.Logger) error {
 	text := wire.Cut(err.Error(), maxErrorBytes)
 	var refused *statusError
@@ -136,8 +135,8 @@ func statusFromError(ctx context.Context, err error, log *slog.Logger) error {
 		log.Error("Recovering from a panic", "panic", fmt.Sprint(panicked.value), "stack", string(panicked.stack))
 		return panicked.toStatusError(text)
 	case ctx.Err() != nil:
-		// Whatever the action says, the reason is that its time was over.
-		log.Warn("Ending an action whose time was over", "error", err.Error())
+		// The reason is the end of the ctx, regardless of the error of the action.
+		log.Warn("Returning after the context of the action ended", "error", err.Error())
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	return status.Error(codes.Unknown, text)

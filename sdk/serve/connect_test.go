@@ -41,15 +41,15 @@ func (l *logBuffer) lines(t *testing.T) []map[string]any {
 	for text := range strings.Lines(l.text.String()) {
 		var line map[string]any
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			t.Errorf("the line %q is no JSON: %v", text, err)
+			t.Errorf("the line %q is not JSON: %v", text, err)
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-// connect serves what is registered with s until the test ends and returns a
-// connection to it and its log.
+// connect serves the actions registered with s until the test ends. It returns a connection
+// to the server and its log.
 func connect(t *testing.T, s *Server) (grpc.ClientConnInterface, *logBuffer) {
 	t.Helper()
 	log := &logBuffer{}
@@ -79,7 +79,7 @@ func connect(t *testing.T, s *Server) (grpc.ClientConnInterface, *logBuffer) {
 	return conn, log
 }
 
-// asOperator adds what the operator sends beside a message.
+// asOperator adds the metadata that the operator sends beside a message.
 func asOperator(ctx context.Context, callID, key, parameters string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx,
 		proto.MetadataCall, callID, proto.MetadataKey, key, proto.MetadataParameters, parameters)

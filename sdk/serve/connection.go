@@ -10,25 +10,27 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// connection is one client of a plugin that serves at an address. It is nil for a plugin
-// that the operator starts, which has one client. It is safe for concurrent use.
+// connection is the connection of one client of a plugin that serves at an address. It is
+// nil for a plugin that the operator starts, which has only one client. It is safe for
+// concurrent use.
 type connection struct {
 	mu         sync.Mutex
 	closed     bool
 	closeHooks []func()
 }
 
-// connectionKey is where the context of a call has its connection.
+// connectionKey is the context key of the connection of a call.
 type connectionKey struct{}
 
-// connectionFromContext returns the connection that a call came on.
+// connectionFromContext returns the connection of a call.
 func connectionFromContext(ctx context.Context) *connection {
 	at, _ := ctx.Value(connectionKey{}).(*connection)
 	return at
 }
 
-// addCloseHook has something done once the connection has ended, or at once if it has, in a
-// goroutine of its own. That of a plugin that the operator starts ends with the process.
+// addCloseHook calls do in its own goroutine when the connection has ended, or immediately
+// if it already has. The connection of a plugin that the operator starts ends with the
+// process.
 func (c *connection) addCloseHook(do func()) {
 	if c == nil {
 		return
@@ -36,7 +38,7 @@ func (c *connection) addCloseHook(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		go do() // the caller may hold what do needs
+		go do() // the caller may hold a lock that do needs
 		return
 	}
 	c.closeHooks = append(c.closeHooks, do)
@@ -52,10 +54,10 @@ func (c *connection) runCloseHooks() {
 	c.closeHooks = nil
 }
 
-// connectionTagger tells calls on which connection they came.
+// connectionTagger adds the connection to the context of calls.
 type connectionTagger struct{}
 
-// TagConn implements stats.Handler: every call on the connection gets the context.
+// TagConn implements stats.Handler: every call on the connection inherits the context.
 func (connectionTagger) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{})
 }

@@ -58,7 +58,7 @@ func TestDeleteActionAppliesTo(t *testing.T) {
 	}{
 		"every Backup":      {},
 		"some":              {selector: "app=shop,tier!=cache"},
-		"no selector":       {selector: "a=b=c", want: codes.Unknown, wantText: "the action returned what is no selector of Backups: the label selector cannot be read"},
+		"invalid selector":  {selector: "a=b=c", want: codes.Unknown, wantText: "the action returned an invalid selector of Backups: the label selector cannot be read"},
 		"too long":          {selector: strings.Repeat("x", 1025), want: codes.Unknown, wantText: "1025 bytes, at most 1024"},
 		"an error":          {selector: "error", want: codes.Unknown, wantText: "the registry is down"},
 		"a panic":           {selector: "panic", want: codes.Aborted, wantText: proto.PanicPrefix + "nil selector"},
@@ -107,13 +107,13 @@ func TestWhatADeleteActionGets(t *testing.T) {
 		BackupOutputs: map[string]map[string]string{"x.io/a": {"id": "snap-1"}},
 	}
 	if !reflect.DeepEqual(got, want) || parameters["size"] != "groß" {
-		t.Errorf("it got %+v and the parameters %v, want %+v", got, parameters, want)
+		t.Errorf("got %+v and the parameters %v, want %+v", got, parameters, want)
 	}
 	if _, err := client.Execute(t.Context(), &deletepb.ExecuteRequest{Plugin: testName, IdempotencyKey: "key", Backup: []byte(backup)}); err != nil {
 		t.Fatal(err)
 	}
 	if got.Parameters == nil || got.BackupOutputs == nil || parameters == nil {
-		t.Errorf("a request of little has nil maps: %+v", got)
+		t.Errorf("a minimal request has nil maps: %+v", got)
 	}
 	if _, err := client.AppliesTo(t.Context(), &deletepb.AppliesToRequest{
 		Plugin: testName, IdempotencyKey: "key", CallId: "8", Parameters: map[string]string{"size": "klein"},
@@ -143,7 +143,7 @@ func TestWhatADeleteActionGets(t *testing.T) {
 func TestCallsThatNoDeleteActionGets(t *testing.T) {
 	t.Parallel()
 	client, _ := connectDeletion(t, &deletion{execute: func(context.Context, *deletev1.DeleteRequest) error {
-		t.Error("it was called")
+		t.Error("the action was called")
 		return nil
 	}})
 	for name, tc := range map[string]struct {
@@ -188,7 +188,8 @@ func TestFailuresOfADeleteAction(t *testing.T) {
 	}
 }
 
-// TestOneDeletionAtATime: calls of one key follow each other, those of others do not wait.
+// TestOneDeletionAtATime checks that calls with one key are serialized and calls with other
+// keys do not wait.
 func TestOneDeletionAtATime(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan string, 4), make(chan struct{})
@@ -212,11 +213,11 @@ func TestOneDeletionAtATime(t *testing.T) {
 	defer cancel()
 	call(impatient, "a")
 	if err := <-results; status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("error of a call that is given up while another one runs: %v", err)
+		t.Errorf("error of a call that is canceled while another one runs: %v", err)
 	}
 	select {
 	case key := <-entered:
-		t.Errorf("a second call of %s runs beside the first", key)
+		t.Errorf("a second call of %s runs concurrently with the first", key)
 	default:
 	}
 	close(leave)

@@ -15,13 +15,13 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
-// hookAction is what the run-once kinds have in common, whatever their version is.
+// hookAction is the common interface of the run-once kinds in all versions.
 type hookAction interface {
 	Execute(ctx context.Context, req *hook.Request) (*hook.Response, error)
 }
 
 // executeHookAction serves one call of a run-once action of any kind. The name in called is
-// that of the request.
+// the name in the request.
 func (s *Server) executeHookAction(ctx context.Context, called actionID, in *hookpb.ExecuteRequest) (*hookpb.ExecuteResponse, error) {
 	called.name = in.GetPlugin()
 	received := callInfo{
@@ -42,8 +42,8 @@ func (s *Server) executeHookAction(ctx context.Context, called actionID, in *hoo
 	})
 }
 
-// lockIdempotencyKey waits until no other call of the action with this idempotency key runs, and returns
-// what lets the next one begin. unreadable is why there is no request, if it could not be
+// lockIdempotencyKey waits until no other call of the action with this idempotency key runs, and
+// returns the function that unlocks the key. unreadable is the error if the request could not be
 // read.
 func (s *Server) lockIdempotencyKey(ctx context.Context, in callInfo, unreadable error) (unlock func(), err error) {
 	if in.key == "" {

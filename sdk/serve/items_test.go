@@ -28,7 +28,7 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// second is an action of every second version: its answers name what it was asked.
+// second implements every second version of an action: its responses contain its arguments.
 type second struct{ backupItem }
 
 func (second) Execute(_ context.Context, req *item.BackupRequest) (*backupitemv2.Response, error) {
@@ -65,7 +65,7 @@ func TestBackupItemActionV2(t *testing.T) {
 		OperationID: "op of nightly", PostOperationItems: []*itempb.ResourceIdentifier{{Resource: "r2", Name: "n2"}},
 	}
 	if !gproto.Equal(resp, want) {
-		t.Errorf("the answer is %v, want %v", resp, want)
+		t.Errorf("the response is %v, want %v", resp, want)
 	}
 	progress, err := client.Progress(t.Context(), &backupitemv2pb.ProgressRequest{Plugin: testName, OperationID: "op", Backup: []byte(testBackup)})
 	if err != nil {
@@ -135,7 +135,7 @@ func TestRestoreItemActionV2(t *testing.T) {
 	}
 	if string(resp.GetItem()) != testItem || !resp.GetSkipRestore() || resp.GetOperationID() != "op" || !resp.GetWaitForAdditionalItems() ||
 		resp.GetAdditionalItemsReadyTimeout().AsDuration() != time.Minute || len(resp.GetAdditionalItems()) != 1 {
-		t.Errorf("the answer is %v", resp)
+		t.Errorf("the response is %v", resp)
 	}
 	if seen := action.seen; seen.ItemFromBackup.GetKind() != "Pod" || seen.Item.GetName() != "web" || seen.Restore.BackupName != "nightly" {
 		t.Errorf("it got %+v", seen)
@@ -155,7 +155,7 @@ func TestRestoreItemActionV2(t *testing.T) {
 		t.Errorf("error of Cancel is %v", err)
 	}
 	action.resp.AdditionalItemsReadyTimeout = -time.Second
-	if _, err := client.Execute(t.Context(), request); err == nil || !strings.Contains(err.Error(), "lies in the past") {
+	if _, err := client.Execute(t.Context(), request); err == nil || !strings.Contains(err.Error(), "is negative") {
 		t.Errorf("error of a negative time is %v", err)
 	}
 }
@@ -169,7 +169,7 @@ func TestRestoreItemActionV1(t *testing.T) {
 		"nothing": {want: &restoreitemv1pb.ExecuteResponse{Item: []byte(testItem)}},
 		"skip": {
 			resp: &restoreitemv2.Response{RestoreResponse: item.RestoreResponse{SkipRestore: true}},
-			// Velero reads the object even then.
+			// Velero reads the object even in this case.
 			want: &restoreitemv1pb.ExecuteResponse{Item: []byte(testItem), SkipRestore: true},
 		},
 		"labels for the Backup": {
@@ -194,7 +194,7 @@ func TestRestoreItemActionV1(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !gproto.Equal(got, tc.want) {
-				t.Errorf("the answer is %v, want %v", got, tc.want)
+				t.Errorf("the response is %v, want %v", got, tc.want)
 			}
 		})
 	}

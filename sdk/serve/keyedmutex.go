@@ -14,8 +14,8 @@ type keyedMutex struct {
 	held map[string]chan struct{}
 }
 
-// waitAndLockKey waits until key is free or ctx ends. It returns the function that frees
-// the key.
+// waitAndLockKey waits until key is unlocked or ctx ends. It returns the function that
+// unlocks the key.
 func (k *keyedMutex) waitAndLockKey(ctx context.Context, key string) (func(), error) {
 	for {
 		k.mu.Lock()

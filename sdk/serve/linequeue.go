@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// maxQueuedBytes is how many bytes of lines wait for an operator that does not read them.
+	// maxQueuedBytes is the maximum size of the lines that wait for an operator that does not
+	// read them.
 	maxQueuedBytes = 1 << 20
-	// maxLineBytes is the largest line that is handed over; the rest is cut. It is the limit that
-	// the operator has for the lines of processes.
+	// maxLineBytes is the size to which lines are truncated. The operator has the same limit for
+	// the lines of processes.
 	maxLineBytes = 64 << 10
-	// lineOverheadBytes is what a line takes beside its text: without it, many short lines would make
-	// a message that is larger than a client of gRPC accepts.
+	// lineOverheadBytes is the overhead of a line beside its text. Without it, many short lines
+	// would add up to a message that is larger than a gRPC client accepts.
 	lineOverheadBytes = 128
 )
 
-// logLineQueue is the queue of lines for one connection of an operator.
+// logLineQueue is the queue of log lines for one connection of an operator.
 type logLineQueue struct {
 	// nonEmpty has a value if there may be lines.
 	nonEmpty chan struct{}
@@ -30,7 +31,7 @@ type logLineQueue struct {
 	mu    sync.Mutex
 	lines []*pluginpb.LogLine
 	size  int
-	// dropped counts the lines of each open call for which there was no room.
+	// dropped counts the dropped lines of each open call.
 	dropped map[string]int
 }
 
@@ -38,7 +39,7 @@ func newLogLineQueue() *logLineQueue {
 	return &logLineQueue{nonEmpty: make(chan struct{}, 1), dropped: map[string]int{}}
 }
 
-// enqueueLogLine queues a line, which is copied, or drops it.
+// enqueueLogLine queues a copy of a line, or drops the line if the queue is full.
 func (f *logLineQueue) enqueueLogLine(callID string, line []byte) {
 	line = line[:min(len(line), maxLineBytes)]
 	f.mu.Lock()
@@ -50,7 +51,7 @@ func (f *logLineQueue) enqueueLogLine(callID string, line []byte) {
 	f.enqueueLocked(&pluginpb.LogLine{CallId: callID, Text: bytes.Clone(line)})
 }
 
-// enqueueCallEnd queues the end of a call, for which there is always room.
+// enqueueCallEnd queues the end of a call, even if the queue is full.
 func (f *logLineQueue) enqueueCallEnd(callID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,7 +73,7 @@ func (f *logLineQueue) enqueueLocked(line *pluginpb.LogLine) {
 	}
 }
 
-// takeQueuedLines returns what is queued, and empties the queue.
+// takeQueuedLines returns the queued lines and empties the queue.
 func (f *logLineQueue) takeQueuedLines() []*pluginpb.LogLine {
 	f.mu.Lock()
 	defer f.mu.Unlock()

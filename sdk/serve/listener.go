@@ -23,27 +23,28 @@ import (
 )
 
 const (
-	// handshakeTimeout is how long a client may take from its connection until the first call
-	// is possible.
+	// handshakeTimeout is the time a client has from connecting until the connection is ready
+	// for calls.
 	handshakeTimeout = 20 * time.Second
-	// pingInterval and pingTimeout find out that a client is gone without having said so.
+	// pingInterval and pingTimeout detect a client that disappeared without closing its
+	// connection.
 	pingInterval, pingTimeout = time.Minute, 20 * time.Second
 	// minPingInterval is how often a client may ping; the operator does every 30 seconds.
 	minPingInterval = 10 * time.Second
 )
 
-// Listen serves the plugin at an address until ctx ends: for a plugin that runs in a
-// container of its own, beside the operator or behind a Service, and that a Plugin names
-// by spec.executor.grpc. It takes the place of Serve, and like that is called once, after
-// everything is registered.
+// Listen serves the plugin at an address until ctx ends. It is for a plugin that runs in
+// its own container, beside the operator or behind a Service, and is named by
+// spec.executor.grpc of a Plugin. Listen replaces Serve. Like Serve, it is called once,
+// after everything is registered.
 //
-// When ctx ends, health checks say NOT_SERVING, no new call is accepted, and Listen
-// returns nil as soon as the open calls have ended, or after opts.Grace, when what is left of
-// them is cut off: their ctx ends, and nobody waits for them. Every error before that says what is wrong with the registrations, the
-// options, the files or the address.
+// When ctx ends, health checks return NOT_SERVING, and no new call is accepted. Listen returns nil
+// when the open calls have ended, or after opts.Grace. Then the ctx of the remaining calls ends,
+// and Listen does not wait for them. Errors before that say what is wrong with the registrations,
+// the options, the files or the address.
 //
-// Besides the actions it serves grpc.health.v1.Health (Check), and the lines that calls log
-// to the operator that makes them. Those are written to standard error, too.
+// Besides the actions, Listen serves grpc.health.v1.Health (Check), and sends the log lines
+// of calls to the operator that makes them. The lines are also written to standard error.
 func (s *Server) Listen(ctx context.Context, opts ListenOptions) error {
 	if err := s.registry.validateRegistrations(); err != nil {
 		return fmt.Errorf("this plugin cannot be served:\n%w", err)
@@ -71,7 +72,7 @@ func (s *Server) Listen(ctx context.Context, opts ListenOptions) error {
 	return serveUntilDone(ctx, g, lines, listener, opts)
 }
 
-// newListenServer returns a server for everything but the actions.
+// newListenServer returns a server with everything except the actions.
 func newListenServer(creds credentials.TransportCredentials, lines *logHub) *grpc.Server {
 	g := grpc.NewServer(grpc.Creds(creds), grpc.MaxRecvMsgSize(proto.MaxRequestBytes),
 		grpc.ConnectionTimeout(handshakeTimeout), grpc.StatsHandler(connectionTagger{}),
@@ -113,20 +114,21 @@ func serveUntilDone(ctx context.Context, g *grpc.Server, lines *logHub, listener
 	select {
 	case <-stopped:
 	case <-timer.C:
-		// Not stopped: that waits for actions, too, which may not heed the end of their ctx.
+		// Not stopped: stopping also waits for actions, which may ignore the end of their
+		// ctx.
 		g.Stop()
 	}
 	<-served
 	return nil
 }
 
-// healthService answers Check. A Watch would be open for ever, and keep a server that
-// stops from ending.
+// healthService answers Check. A Watch would never end, and would prevent the server from
+// stopping.
 type healthService struct {
 	*health.Server
 }
 
-// Watch says that there is none, which clients take for no news.
+// Watch returns Unimplemented, which clients treat as no update.
 func (healthService) Watch(*grpc_health_v1.HealthCheckRequest, grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
 	return status.Error(codes.Unimplemented, "use Check")
 }

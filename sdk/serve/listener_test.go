@@ -69,7 +69,7 @@ func TestListenRefuses(t *testing.T) {
 		"neither host:port":         {},
 		"no such file":              {Address: ":0", CertFile: filepath.Join(dir, "x"), KeyFile: file, Insecure: AnyClient},
 		"certificate " + file:       {Address: ":0", CertFile: file, KeyFile: file, Insecure: AnyClient},
-		"something else than a":     {Address: "unix://" + file},
+		"not a socket":              {Address: "unix://" + file},
 		"no such file or directory": {Address: "unix://" + filepath.Join(dir, "x", "y.sock")},
 	} {
 		s := New().RegisterPreBackupActionV1("x.io/a", newPre)
@@ -93,13 +93,13 @@ func (w waiting) Execute(ctx context.Context, _ *hook.Request) (*hook.Response, 
 	return hook.Done(), nil
 }
 
-// listening is a Listen that runs.
+// listening is a running Listen.
 type listening struct {
 	waiting
 	conn   *grpc.ClientConn
 	log    *logBuffer
 	cancel context.CancelFunc
-	// ended gets what Listen returned.
+	// ended receives the result of Listen.
 	ended chan error
 }
 
@@ -140,7 +140,7 @@ func socketOptions(t *testing.T) ListenOptions {
 	return ListenOptions{Address: "unix://" + filepath.Join(t.TempDir(), "x.sock")}
 }
 
-// call makes a call and returns the way to its error.
+// call makes a call and returns the channel for its error.
 func (l *listening) call(ctx context.Context) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
@@ -153,8 +153,8 @@ func (l *listening) call(ctx context.Context) <-chan error {
 	return answer
 }
 
-// TestListenStops: what is open when the server is told to stop ends as if nothing were,
-// with its log.
+// TestListenStops checks that a call that is open when the server stops ends normally, with
+// its log.
 func TestListenStops(t *testing.T) {
 	t.Parallel()
 	l := listen(t, socketOptions(t), insecure.NewCredentials())
@@ -201,7 +201,7 @@ func TestListenStops(t *testing.T) {
 	}
 }
 
-// TestListenCutsOff: what does not end in time keeps nothing from ending.
+// TestListenCutsOff checks that a call that does not end in time does not block Listen.
 func TestListenCutsOff(t *testing.T) {
 	t.Parallel()
 	options := socketOptions(t)
@@ -247,8 +247,8 @@ func TestListenAtSocket(t *testing.T) {
 	}
 }
 
-// TestSocketThatMayBeInUse is left alone: that it could not be connected to says nothing of who
-// listens.
+// TestSocketThatMayBeInUse checks that the socket is not removed: a failure to connect does not
+// show whether a program listens.
 func TestSocketThatMayBeInUse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.sock")
@@ -263,6 +263,6 @@ func TestSocketThatMayBeInUse(t *testing.T) {
 		t.Errorf("error is %v, want one that says what to do", err)
 	}
 	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("the socket of another program is gone: %v", err)
+		t.Errorf("the socket of another program was removed: %v", err)
 	}
 }

@@ -19,13 +19,13 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// logHub takes the log lines of all calls, writes them to the program's own log, and hands
-// them to the operators that made the calls.
+// logHub receives the log lines of all calls, writes them to the program's own log, and
+// sends them to the operators that made the calls.
 //
-// They go over a stream of their own beside the calls, and not with the answers: a call
-// that runs into its deadline has no answer, and its lines are those that are needed most.
-// No action waits for an operator that does not read: what exceeds a queue is dropped, and
-// that is said.
+// The lines are sent over a separate stream and not with the responses: a call that exceeds
+// its deadline has no response, and its lines are needed most. No action waits for an
+// operator that does not read: lines that exceed the queue are dropped, and a line reports
+// that.
 type logHub struct {
 	pluginpb.UnimplementedPluginLogServer
 	output io.Writer
@@ -60,8 +60,8 @@ func (h *logHub) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// callIDFromLine returns the call that a line belongs to, "" if there is none, and whether it marks
-// its end.
+// callIDFromLine returns the call that a line belongs to, "" if there is none, and whether the line
+// marks the end of the call.
 func callIDFromLine(line []byte) (callID string, end bool) {
 	var fields struct {
 		Call string `json:"@call"`
@@ -76,7 +76,7 @@ func callIDFromLine(line []byte) (callID string, end bool) {
 	return fields.Call, false
 }
 
-// deliverLogLine gives a line to who follows its call.
+// deliverLogLine sends a line to the follower of its call.
 func (h *logHub) deliverLogLine(callID string, line []byte, end bool) {
 	session, _, ok := strings.Cut(callID, ".")
 	if !ok {
@@ -129,7 +129,7 @@ func (h *logHub) addFollower(session string) (*logLineQueue, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.followers[session] != nil {
-		return nil, status.Error(codes.AlreadyExists, "the session is followed already")
+		return nil, status.Error(codes.AlreadyExists, "the session already has a follower")
 	}
 	f := newLogLineQueue()
 	h.followers[session] = f
@@ -142,7 +142,7 @@ func (h *logHub) removeFollower(session string) {
 	delete(h.followers, session)
 }
 
-// startDraining lets the streams of all followers end after the last call.
+// startDraining ends the streams of all followers after the last call.
 func (h *logHub) startDraining() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,13 +158,14 @@ func (h *logHub) addOpenCallsLocked(change int) {
 	}
 	select {
 	case <-h.drained:
-		// A call was accepted at the last moment. Its lines are in the program's own log.
+		// A call was accepted after draining started. Its lines are only in the program's
+		// own log.
 	default:
 		close(h.drained)
 	}
 }
 
-// trackOpenCall counts a call until the function it returns is called.
+// trackOpenCall counts a call as open until the returned function is called.
 func (h *logHub) trackOpenCall() (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,7 +183,7 @@ func (h *logHub) unaryInterceptor(ctx context.Context, in any, _ *grpc.UnaryServ
 	return handler(ctx, in)
 }
 
-// streamInterceptor counts a call, if it is not one that ends with the last of the others.
+// streamInterceptor counts a call, except for streams that end with the last call.
 func (h *logHub) streamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if info.FullMethod != pluginpb.PluginLog_Follow_FullMethodName {
 		defer h.trackOpenCall()()

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// textsOf returns what is queued for a follower.
+// textsOf returns the lines queued for a follower.
 func textsOf(f *logLineQueue) []string {
 	var out []string
 	for _, line := range f.takeQueuedLines() {
@@ -26,8 +26,8 @@ func textsOf(f *logLineQueue) []string {
 	return out
 }
 
-// TestHub: everybody gets the lines of their own calls, and the program's own log all of
-// them.
+// TestHub checks that every follower gets the lines of its own calls, and the program's own
+// log gets all lines.
 func TestHub(t *testing.T) {
 	t.Parallel()
 	own := &strings.Builder{}
@@ -52,10 +52,10 @@ func TestHub(t *testing.T) {
 		t.Errorf("the own log is %q", got)
 	}
 	if got, want := textsOf(a), []string{id("a") + " " + lines[0], id("a") + " end"}; !slices.Equal(got, want) {
-		t.Errorf("one gets %q, want %q", got, want)
+		t.Errorf("the first follower gets %q, want %q", got, want)
 	}
 	if got, want := textsOf(b), []string{id("b") + " " + lines[1]}; !slices.Equal(got, want) {
-		t.Errorf("the other gets %q, want %q", got, want)
+		t.Errorf("the second follower gets %q, want %q", got, want)
 	}
 }
 
@@ -75,12 +75,12 @@ func TestHubRefuses(t *testing.T) {
 	}
 	h.removeFollower(testSession)
 	if _, err := h.addFollower(testSession); err != nil {
-		t.Errorf("a session that was left: %v", err)
+		t.Errorf("a session without follower: %v", err)
 	}
 }
 
-// TestFollowerDoesNotRead: then lines are dropped, which is said, and the ends of calls
-// are not.
+// TestFollowerDoesNotRead checks that lines are dropped, that a line reports this, and that
+// the ends of calls are kept.
 func TestFollowerDoesNotRead(t *testing.T) {
 	t.Parallel()
 	f := newLogLineQueue()
@@ -97,7 +97,7 @@ func TestFollowerDoesNotRead(t *testing.T) {
 		t.Fatalf("there are %d lines, the first has %d bytes; want %d and %d", len(lines), len(lines[0].GetText()), kept+3, maxLineBytes)
 	}
 	if text := string(lines[kept].GetText()); !strings.Contains(text, fmt.Sprintf(`"%d lines of this call are missing`, n-kept)) {
-		t.Errorf("of what was dropped it says %q", text)
+		t.Errorf("the line about dropped lines is %q", text)
 	}
 	if !lines[kept+1].GetEnd() || !lines[kept+2].GetEnd() {
 		t.Error("an end is missing")

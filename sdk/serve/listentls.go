@@ -18,7 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// transportCredentials returns what protects connections; log is told of those that are refused.
+// transportCredentials returns the credentials for connections; refused connections are logged
+// to log.
 func (o ListenOptions) transportCredentials(log *slog.Logger) (credentials.TransportCredentials, error) {
 	if o.CertFile == "" {
 		return insecure.NewCredentials(), nil
@@ -31,22 +32,22 @@ func (o ListenOptions) transportCredentials(log *slog.Logger) (credentials.Trans
 	return loggingCredentials{TransportCredentials: creds, log: log}, nil
 }
 
-// tlsFiles makes the configuration for TLS of files that change while the server runs. They
-// are read for every connection, not watched: connections are few, and a Secret that is
-// mounted is replaced in ways that a watcher can miss.
+// tlsFiles builds the TLS configuration from files that may change while the server runs.
+// They are read for every connection, not watched: connections are few, and a mounted
+// Secret is replaced in ways that a watcher can miss.
 type tlsFiles struct {
 	cert, key, clientCA string
 	log                 *slog.Logger
 
 	mu     sync.Mutex
 	config *tls.Config
-	// loaded is what config was made of.
+	// loaded are the contents that config was built from.
 	loaded fileContents
-	// loggedProblem is what was logged last.
+	// loggedProblem is the last logged problem.
 	loggedProblem string
 }
 
-// fileContents are those of the files.
+// fileContents are the contents of the files.
 type fileContents struct{ cert, key, clientCA string }
 
 // getConfigForClient returns the configuration for one connection.
@@ -57,15 +58,15 @@ func (f *tlsFiles) getConfigForClient(*tls.ClientHelloInfo) (*tls.Config, error)
 	if err := f.reloadTLSConfig(); err != nil {
 		text = err.Error()
 		if text != f.loggedProblem {
-			f.log.Warn("Going on with the last certificates that could be used", "error", text)
+			f.log.Warn("Continuing with the last valid certificates", "error", text)
 		}
 	}
 	f.loggedProblem = text
 	return f.config, nil
 }
 
-// reloadTLSConfig reads the files, and keeps the configuration if that fails: while they are being
-// replaced, a key may not be that of the certificate.
+// reloadTLSConfig reads the files, and keeps the configuration if that fails: while the files are
+// being replaced, the key may not match the certificate.
 func (f *tlsFiles) reloadTLSConfig() error {
 	now, err := f.readTLSFiles()
 	if err != nil || f.config != nil && now == f.loaded {
@@ -103,17 +104,17 @@ func (f *tlsFiles) readTLSFiles() (fileContents, error) {
 	return out, nil
 }
 
-// loggingCredentials logs the connections that come to nothing: the client is often told no more
-// than that its certificate is bad.
+// loggingCredentials logs failed handshakes: the client often learns only that its certificate
+// is bad.
 type loggingCredentials struct {
 	credentials.TransportCredentials
 	log *slog.Logger
 }
 
-// ServerHandshake does what it does for the credentials.
+// ServerHandshake performs the handshake and logs its error.
 func (r loggingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := r.TransportCredentials.ServerHandshake(raw)
-	// One that says nothing is a probe of the port.
+	// A client that sends nothing is a probe of the port.
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.log.Warn("Refusing a connection", "remote", raw.RemoteAddr().String(), "error", err.Error())
 	}

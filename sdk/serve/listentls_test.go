@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// selfSigned returns a certificate that is its own authority, and its key.
+// selfSigned returns a self-signed certificate and its key.
 func selfSigned(t *testing.T) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -53,8 +53,8 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// TestTLSFilesAreReadAgain: what changes counts for the next connection; what is broken
-// does not, and is said once.
+// TestTLSFilesAreReadAgain checks that changed files are used for the next connection, and
+// that invalid files are not used and are logged once.
 func TestTLSFilesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), &logBuffer{}
@@ -82,12 +82,12 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	}
 	first := config()
 	if config() != first {
-		t.Error("files that did not change were used again")
+		t.Error("files that did not change were loaded again")
 	}
 	use()
 	second := config()
 	if second == first {
-		t.Error("files that changed were not used")
+		t.Error("changed files were not used")
 	}
 	for path, content := range map[string][]byte{files.key: []byte("x"), files.clientCA: []byte("x"), files.cert: nil} {
 		use()
@@ -99,7 +99,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 				t.Errorf("a broken %s was used", path)
 			}
 		}
-		if got := log.lines(t); len(got) != lines+1 || !strings.HasPrefix(got[lines]["@message"].(string), "Going on with the last") {
+		if got := log.lines(t); len(got) != lines+1 || !strings.HasPrefix(got[lines]["@message"].(string), "Continuing with the last") {
 			t.Errorf("for %s the log is %v", path, got)
 		}
 	}
@@ -111,11 +111,12 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	}
 	use()
 	if config() == second {
-		t.Error("files that were repaired were not used")
+		t.Error("repaired files were not used")
 	}
 }
 
-// TestOneFileForAll: a certificate that is its own authority, with its key, is often one file.
+// TestOneFileForAll covers a self-signed certificate with its key in one file, which is
+// common.
 func TestOneFileForAll(t *testing.T) {
 	t.Parallel()
 	certificate, key := selfSigned(t)
@@ -130,7 +131,8 @@ func TestOneFileForAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreLogged: the client may not be told why.
+// TestRefusalsAreLogged checks that refusals are logged, because the client may not learn
+// the reason.
 func TestRefusalsAreLogged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -20,8 +20,8 @@ import (
 	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
 )
 
-// metadataService is what the services have in common whose calls are described by
-// metadata: those of Velero's kinds, and of asynchronous item actions.
+// metadataService is the common part of the services whose calls are described by metadata:
+// those of Velero's kinds and of asynchronous item actions.
 type metadataService struct {
 	server  *Server
 	kind    sdk.Kind
@@ -33,8 +33,8 @@ func (s *Server) newMetadataService(kind sdk.Kind, version string) metadataServi
 	return metadataService{server: s, kind: kind, version: version}
 }
 
-// callInfoFromMetadata returns what describes a call to the action of a name. The messages have
-// no fields for it: it travels beside them, if the host is Grapnel.
+// callInfoFromMetadata returns the attributes of a call to the action with a name. The messages
+// have no fields for them: a Grapnel host sends them beside the messages.
 func (m metadataService) callInfoFromMetadata(ctx context.Context, name string) callInfo {
 	in := callInfo{id: actionID{kind: m.kind, version: m.version, name: name}}
 	in.callID = callMetadataValue(ctx, proto.MetadataCall)
@@ -47,7 +47,7 @@ func (m metadataService) callInfoFromMetadata(ctx context.Context, name string) 
 	return in
 }
 
-// callMetadataValue returns one piece of the metadata of a call.
+// callMetadataValue returns one value of the metadata of a call.
 func callMetadataValue(ctx context.Context, name string) string {
 	if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
 		return values[0]
@@ -55,7 +55,7 @@ func callMetadataValue(ctx context.Context, name string) string {
 	return ""
 }
 
-// selectingAction is what the kinds of actions on items have in common.
+// selectingAction is the common interface of the kinds of actions on items.
 type selectingAction interface {
 	AppliesTo(ctx context.Context) (item.Selector, error)
 }
@@ -71,8 +71,8 @@ func (m metadataService) serveAppliesTo(ctx context.Context, in *itempb.AppliesT
 		})
 }
 
-// callActionMethod hands a request to a method of an action, and makes a message of what that returns.
-// unreadable is why there is no request, if it could not be read.
+// callActionMethod passes a request to a method of an action, and converts the result to a message.
+// unreadable is the error if the request could not be read.
 func callActionMethod[Req, Resp, Out any](
 	ctx context.Context, req *Req, unreadable error,
 	method func(ctx context.Context, req *Req) (Resp, error), message func(resp Resp) (*Out, error),
@@ -87,7 +87,8 @@ func callActionMethod[Req, Resp, Out any](
 	return message(resp)
 }
 
-// callActionMethodWithoutResponse is ask for a method that returns nothing.
+// callActionMethodWithoutResponse is callActionMethod for a method that returns only an
+// error.
 func callActionMethodWithoutResponse[Req any](
 	ctx context.Context, req *Req, unreadable error, method func(ctx context.Context, req *Req) error,
 ) (*emptypb.Empty, error) {
@@ -97,8 +98,9 @@ func callActionMethodWithoutResponse[Req any](
 	return &emptypb.Empty{}, method(ctx, req)
 }
 
-// callActionProgress is ask for a method Progress, and cancelling is tell for a method Cancel: to
-// both, the host is told apart that the action does not know the operation.
+// callActionProgress is callActionMethod for Progress, and callActionCancel is
+// callActionMethodWithoutResponse for Cancel. Both return a separate code if the action does not
+// know the operation.
 func callActionProgress[Req, Out any](
 	ctx context.Context, req *Req, unreadable error,
 	method func(ctx context.Context, req *Req) (*item.Progress, error), message func(p *item.Progress) (*Out, error),
@@ -114,7 +116,7 @@ func callActionCancel[Req any](
 	return out, operationStatusError(err)
 }
 
-// operationStatusError gives an error about an operation its code.
+// operationStatusError adds the status code to an error about an operation.
 func operationStatusError(err error) error {
 	if errors.Is(err, item.ErrUnknownOperation) {
 		return newStatusError(codes.NotFound, err)

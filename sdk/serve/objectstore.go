@@ -17,32 +17,34 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-// storesByConnection is an ObjectStore that is not called before it was initialised, nor while
-// that goes on: authors are promised so. A plugin that serves at an address has one for
-// each connection: operators of several clusters may call it, each about its own bucket.
+// storesByConnection is an ObjectStore that is called neither before nor during its
+// initialization, as the SDK promises to authors. A plugin that serves at an address has one
+// store for each connection: operators of several clusters may call it, each for its own
+// bucket.
 type storesByConnection struct {
 	create func() (objectstorev1.ObjectStore, error)
 
-	// mu is not held while the author's code runs: what hangs there for one connection must
-	// not keep up the others.
+	// mu is not held while the author's code runs: a call that hangs for one connection
+	// must not block the others.
 	mu sync.RWMutex
-	// unused was made to see that it can be; the first Init takes it.
+	// unused was created to check that creation works; the first Init uses it.
 	unused objectstorev1.ObjectStore
-	// stores has what belongs to each connection; the only one of a process is nil.
+	// stores has the store of each connection; the only connection of a process is nil.
 	stores map[*connection]*connectionStore
 }
 
-// connectionStore is what one connection has.
+// connectionStore is the store of one connection.
 type connectionStore struct {
-	// initMu is held by the Init that is under way.
+	// initMu is held while Init runs.
 	initMu sync.Mutex
-	// initialized is what was initialised last, guarded by the mutex of the storesByConnection.
+	// initialized is the store that was initialized last, guarded by the mutex of the
+	// storesByConnection.
 	initialized objectstorev1.ObjectStore
 }
 
-// initStoreForConnection initialises the store of a connection. Grapnel does that once on each, but Velero
-// each time that it opens a location: one that is in use is replaced then, and the calls that
-// are open go on with the one that they have.
+// initStoreForConnection initializes the store of a connection. Grapnel calls Init once per
+// connection, but Velero calls it each time it opens a location. A store that is in use is replaced
+// then, and open calls continue with the old store.
 func (o *storesByConnection) initStoreForConnection(ctx context.Context, config map[string]string) error {
 	own := o.storeForConnection(connectionFromContext(ctx))
 	own.initMu.Lock()
@@ -73,7 +75,7 @@ func (o *storesByConnection) initStoreForConnection(ctx context.Context, config 
 	return nil
 }
 
-// storeForConnection returns what a connection has, until that ends.
+// storeForConnection returns the store of a connection. It lives until the connection ends.
 func (o *storesByConnection) storeForConnection(at *connection) *connectionStore {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +92,7 @@ func (o *storesByConnection) storeForConnection(at *connection) *connectionStore
 	return own
 }
 
-// swapUnusedStore replaces the store that is unused, and returns the one before.
+// swapUnusedStore replaces the unused store and returns the previous one.
 func (o *storesByConnection) swapUnusedStore(store objectstorev1.ObjectStore) objectstorev1.ObjectStore {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,20 +101,20 @@ func (o *storesByConnection) swapUnusedStore(store objectstorev1.ObjectStore) ob
 	return before
 }
 
-// removeConnectionStore forgets the store of a connection that has ended.
+// removeConnectionStore removes the store of a connection that has ended.
 func (o *storesByConnection) removeConnectionStore(at *connection) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.stores, at)
 }
 
-// initializedStore returns the store of the connection if it is initialised.
+// initializedStore returns the store of the connection if it is initialized.
 func (o *storesByConnection) initializedStore(ctx context.Context) (objectstorev1.ObjectStore, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	own := o.stores[connectionFromContext(ctx)]
 	if own == nil || own.initialized == nil {
-		return nil, newStatusError(codes.FailedPrecondition, errors.New("the object store is not initialised: call Init first, on the same connection"))
+		return nil, newStatusError(codes.FailedPrecondition, errors.New("the object store is not initialized: call Init first, on the same connection"))
 	}
 	return own.initialized, nil
 }
@@ -130,7 +132,7 @@ func (o objectStoreV1) Init(ctx context.Context, in *objectstorepb.InitRequest) 
 		})
 }
 
-// serveStoreCall is serveCall for a store that has to be initialised.
+// serveStoreCall is serveCall for a store that must be initialized.
 func serveStoreCall[R any](
 	ctx context.Context, o objectStoreV1, in callInfo, do func(ctx context.Context, store objectstorev1.ObjectStore) (R, error),
 ) (R, error) {

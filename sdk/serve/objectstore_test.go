@@ -24,7 +24,7 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-// memoryStore keeps objects in memory, and does instead what a test sets.
+// memoryStore stores objects in memory; tests can replace its methods.
 type memoryStore struct {
 	init func(config map[string]string) error
 	put  func(ctx context.Context, body io.Reader) error
@@ -94,14 +94,14 @@ func (*memoryStore) CreateSignedURL(_ context.Context, bucket, key string, ttl t
 	return bucket + "/" + key + "?" + ttl.String(), nil
 }
 
-// startStore serves a store without initialising it.
+// startStore serves a store without initializing it.
 func startStore(t *testing.T, store objectstorev1.ObjectStore) objectstorepb.ObjectStoreClient {
 	t.Helper()
 	conn, _ := connect(t, New().RegisterObjectStoreV1(testName, func() (objectstorev1.ObjectStore, error) { return store, nil }))
 	return objectstorepb.NewObjectStoreClient(proto.VeleroConn(conn))
 }
 
-// openTestStore serves a store that is initialised.
+// openTestStore serves an initialized store.
 func openTestStore(t *testing.T, store objectstorev1.ObjectStore) objectstorepb.ObjectStoreClient {
 	t.Helper()
 	client := startStore(t, store)
@@ -111,7 +111,7 @@ func openTestStore(t *testing.T, store objectstorev1.ObjectStore) objectstorepb.
 	return client
 }
 
-// upload sends an object in the given parts and returns the answer.
+// upload sends an object in the given parts and returns the response.
 func upload(ctx context.Context, client objectstorepb.ObjectStoreClient, parts ...string) error {
 	stream, err := client.PutObject(ctx)
 	if err != nil {
@@ -120,14 +120,14 @@ func upload(ctx context.Context, client objectstorepb.ObjectStoreClient, parts .
 	for _, part := range parts {
 		message := &objectstorepb.PutObjectRequest{Plugin: testName, Bucket: "b", Key: "k", Body: []byte(part)}
 		if err := stream.Send(message); err != nil {
-			break // CloseAndRecv says why.
+			break // CloseAndRecv returns the reason.
 		}
 	}
 	_, err = stream.CloseAndRecv()
 	return err
 }
 
-// download returns the parts of an object, and the error that they ended with.
+// download returns the parts of an object and the final error.
 func download(ctx context.Context, client objectstorepb.ObjectStoreClient) (parts []string, err error) {
 	stream, err := client.GetObject(ctx, &objectstorepb.GetObjectRequest{Plugin: testName, Bucket: "b", Key: "k"})
 	for err == nil {
@@ -163,7 +163,7 @@ func TestObjectsComeBackAsTheyWere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Join(got, "") != strings.Join(parts, "") {
-				t.Errorf("%d bytes came back of %d, or others", len(strings.Join(got, "")), len(strings.Join(parts, "")))
+				t.Errorf("%d bytes of %d were returned, or different content", len(strings.Join(got, "")), len(strings.Join(parts, "")))
 			}
 			for _, part := range got {
 				if len(part) > chunkBytes || len(part) == 0 {
@@ -180,12 +180,12 @@ func TestAnInterruptedUploadIsNeverComplete(t *testing.T) {
 	begun := make(chan struct{})
 	client := openTestStore(t, &memoryStore{put: func(ctx context.Context, body io.Reader) error {
 		close(begun)
-		_, err := io.Copy(io.Discard, body) // An io.EOF would be no error here.
+		_, err := io.Copy(io.Discard, body) // An io.EOF would not be an error here.
 		if err != nil && ctx.Err() == nil {
-			err = errors.New("ctx goes on")
+			err = errors.New("ctx continues")
 		}
 		read <- err
-		return nil // A store that does not look.
+		return nil // A store that ignores errors.
 	}})
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := client.PutObject(ctx)
@@ -198,10 +198,10 @@ func TestAnInterruptedUploadIsNeverComplete(t *testing.T) {
 	<-begun
 	cancel()
 	if err := <-read; err == nil || !strings.Contains(err.Error(), "the upload was interrupted") {
-		t.Errorf("the store read until %v, want an error that says that it was interrupted", err)
+		t.Errorf("the store read until %v, want an error that says that the upload was interrupted", err)
 	}
 	if _, err := stream.CloseAndRecv(); status.Code(err) != codes.Canceled {
-		t.Errorf("the sender is told %v", err)
+		t.Errorf("the sender got %v", err)
 	}
 }
 
@@ -209,23 +209,23 @@ func TestTheBodyOfAnUpload(t *testing.T) {
 	t.Parallel()
 	broken := status.Error(codes.Internal, "stream broken")
 	for name, tc := range map[string]struct {
-		// messages are what is received, and end with the error.
+		// messages are received, followed by the error.
 		messages []string
 		end      error
-		// limit is how much the store reads; negative means all.
+		// limit is the number of bytes that the store reads; negative means all.
 		limit            int64
 		want, wantFinish string
 	}{
-		"complete":            {messages: []string{"ab", "c"}, end: io.EOF, limit: -1},
-		"read to its size":    {messages: []string{"ab", ""}, end: io.EOF, limit: 3},
-		"not read":            {messages: []string{"ab"}, end: io.EOF, limit: 1, wantFinish: "before it had read the whole object"},
-		"first message only":  {messages: []string{"", "ab"}, end: io.EOF, limit: 0, wantFinish: "before it had read the whole object"},
-		"broken":              {messages: []string{"ab"}, end: broken, limit: -1, want: "interrupted: stream broken", wantFinish: "interrupted: stream broken"},
-		"broken, unseen":      {messages: []string{"a"}, end: broken, limit: 1, wantFinish: "interrupted: stream broken"},
-		"cut off":             {messages: []string{"ab"}, end: io.ErrUnexpectedEOF, limit: -1, want: "interrupted", wantFinish: "interrupted"},
-		"an end in disguise":  {messages: []string{"ab"}, end: fmt.Errorf("connection: %w", io.EOF), limit: -1, want: "interrupted", wantFinish: "interrupted"},
-		"nothing but an end":  {end: io.EOF, limit: -1},
-		"nothing but a break": {end: broken, limit: -1, want: "interrupted", wantFinish: "interrupted"},
+		"complete":             {messages: []string{"ab", "c"}, end: io.EOF, limit: -1},
+		"read up to its size":  {messages: []string{"ab", ""}, end: io.EOF, limit: 3},
+		"not read":             {messages: []string{"ab"}, end: io.EOF, limit: 1, wantFinish: "before it had read the whole object"},
+		"first message only":   {messages: []string{"", "ab"}, end: io.EOF, limit: 0, wantFinish: "before it had read the whole object"},
+		"broken":               {messages: []string{"ab"}, end: broken, limit: -1, want: "interrupted: stream broken", wantFinish: "interrupted: stream broken"},
+		"broken, unseen":       {messages: []string{"a"}, end: broken, limit: 1, wantFinish: "interrupted: stream broken"},
+		"cut off":              {messages: []string{"ab"}, end: io.ErrUnexpectedEOF, limit: -1, want: "interrupted", wantFinish: "interrupted"},
+		"wrapped end":          {messages: []string{"ab"}, end: fmt.Errorf("connection: %w", io.EOF), limit: -1, want: "interrupted", wantFinish: "interrupted"},
+		"only an end":          {end: io.EOF, limit: -1},
+		"only an interruption": {end: broken, limit: -1, want: "interrupted", wantFinish: "interrupted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,7 +253,8 @@ func TestTheBodyOfAnUpload(t *testing.T) {
 	}
 }
 
-// TestAStoreThatStopsReading is for stores that report what they have not got.
+// TestAStoreThatStopsReading is for stores that report success without having read the
+// object.
 func TestAStoreThatStopsReading(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{put: func(_ context.Context, body io.Reader) error {
@@ -267,8 +268,8 @@ func TestAStoreThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestAStoreThatFails has nothing to say about what is visible: that it is nothing is
-// the store's promise.
+// TestAStoreThatFails checks that the status does not mention visibility: the store
+// promises that nothing is visible.
 func TestAStoreThatFails(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{put: func(context.Context, io.Reader) error { return errors.New("disk full") }})
@@ -284,7 +285,7 @@ func checkError(t *testing.T, doing string, err error, want string) {
 	}
 }
 
-// TestAReaderLeftBehind is for stores whose client still reads when it has an answer.
+// TestAReaderLeftBehind is for stores whose client still reads when it has a response.
 func TestAReaderLeftBehind(t *testing.T) {
 	t.Parallel()
 	receiving, release := make(chan struct{}), make(chan struct{})
@@ -314,7 +315,7 @@ func TestAnUploadWithoutAName(t *testing.T) {
 	}
 }
 
-// closing tells how often it was closed.
+// closing counts how often it was closed.
 type closing struct {
 	io.Reader
 	closed *atomic.Int32
@@ -331,17 +332,17 @@ func TestDownloadsThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object io.Reader
 		close  error
-		// err is of GetObject itself.
+		// err is the error of GetObject itself.
 		err      error
 		want     codes.Code
 		wantText string
 	}{
-		"not there":         {err: fmt.Errorf("bucket b: %w", objectstorev1.ErrNotExist), want: codes.NotFound, wantText: "bucket b"},
-		"no access":         {err: errors.New("no access"), want: codes.Unknown, wantText: "no access"},
-		"no object":         {want: codes.Unknown, wantText: "no object and no error"},
-		"broken half-way":   {object: io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("disk"))), want: codes.Unknown, wantText: "disk"},
-		"cut off":           {object: io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)), want: codes.Unknown, wantText: "unexpected EOF"},
-		"found out at last": {object: strings.NewReader("all"), close: errors.New("wrong checksum"), want: codes.Unknown, wantText: "wrong checksum"},
+		"not there":               {err: fmt.Errorf("bucket b: %w", objectstorev1.ErrNotExist), want: codes.NotFound, wantText: "bucket b"},
+		"no access":               {err: errors.New("no access"), want: codes.Unknown, wantText: "no access"},
+		"no object":               {want: codes.Unknown, wantText: "no object and no error"},
+		"broken half-way":         {object: io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("disk"))), want: codes.Unknown, wantText: "disk"},
+		"cut off":                 {object: io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)), want: codes.Unknown, wantText: "unexpected EOF"},
+		"checksum error on close": {object: strings.NewReader("all"), close: errors.New("wrong checksum"), want: codes.Unknown, wantText: "wrong checksum"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

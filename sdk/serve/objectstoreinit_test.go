@@ -52,8 +52,8 @@ func TestAStoreIsInitialisedFirst(t *testing.T) {
 	}
 }
 
-// TestAStoreIsNotInitialisedAgain: a Velero server calls Init each time that it opens a
-// location, also while others use the process.
+// TestAStoreIsNotInitialisedAgain: a Velero server calls Init each time it opens a
+// location, also while other calls use the process.
 func TestAStoreIsNotInitialisedAgain(t *testing.T) {
 	t.Parallel()
 	var created, initialised atomic.Int32
@@ -63,7 +63,7 @@ func TestAStoreIsNotInitialisedAgain(t *testing.T) {
 		attempts := 0
 		return &memoryStore{init: func(config map[string]string) error {
 			if attempts++; attempts > 1 {
-				t.Error("a store is initialised that is in use")
+				t.Error("a store that is in use was initialized")
 			}
 			initialised.Add(1)
 			if config["bucket"] == "missing" {
@@ -90,12 +90,12 @@ func TestAStoreIsNotInitialisedAgain(t *testing.T) {
 	close(release)
 	checkError(t, "the upload", <-done, "")
 	if created.Load() != 3 || initialised.Load() != 3 {
-		t.Errorf("%d stores were created and %d initialised, want 3", created.Load(), initialised.Load())
+		t.Errorf("%d stores were created and %d initialized, want 3", created.Load(), initialised.Load())
 	}
 }
 
-// TestAStoreThatFailedIsInitialisedAgain: authors are promised that Init is called again, of the
-// instance that knows what went wrong.
+// TestAStoreThatFailedIsInitialisedAgain checks that Init is called again on the same instance,
+// as the SDK promises to authors.
 func TestAStoreThatFailedIsInitialisedAgain(t *testing.T) {
 	t.Parallel()
 	var created atomic.Int32
@@ -123,8 +123,8 @@ func TestAStoreThatFailedIsInitialisedAgain(t *testing.T) {
 	}
 }
 
-// listenWithStores serves stores at a socket until the test ends. It returns what connects to
-// them.
+// listenWithStores serves stores at a socket until the test ends. It returns a function that
+// connects to them.
 func listenWithStores(t *testing.T, create func() (objectstorev1.ObjectStore, error)) (dial func() objectstorepb.ObjectStoreClient) {
 	t.Helper()
 	options := socketOptions(t)
@@ -154,7 +154,8 @@ func listenWithStores(t *testing.T, create func() (objectstorev1.ObjectStore, er
 	}
 }
 
-// TestAStoreThatHangs while it is initialised is no matter of others at the same server.
+// TestAStoreThatHangs checks that a store that hangs in Init does not affect other stores
+// of the same server.
 func TestAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -183,13 +184,13 @@ func TestAStoreThatHangs(t *testing.T) {
 	go func() { done <- initialise(far, "far away") }()
 	<-begun
 	checkError(t, "a call of another connection", exists(near), "")
-	checkError(t, "a call before its store is initialised", exists(far), "call Init first")
+	checkError(t, "a call before its store is initialized", exists(far), "call Init first")
 	if t.Failed() {
 		close(release)
 		t.FailNow()
 	}
-	checkError(t, "the call of Init of one that comes later", initialise(late, "near"), "")
-	checkError(t, "a call of that one", exists(late), "")
+	checkError(t, "the call of Init of a later connection", initialise(late, "near"), "")
+	checkError(t, "a call of the later connection", exists(late), "")
 	close(release)
 	checkError(t, "the call of Init that hung", <-done, "")
 	checkError(t, "a call after it", exists(far), "")

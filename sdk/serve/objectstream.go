@@ -19,16 +19,15 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-// chunkBytes is how much of an object one message of GetObject has at most.
+// chunkBytes is the maximum size of the part of an object in one message of GetObject.
 const chunkBytes = 1 << 20
 
-// PutObject hands the messages of a stream to the store as one body.
+// PutObject passes the messages of a stream to the store as one body.
 func (o objectStoreV1) PutObject(stream grpc.ClientStreamingServer[objectstorepb.PutObjectRequest, emptypb.Empty]) error {
 	first, err := stream.Recv()
 	in := o.callInfoFromMetadata(stream.Context(), first.GetPlugin())
 	if err != nil {
-		// Without a message there is nothing that could be stored, not even under
-		// a name.
+		// Without a message there is neither a name nor content to store.
 		in.requestErr = newStatusError(codes.InvalidArgument, fmt.Errorf("receiving the name of the object: %w", err))
 	}
 	done, err := serveStoreCall(stream.Context(), o, in,
@@ -39,8 +38,8 @@ func (o objectStoreV1) PutObject(stream grpc.ClientStreamingServer[objectstorepb
 			}
 			err := body.checkFullyRead()
 			if err != nil && ctx.Err() == nil {
-				// The store said that this is an object. The operator has to know that a
-				// part may be visible as one.
+				// The store reported success. The operator has to know that a part may be
+				// visible as the object.
 				err = newStatusError(codes.DataLoss, err)
 			}
 			return &emptypb.Empty{}, err
@@ -51,14 +50,14 @@ func (o objectStoreV1) PutObject(stream grpc.ClientStreamingServer[objectstorepb
 	return stream.SendAndClose(done)
 }
 
-// uploadBody is an object that arrives in messages. It ends with io.EOF only if the
-// sender said that it is complete.
+// uploadBody is an object that arrives in messages. It ends with io.EOF only if the sender
+// marked it as complete.
 type uploadBody struct {
 	receive func() (*objectstorepb.PutObjectRequest, error)
 
 	mu   sync.Mutex
 	rest []byte
-	// err is how it ended, if it did.
+	// err is the final error, nil before the end.
 	err error
 }
 
@@ -79,17 +78,17 @@ func (u *uploadBody) Read(p []byte) (int, error) {
 
 func (u *uploadBody) receiveNextMessage() {
 	message, err := u.receive()
-	if err == nil || err == io.EOF { //nolint:errorlint // a wrapped one is no end
+	if err == nil || err == io.EOF { //nolint:errorlint // a wrapped io.EOF is not the end
 		u.rest, u.err = message.GetBody(), err
 		return
 	}
-	// Never io.ErrUnexpectedEOF either: some clients of object stores take it for the end
-	// of a last part.
+	// Never io.ErrUnexpectedEOF either: some clients of object stores treat it as the end
+	// of the last part.
 	u.err = errors.New("the upload was interrupted: " + status.Convert(err).Message())
 }
 
-// checkFullyRead returns an error unless all of the body was read: what the store has then is
-// not the object.
+// checkFullyRead returns an error unless the whole body was read: otherwise the store does
+// not have the whole object.
 func (u *uploadBody) checkFullyRead() error {
 	if !u.mu.TryLock() {
 		return errors.New("the object store returned while it was still reading the object")
@@ -119,7 +118,7 @@ func (o objectStoreV1) GetObject(in *objectstorepb.GetObjectRequest, stream grpc
 				return sent, errors.New("the object store returned no object and no error")
 			}
 			defer func() {
-				// Some readers compare checksums only now.
+				// Some readers verify checksums only in Close.
 				if closeErr := object.Close(); closeErr != nil && err == nil {
 					err = fmt.Errorf("closing the object: %w", closeErr)
 				}
@@ -137,7 +136,7 @@ func sendObjectParts(object io.Reader, stream grpc.ServerStreamingServer[objects
 				return fmt.Errorf("sending the object: %w", err)
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // a wrapped one is no end
+		if err == io.EOF { //nolint:errorlint // a wrapped io.EOF is not the end
 			return nil
 		}
 		if err != nil {
@@ -146,10 +145,10 @@ func sendObjectParts(object io.Reader, stream grpc.ServerStreamingServer[objects
 	}
 }
 
-// readObjectPart fills one message. It is not io.ReadFull, which has one error for a short
-// part and for an object that was cut off.
+// readObjectPart fills one message. io.ReadFull is not usable: it returns the same error
+// for a short part and for a truncated object.
 func readObjectPart(object io.Reader) ([]byte, error) {
-	// A new one each time: gRPC may read a message after it was sent.
+	// A new buffer each time: gRPC may read a message after it was sent.
 	part := make([]byte, chunkBytes)
 	n := 0
 	for n < len(part) {

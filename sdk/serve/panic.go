@@ -18,13 +18,13 @@ import (
 	veleropb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-// maxFrames keeps the detail of a status small: the first frames say where it was.
+// maxFrames limits the detail of a status: the first frames show the location of the panic.
 const maxFrames = 16
 
 // panicError is a recovered panic with its stack.
 type panicError struct {
 	value any
-	// stack is for the log, and frames are for the host.
+	// stack is for the log, frames are for the host.
 	stack  []byte
 	frames *veleropb.Stack
 }
@@ -34,22 +34,22 @@ func newPanicError(value any) *panicError {
 	return &panicError{value: value, stack: debug.Stack(), frames: capturePanicFrames()}
 }
 
-// Error returns what the host is told.
+// Error returns the message for the host.
 func (p *panicError) Error() string {
 	return proto.PanicPrefix + fmt.Sprint(p.value)
 }
 
-// toStatusError returns the status for p, with a detail that says where it was.
+// toStatusError returns the status for p, with the location of the panic as a detail.
 func (p *panicError) toStatusError(text string) error {
 	answer := status.New(codes.Aborted, text).Proto()
 	if detail, err := gproto.Marshal(p.frames); err == nil {
-		// Not anypb.New: the message has another name here than on the wire.
+		// Not anypb.New: the message has a different name here than on the wire.
 		answer.Details = append(answer.Details, &anypb.Any{TypeUrl: proto.StackType, Value: detail})
 	}
 	return status.ErrorProto(answer)
 }
 
-// capturePanicFrames returns where the panic was that is being recovered from: what is above
+// capturePanicFrames returns the frames of the panic that is being recovered: those above
 // the runtime's own frames.
 func capturePanicFrames() *veleropb.Stack {
 	counters := make([]uintptr, 64)
@@ -60,7 +60,7 @@ func capturePanicFrames() *veleropb.Stack {
 		frame, more = frames.Next()
 		if strings.HasPrefix(frame.Function, "runtime.") {
 			if frame.Function == "runtime.gopanic" {
-				// What came before is how the panic was recovered from.
+				// The frames before that belong to the recovery.
 				stack.Frames = nil
 			}
 			continue

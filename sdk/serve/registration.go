@@ -20,10 +20,9 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// RegisterPreBackupActionV1 registers a PreBackupAction under a name, see the
-// package comment. create is called once per process, before the first call; an
-// error it returns fails that call, and the next one tries again. What is wrong
-// with the name is reported by Serve.
+// RegisterPreBackupActionV1 registers a PreBackupAction under a name, see the package
+// comment. create is called once per process, before the first call; an error it returns
+// fails that call, and the next one tries again. Serve reports an invalid name.
 func (s *Server) RegisterPreBackupActionV1(name string, create func() (prebackupv1.PreBackupAction, error)) *Server {
 	return registerAction(s, actionID{kind: sdk.KindPreBackupAction, version: sdk.V1, name: name}, create)
 }
@@ -47,8 +46,8 @@ func (s *Server) RegisterPostRestoreActionV1(name string, create func() (postres
 }
 
 // RegisterBackupItemActionV1 registers a BackupItemAction in the same way as
-// RegisterPreBackupActionV1. The operator uses an action that is registered in several
-// versions once, in the newest that it knows.
+// RegisterPreBackupActionV1. If an action is registered in several versions, the operator
+// uses the newest version that it knows.
 func (s *Server) RegisterBackupItemActionV1(name string, create func() (backupitemv1.BackupItemAction, error)) *Server {
 	return registerAction(s, actionID{kind: sdk.KindBackupItemAction, version: sdk.V1, name: name}, create)
 }
@@ -72,7 +71,7 @@ func (s *Server) RegisterRestoreItemActionV2(name string, create func() (restore
 }
 
 // RegisterAsyncBackupItemActionV1 registers an AsyncBackupItemAction in the same way as
-// RegisterBackupItemActionV1. Velero is not told of it.
+// RegisterBackupItemActionV1. Velero does not see it.
 func (s *Server) RegisterAsyncBackupItemActionV1(
 	name string, create func() (asyncbackupitemv1.AsyncBackupItemAction, error),
 ) *Server {
@@ -80,7 +79,7 @@ func (s *Server) RegisterAsyncBackupItemActionV1(
 }
 
 // RegisterAsyncRestoreItemActionV1 registers an AsyncRestoreItemAction in the same way as
-// RegisterBackupItemActionV1. Velero is not told of it.
+// RegisterBackupItemActionV1. Velero does not see it.
 func (s *Server) RegisterAsyncRestoreItemActionV1(
 	name string, create func() (asyncrestoreitemv1.AsyncRestoreItemAction, error),
 ) *Server {
@@ -88,7 +87,7 @@ func (s *Server) RegisterAsyncRestoreItemActionV1(
 }
 
 // RegisterDeleteActionV1 registers a DeleteAction in the same way as
-// RegisterPreBackupActionV1. Velero is not told of it.
+// RegisterPreBackupActionV1. Velero does not see it.
 func (s *Server) RegisterDeleteActionV1(name string, create func() (deletev1.DeleteAction, error)) *Server {
 	return registerAction(s, actionID{kind: sdk.KindDeleteAction, version: sdk.V1, name: name}, create)
 }
@@ -100,9 +99,9 @@ func (s *Server) RegisterDeleteItemActionV1(name string, create func() (deleteit
 }
 
 // RegisterObjectStoreV1 registers an ObjectStore in the same way as
-// RegisterPreBackupActionV1. Its name is what a BackupStorageLocation has as its
-// provider. Under a Velero server, create is called again whenever the store is
-// initialised again; with Listen for every connection, by several goroutines at once.
+// RegisterPreBackupActionV1. Its name is the provider of a BackupStorageLocation. Under a
+// Velero server, create is called again whenever the store is initialized again. With
+// Listen, it is called for every connection, by several goroutines concurrently.
 func (s *Server) RegisterObjectStoreV1(name string, create func() (objectstorev1.ObjectStore, error)) *Server {
 	checked := func() (objectstorev1.ObjectStore, error) {
 		store, err := create()

@@ -13,7 +13,7 @@ import (
 
 var errNilAction = errors.New("the function returned no action and no error")
 
-// registerAction adds an action to those of s. A is the interface of its kind and version.
+// registerAction adds an action to s. A is the interface of its kind and version.
 func registerAction[A any](s *Server, key actionID, create func() (A, error)) *Server {
 	s.registry.addRegistration(key, func() (any, error) {
 		a, err := create()
@@ -34,7 +34,7 @@ type actionID struct {
 	version, name string
 }
 
-// registration is one registration; the action is created when it is first needed.
+// registration is one registration. The action is created on first use.
 type registration struct {
 	id     actionID
 	create func() (any, error)
@@ -64,7 +64,7 @@ func (e *registration) getOrCreateAction() (action any, err error) {
 	return action, nil
 }
 
-// registry holds what the plugin registered. It is filled before serving and only
+// registry has the actions that the plugin registered. It is filled before serving and only
 // read after that.
 type registry struct {
 	order    []*registration
@@ -78,7 +78,7 @@ func (r *registry) addRegistration(key actionID, create func() (any, error)) {
 		return
 	}
 	if _, taken := r.entries[key]; taken {
-		r.problems = append(r.problems, fmt.Errorf("registering %s %s %q: it is registered already", key.kind, key.version, key.name))
+		r.problems = append(r.problems, fmt.Errorf("registering %s %s %q: it is already registered", key.kind, key.version, key.name))
 		return
 	}
 	e := &registration{id: key, create: create}

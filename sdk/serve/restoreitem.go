@@ -68,7 +68,7 @@ func toRestoreResponseV2(original []byte, resp *restoreitemv2.Response) (*restor
 		resp = &restoreitemv2.Response{}
 	}
 	if resp.AdditionalItemsReadyTimeout < 0 {
-		return nil, fmt.Errorf("the action returned %s as the time to wait for additional items, which lies in the past",
+		return nil, fmt.Errorf("the action returned %s as the time to wait for additional items, which is negative",
 			resp.AdditionalItemsReadyTimeout)
 	}
 	answer, err := wire.RestoreAnswerTo(original, &resp.RestoreResponse)
@@ -119,8 +119,8 @@ func (r restoreItemV2) AreAdditionalItemsReady(
 		})
 }
 
-// mapRefNamespaces names objects by the namespaces that they were restored into. On the wire,
-// Velero and the operator name them as Execute did.
+// mapRefNamespaces maps the names of objects to their target namespaces. On the wire, Velero
+// and the operator use the names that Execute returned.
 func mapRefNamespaces(refs []item.Ref, mapping map[string]string) []item.Ref {
 	for i := range refs {
 		if target, ok := mapping[refs[i].Namespace]; ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestMappedIsWhereObjectsAre also where namespaces change places.
+// TestMappedIsWhereObjectsAre covers namespaces that swap names.
 func TestMappedIsWhereObjectsAre(t *testing.T) {
 	t.Parallel()
 	got := mapRefNamespaces([]item.Ref{{Namespace: "a", Name: "1"}, {Namespace: "b", Name: "2"}, {Namespace: "c", Name: "3"}, {Name: "4"}},

@@ -42,9 +42,9 @@ func TestServeRefuses(t *testing.T) {
 			server: New().RegisterPreBackupActionV1("a/b/c", newPre).RegisterPreBackupActionV1("a", newPre).
 				RegisterPreBackupActionV1("a", newPre).RegisterPostBackupActionV1("", newPost),
 			cookie: proto.HandshakeCookieValue,
-			want:   []string{`"a/b/c" has more than one slash`, `PreBackupAction v1 "a": it is registered already`, "the name is empty"},
+			want:   []string{`"a/b/c" has more than one slash`, `PreBackupAction v1 "a": it is already registered`, "the name is empty"},
 		},
-		"started by hand": {
+		"started manually": {
 			server: New().RegisterPreBackupActionV1("a", newPre).RegisterPostBackupActionV1("a", newPost),
 			want:   []string{"The operator starts it", "PreBackupAction v1 a", "PostBackupAction v1 a"},
 		},
@@ -53,7 +53,7 @@ func TestServeRefuses(t *testing.T) {
 			t.Parallel()
 			err := tc.server.servePluginProcess(nil, tc.cookie)
 			if err == nil {
-				t.Fatal("it was served")
+				t.Fatal("the plugin was served")
 			}
 			for _, part := range tc.want {
 				if !strings.Contains(err.Error(), part) {
@@ -74,7 +74,7 @@ func TestParseFlags(t *testing.T) {
 		"none":           {},
 		"as the host":    {args: []string{"--log-level", "debug", "--features", "A,B"}, level: slog.LevelDebug, want: "A B"},
 		"with equals":    {args: []string{"--log-level=warning", "-features=A"}, level: slog.LevelWarn, want: "A"},
-		"unknown ones":   {args: []string{"server", "--uploader-type", "kopia", "--x=y", "--log-level", "error"}, level: slog.LevelError},
+		"unknown flags":  {args: []string{"server", "--uploader-type", "kopia", "--x=y", "--log-level", "error"}, level: slog.LevelError},
 		"cut off":        {args: []string{"--features", "A", "--log-level"}, want: "A"},
 		"odd level":      {args: []string{"--log-level", "shout"}},
 		"empty features": {args: []string{"--features", ""}},
@@ -127,7 +127,7 @@ func TestKeyedLock(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := k.waitAndLockKey(ended, "a"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a key that is held: %v", err)
+		t.Errorf("a locked key: %v", err)
 	}
 	got := make(chan error, 1)
 	go func() {
@@ -139,10 +139,10 @@ func TestKeyedLock(t *testing.T) {
 	}()
 	unlock()
 	if err := <-got; err != nil {
-		t.Errorf("a key that became free: %v", err)
+		t.Errorf("an unlocked key: %v", err)
 	}
 	if len(k.held) != 0 {
-		t.Errorf("%d keys are still held", len(k.held))
+		t.Errorf("%d keys are still locked", len(k.held))
 	}
 }
 
@@ -170,7 +170,7 @@ func TestKindsOfARegistration(t *testing.T) {
 
 func TestNoActionIsAnError(t *testing.T) {
 	t.Parallel()
-	s := New().RegisterPreRestoreActionV1("a", func() (prerestorev1.PreRestoreAction, error) { return nil, nil }) //nolint:nilnil // the mistake
+	s := New().RegisterPreRestoreActionV1("a", func() (prerestorev1.PreRestoreAction, error) { return nil, nil }) //nolint:nilnil // the mistake to detect
 	_, err := s.registry.order[0].getOrCreateAction()
 	if !errors.Is(err, errNilAction) {
 		t.Errorf("error is %v, want one that says that there is no action", err)

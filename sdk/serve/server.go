@@ -48,15 +48,15 @@ func New() *Server {
 	return &Server{level: new(slog.LevelVar), log: logline.NewWriter(os.Stderr), onList: func() {}}
 }
 
-// SetLogOutput makes out receive the log lines instead of standard error. It is
-// for tests and has to be called before Install.
+// SetLogOutput sends the log lines to out instead of standard error. It is for tests and
+// must be called before Install.
 func (s *Server) SetLogOutput(out io.Writer) *Server {
 	s.log = logline.NewWriter(out)
 	return s
 }
 
-// Install registers the gRPC services with r, or returns every problem of the
-// registrations. Serve calls it; tests may do so with a server of their own.
+// Install registers the gRPC services with r, or returns all problems of the registrations.
+// Serve calls it; tests may call it with their own server.
 func (s *Server) Install(r grpc.ServiceRegistrar) error {
 	if err := s.registry.validateRegistrations(); err != nil {
 		return err
@@ -75,11 +75,10 @@ func (s *Server) Install(r grpc.ServiceRegistrar) error {
 	return nil
 }
 
-// Serve serves the plugin until the operator ends it and is meant to be all of a
-// plugin's main function. It understands the flags --log-level and --features and
-// ignores all others. If a registration is wrong, or the program was not started
-// by an operator, it prints what to do to standard error and ends the process
-// with status 1.
+// Serve serves the plugin until the operator stops it. It is meant to be the whole main
+// function of a plugin. It understands the flags --log-level and --features and ignores all
+// others. If a registration is invalid, or the program was not started by an operator,
+// Serve prints instructions to standard error and exits with status 1.
 func (s *Server) Serve() {
 	if err := s.servePluginProcess(os.Args[1:], os.Getenv(proto.HandshakeCookieKey)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -99,10 +98,10 @@ func (s *Server) servePluginProcess(args []string, cookie string) error {
 	// Lines of libraries that use slog or log get the same format; they are
 	// attributed if only one call is in progress.
 	slog.SetDefault(logger)
-	// go-plugin puts pipes of its own in the place of standard output and error and
-	// sends what is written there in messages, which arrive at any time. Written to
-	// the real standard error, printed lines stay in order with the log. It is done
-	// with the first request: then go-plugin is through with both files.
+	// go-plugin replaces standard output and error with pipes and sends their content in
+	// messages, which arrive at any time. Written to the real standard error, printed lines
+	// stay in order with the log. They are restored with the first request: then go-plugin
+	// no longer changes both files.
 	stderr := os.Stderr
 	s.onList = func() { os.Stdout, os.Stderr = stderr, stderr }
 	goplugin.Serve(&goplugin.ServeConfig{
@@ -120,7 +119,7 @@ func (s *Server) servePluginProcess(args []string, cookie string) error {
 	return nil
 }
 
-// usageText is what somebody reads who starts the binary by hand.
+// usageText is printed when a user starts the binary manually.
 func (s *Server) usageText() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "This is a Grapnel plugin (SDK %s). The operator starts it: name it in a Plugin object.\nIt provides:\n", sdk.Version)
@@ -130,9 +129,8 @@ func (s *Server) usageText() string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// parseFlags reads the two flags in the forms "--flag value" and "--flag=value".
-// Package flag is not used: it stops at a flag it does not know, and a newer
-// operator may pass any.
+// parseFlags reads the two flags in the forms "--flag value" and "--flag=value". Package
+// flag is not used: it stops at an unknown flag, and a newer operator may pass new flags.
 func (s *Server) parseFlags(args []string) {
 	for i := 0; i < len(args); i++ {
 		name, value, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
@@ -165,7 +163,7 @@ func (p *goPluginAdapter) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) err
 	return p.server.Install(g)
 }
 
-// GRPCClient is not used: the operator dials the services itself.
+// GRPCClient is not used: the operator connects to the services itself.
 func (p *goPluginAdapter) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("a plugin has no client side")
 }

@@ -16,7 +16,7 @@ import (
 	prerestorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prerestoreaction/v1"
 )
 
-// listerService answers what the process provides.
+// listerService lists the actions that the process provides.
 type listerService struct {
 	pluginpb.UnimplementedPluginListerServer
 	server *Server

@@ -39,8 +39,8 @@ func (s *Server) registerVeleroServices(r grpc.ServiceRegistrar) {
 		objectStoreV1{metadataService: s.newMetadataService(sdk.KindObjectStore, sdk.V1)})
 }
 
-// veleroLister tells Velero what the process provides. Velero does not start with a
-// plugin that lists a kind or a name it does not know, so such are left out.
+// veleroLister lists the actions of the process for Velero. Velero does not start with a
+// plugin that lists an unknown kind or an invalid name, so those are omitted.
 type veleroLister struct {
 	veleropb.UnimplementedPluginListerServer
 	server *Server
@@ -53,18 +53,18 @@ func (l veleroLister) ListPlugins(context.Context, *emptypb.Empty) (*veleropb.Li
 		if kind == "" || !strings.Contains(e.id.name, "/") {
 			continue
 		}
-		// Of an action in both versions Velero would call both for every item.
+		// Velero would call both versions of an action for every item.
 		newer := actionID{kind: e.id.kind, version: sdk.V2, name: e.id.name}
 		if _, ok := l.server.registry.entries[newer]; ok && e.id != newer {
 			continue
 		}
-		// Velero starts what is named here.
+		// Velero starts the command that is named here.
 		out.Plugins = append(out.Plugins, &veleropb.PluginIdentifier{Command: os.Args[0], Kind: kind, Name: e.id.name})
 	}
 	return out, nil
 }
 
-// veleroKindOf returns what Velero calls a kind and version, "" if it does not know it.
+// veleroKindOf returns Velero's name of a kind and version, "" if Velero does not know it.
 func veleroKindOf(of actionID) string {
 	both := of.kind == sdk.KindBackupItemAction || of.kind == sdk.KindRestoreItemAction
 	switch {

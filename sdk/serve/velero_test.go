@@ -45,7 +45,7 @@ const (
 	testRestore = `{"apiVersion":"velero.io/v1","kind":"Restore","metadata":{"name":"again"},"spec":{"backupName":"nightly"}}`
 )
 
-// backupItem is a BackupItemAction of a test.
+// backupItem is a BackupItemAction for tests.
 type backupItem func(ctx context.Context, req *item.BackupRequest) (*item.BackupResponse, error)
 
 func (backupItem) AppliesTo(context.Context) (item.Selector, error) {
@@ -56,7 +56,7 @@ func (f backupItem) Execute(ctx context.Context, req *item.BackupRequest) (*item
 	return f(ctx, req)
 }
 
-// callBackupItem serves f and shows it one object.
+// callBackupItem serves f and calls it for one object.
 func callBackupItem(t *testing.T, ctx context.Context, f backupItem) (*backupitemv1pb.ExecuteResponse, *logBuffer, error) { //nolint:revive // the test comes first
 	t.Helper()
 	conn, log := connect(t, New().RegisterBackupItemActionV1(testName, func() (backupitemv1.BackupItemAction, error) { return f, nil }))
@@ -98,7 +98,7 @@ func TestWhatABackupItemActionGets(t *testing.T) {
 func TestAHostThatSaysNothingBesides(t *testing.T) {
 	t.Parallel()
 	_, log, err := callBackupItem(t, t.Context(), func(ctx context.Context, _ *item.BackupRequest) (*item.BackupResponse, error) {
-		sdk.Parameters(ctx)["written"] = "x" // Must not be a nil map: that is for outside of calls.
+		sdk.Parameters(ctx)["written"] = "x" // Must not be a nil map: nil means outside of calls.
 		sdk.Logger(ctx).Info("Looking")
 		return nil, nil
 	})
@@ -110,7 +110,7 @@ func TestAHostThatSaysNothingBesides(t *testing.T) {
 		t.Fatalf("the log is %v, want the line alone", lines)
 	}
 	if _, ok := lines[0][proto.FieldCall]; ok {
-		t.Errorf("the line %v names a call that has no name", lines[0])
+		t.Errorf("the line %v names a call without an ID", lines[0])
 	}
 }
 
@@ -134,7 +134,7 @@ func TestAnswersOfABackupItemAction(t *testing.T) {
 			unstructured.RemoveNestedField(req.Item.Object, "spec", "a")
 			return &item.BackupResponse{Item: req.Item}
 		}, want: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop"},"spec":{"f":0.5}}`},
-		"labels alone": {answer: func(*item.BackupRequest) *item.BackupResponse {
+		"only labels": {answer: func(*item.BackupRequest) *item.BackupResponse {
 			return &item.BackupResponse{BackupLabels: labels}
 		}, want: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","annotations":{"grapnel.dev/backup-labels":"{\"team\":\"a\"}"}},"spec":{"a":3,"f":0.5}}`},
 		"labels beside annotations": {answer: func(req *item.BackupRequest) *item.BackupResponse {
@@ -182,7 +182,7 @@ func TestAnswersOfABackupItemAction(t *testing.T) {
 
 func TestLabelsDoNotChangeWhatWasReturned(t *testing.T) {
 	t.Parallel()
-	// An action may return one object for many calls.
+	// An action may return the same object for many calls.
 	shared := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}}
 	before := shared.DeepCopy()
 	if _, _, err := callBackupItem(t, t.Context(), func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) {
@@ -191,7 +191,7 @@ func TestLabelsDoNotChangeWhatWasReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(shared, before) {
-		t.Errorf("the object became %v", shared)
+		t.Errorf("the object was changed to %v", shared)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestErrorsOfABackupItemAction(t *testing.T) {
 		"an object store's error": {act: func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) {
 			return nil, objectstorev1.ErrNotExist
 		}, want: codes.Unknown, text: "does not exist"},
-		"a nil pointer that is an error": {act: func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) {
+		"nil pointer of an error type": {act: func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) {
 			var failed *testError
 			return nil, failed
 		}, want: codes.Aborted, text: "nil pointer dereference"},
@@ -234,12 +234,12 @@ func TestErrorsOfABackupItemAction(t *testing.T) {
 	}
 }
 
-// testError is an error of an author.
+// testError is an error type of a plugin author.
 type testError struct{ text string }
 
 func (e *testError) Error() string { return e.text }
 
-// panicking is where a panic is.
+// panicking is the function that panics.
 func panicking(_ context.Context, req *item.BackupRequest) (*item.BackupResponse, error) {
 	parts := strings.Split(req.Backup.Name, "/")
 	return nil, errors.New(parts[1])
@@ -308,10 +308,10 @@ func TestItemActionsAreCalledAtTheSameTime(t *testing.T) {
 	created.Add(1)
 	entered.Add(calls)
 	conn, _ := connect(t, New().RegisterBackupItemActionV1(testName, func() (backupitemv1.BackupItemAction, error) {
-		created.Done() // Panics if the action is created again.
+		created.Done() // This panics if the action is created again.
 		return backupItem(func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) {
 			entered.Done()
-			entered.Wait() // Until all are here.
+			entered.Wait() // Wait until all calls have arrived.
 			return nil, nil
 		}), nil
 	}))
@@ -356,7 +356,7 @@ func TestRefusedItemCalls(t *testing.T) {
 			}
 			lines := log.lines(t)
 			if last := lines[len(lines)-1]; last[proto.FieldEnd] != name {
-				t.Errorf("the last line is %v: a host waits for the end of the call", last)
+				t.Errorf("the last line is %v, want the end of the call, for which a host waits", last)
 			}
 		})
 	}
@@ -410,7 +410,7 @@ func TestWhatIsListed(t *testing.T) {
 		"ObjectStore v1 x.io/s",
 	}
 	if !reflect.DeepEqual(listed, want) {
-		t.Errorf("Grapnel is told %q, want %q", listed, want)
+		t.Errorf("Grapnel sees %q, want %q", listed, want)
 	}
 	velero, err := veleropb.NewPluginListerClient(proto.VeleroConn(conn)).ListPlugins(t.Context(), &emptypb.Empty{})
 	if err != nil {
@@ -428,6 +428,6 @@ func TestWhatIsListed(t *testing.T) {
 		"DeleteItemAction x.io/d", "ObjectStore x.io/s",
 	}
 	if !reflect.DeepEqual(listed, want) {
-		t.Errorf("Velero is told %q, want %q", listed, want)
+		t.Errorf("Velero sees %q, want %q", listed, want)
 	}
 }

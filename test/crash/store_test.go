@@ -49,7 +49,7 @@ var message = regexp.MustCompile(`msg=("[^"]*"|\S+)`)
 // untimely is the last message of an action that was canceled. The operator does not wait
 // for it: it is in the log of the run only if the plugin was faster, else in that of the
 // operator.
-const untimely = `"Ending an action whose time was over"`
+const untimely = `"Returning after the context of the action ended"`
 
 // messages reads the different messages of a log, without those that come or do not.
 func (l *testOperator) messages(t *testing.T, key string) []string {

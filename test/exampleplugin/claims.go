@@ -17,24 +17,24 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// labelWait with the value "true" says that a pod is to wait for its claims.
+// labelWait with the value "true" makes a Pod wait for its claims.
 const labelWait = "example.io/wait-for-claims"
 
-// waitClaims is a RestoreItemAction of version 2: it lets a pod wait until the claims
-// that it mounts are restored. A real one would ask the storage system, or the API
-// server, whether their data is there; this one takes its time instead: it says yes when
-// it is asked a second time.
+// waitClaims is a RestoreItemAction of version 2: it makes a Pod wait until the claims that
+// it mounts are restored. A real action would check with the storage system, or the API
+// server, whether their data exists. This one simulates a delay and returns true on the
+// second call.
 type waitClaims struct {
 	mu    sync.Mutex
 	asked map[string]bool
 }
 
-// AppliesTo selects the pods that are to wait.
+// AppliesTo selects the Pods that wait.
 func (*waitClaims) AppliesTo(context.Context) (item.Selector, error) {
 	return item.Selector{IncludedResources: []string{"pods"}, LabelSelector: labelWait + "=true"}, nil
 }
 
-// Execute names the claims of one pod.
+// Execute names the claims of one Pod.
 func (*waitClaims) Execute(_ context.Context, req *item.RestoreRequest) (*restoreitemv2.Response, error) {
 	volumes, _, err := unstructured.NestedSlice(req.Item.Object, "spec", "volumes")
 	if err != nil {
@@ -47,7 +47,7 @@ func (*waitClaims) Execute(_ context.Context, req *item.RestoreRequest) (*restor
 			continue
 		}
 		if name, _, _ := unstructured.NestedString(fields, "persistentVolumeClaim", "claimName"); name != "" {
-			// By the namespace of the backup: the operator knows where it goes.
+			// The namespace is that in the backup: the operator maps it.
 			mounted = append(mounted, item.Ref{Resource: "persistentvolumeclaims", Namespace: req.Item.GetNamespace(), Name: name})
 		}
 	}
@@ -57,7 +57,7 @@ func (*waitClaims) Execute(_ context.Context, req *item.RestoreRequest) (*restor
 	}, nil
 }
 
-// AreAdditionalItemsReady is asked about claims in the namespaces that they are in now.
+// AreAdditionalItemsReady gets claims in their target namespaces.
 func (w *waitClaims) AreAdditionalItemsReady(ctx context.Context, req *restoreitemv2.ReadyRequest) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,15 +66,15 @@ func (w *waitClaims) AreAdditionalItemsReady(ctx context.Context, req *restoreit
 		key := req.Restore.UID + " " + claim.Namespace + "/" + claim.Name
 		ready = ready && w.asked[key]
 		w.asked[key] = true
-		sdk.Logger(ctx).Debug("Looking after a claim", "claim", claim.Name, "namespace", claim.Namespace)
+		sdk.Logger(ctx).Debug("Checking a claim", "claim", claim.Name, "namespace", claim.Namespace)
 	}
 	return ready, nil
 }
 
-// Progress is not asked: Execute starts nothing.
+// Progress is not called: Execute starts no operation.
 func (*waitClaims) Progress(_ context.Context, req *restoreitemv2.OperationRequest) (*item.Progress, error) {
 	return nil, errors.New("there is no operation " + req.OperationID)
 }
 
-// Cancel has nothing to end.
+// Cancel does nothing: there is no operation.
 func (*waitClaims) Cancel(context.Context, *restoreitemv2.OperationRequest) error { return nil }

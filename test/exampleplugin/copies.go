@@ -20,24 +20,24 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// outcomeRetention is how long it is known how a copy ended. The operator asks until it has
-// written that down, which takes seconds.
+// outcomeRetention is how long the outcome of a copy is kept. The operator polls until it
+// has recorded the outcome, which takes seconds.
 const outcomeRetention = 24 * time.Hour
 
-// copies makes copies of folders while the plugin goes on, and knows how they ended. In
-// data, claims have the folders "namespace/claim", as if a storage system had mounted
-// them there; in store, their copies are in "UID of the Backup/namespace/claim".
+// copies copies directories in the background and records the outcomes. In data, claims
+// have the directories "namespace/claim", as if a storage system had mounted them there; in
+// store, their copies are in "UID of the Backup/namespace/claim".
 type copies struct {
 	data, store, outcomes string
 
 	mu      sync.Mutex
 	running map[string]*transfer
-	// transfers are those of the transfers.
+	// transfers are the transfers by ID.
 	transfers sync.WaitGroup
 }
 
-// newCopies returns those in folders below dir, or below the one for temporary files if
-// dir is empty.
+// newCopies returns copies with directories below dir, or below the directory for temporary
+// files if dir is empty.
 func newCopies(dir string) *copies {
 	if dir == "" {
 		dir = os.TempDir()
@@ -48,8 +48,8 @@ func newCopies(dir string) *copies {
 	}
 }
 
-// startTransfer begins a transfer. It goes on when the call that began it has ended, but not
-// when the process has.
+// startTransfer starts a transfer. It continues after the call that started it, but ends
+// with the process.
 func (c *copies) startTransfer(ctx context.Context, t *transfer) {
 	ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
 	t.ended = make(chan struct{})
@@ -62,7 +62,7 @@ func (c *copies) startTransfer(ctx context.Context, t *transfer) {
 		defer close(t.ended)
 		defer t.stop()
 		outcome := t.runToOutcome(ctx)
-		// What is not written down has to stay in memory.
+		// An outcome that is not recorded must stay in memory.
 		if err := c.recordOutcome(t.id, outcome); err == nil {
 			c.mu.Lock()
 			delete(c.running, t.id)
@@ -72,9 +72,9 @@ func (c *copies) startTransfer(ctx context.Context, t *transfer) {
 	})
 }
 
-// transferProgress tells how far a transfer is: from memory while it goes on, from the disk when
-// it has ended. One that this process does not run and that did not end is lost: it was
-// interrupted by the end of an earlier process. What it left is removed.
+// transferProgress returns the progress of a transfer: from memory while it runs, from disk when
+// it has ended. An unfinished transfer that this process does not run is lost: it was
+// interrupted by the end of an earlier process. Its partial copy is removed.
 func (c *copies) transferProgress(root, id string) (*item.Progress, error) {
 	if t := c.findRunningTransfer(id); t != nil {
 		return t.currentProgress(), nil
@@ -84,17 +84,17 @@ func (c *copies) transferProgress(root, id string) (*item.Progress, error) {
 		return nil, errors.Join(item.ErrUnknownOperation, os.RemoveAll(filepath.Join(root, partialDirName(id))))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading how the copy ended: %w", err)
+		return nil, fmt.Errorf("reading the outcome of the copy: %w", err)
 	}
 	progress := &item.Progress{}
 	if err := json.Unmarshal(content, progress); err != nil {
-		return nil, fmt.Errorf("reading how the copy ended: %w", err)
+		return nil, fmt.Errorf("reading the outcome of the copy: %w", err)
 	}
 	return progress, nil
 }
 
-// cancelTransfer stops a transfer, which then removes what it has copied. One that has ended
-// stays as it is.
+// cancelTransfer stops a transfer, which then removes its partial copy. A transfer that has
+// ended is unchanged.
 func (c *copies) cancelTransfer(root, id string) error {
 	if t := c.findRunningTransfer(id); t != nil {
 		t.stop()
@@ -110,8 +110,8 @@ func (c *copies) findRunningTransfer(id string) *transfer {
 	return c.running[id]
 }
 
-// recordOutcome writes down how a transfer ended: this marker is what a later process of the
-// plugin knows about it. It is moved to its place, so that it is whole or not there.
+// recordOutcome records the outcome of a transfer in a file for later processes of the
+// plugin. The file is renamed into place, so it is either complete or missing.
 func (c *copies) recordOutcome(id string, outcome item.Progress) error {
 	content, err := json.Marshal(outcome)
 	if err != nil {
@@ -128,8 +128,8 @@ func (c *copies) recordOutcome(id string, outcome item.Progress) error {
 	return os.Rename(name+".part", name)
 }
 
-// pruneOldOutcomes removes outcomes that nobody asks for any more. Those that it cannot remove are
-// tried again the next time.
+// pruneOldOutcomes removes outcomes that are no longer needed. If it cannot remove an outcome, it
+// retries the next time.
 func (c *copies) pruneOldOutcomes() {
 	entries, _ := os.ReadDir(c.outcomes)
 	for _, entry := range entries {
@@ -139,7 +139,7 @@ func (c *copies) pruneOldOutcomes() {
 	}
 }
 
-// hasSucceededTransfer reports whether a transfer ended well whose ID begins so.
+// hasSucceededTransfer reports whether a transfer with the given ID prefix succeeded.
 func (c *copies) hasSucceededTransfer(prefix string) bool {
 	entries, _ := os.ReadDir(c.outcomes)
 	for _, entry := range entries {
@@ -154,14 +154,14 @@ func (c *copies) hasSucceededTransfer(prefix string) bool {
 	return false
 }
 
-// removeClaimCopy removes the copy of a claim. One that is gone already is no error.
+// removeClaimCopy removes the copy of a claim. A missing copy is not an error.
 func (c *copies) removeClaimCopy(backup, claim string) error {
 	root, err := os.OpenRoot(c.store)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("opening the folder of copies: %w", err)
+		return fmt.Errorf("opening the directory of copies: %w", err)
 	}
 	if err := errors.Join(root.RemoveAll(path.Join(backup, claim)), root.Close()); err != nil {
 		return fmt.Errorf("removing the copy: %w", err)
@@ -169,11 +169,11 @@ func (c *copies) removeClaimCopy(backup, claim string) error {
 	return nil
 }
 
-// outcomePath returns the file of an outcome. Escaping makes a name of any text.
+// outcomePath returns the file of an outcome. Escaping makes any text a valid name.
 func (c *copies) outcomePath(id string) string {
 	return filepath.Join(c.outcomes, url.PathEscape(id)+".json")
 }
 
-// partialDirName returns the folder of a transfer that has not ended. No namespace and no Backup
-// has such a name.
+// partialDirName returns the directory of an unfinished transfer. No namespace and no Backup has
+// such a name.
 func partialDirName(id string) string { return ".part-" + url.PathEscape(id) }

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// labelCopy with the value "true" says that the data of a claim is to be copied.
+	// labelCopy with the value "true" requests copying the data of a claim.
 	labelCopy = "example.io/copy-data"
 	// annotationCopy on an archived claim has the UID of the Backup that copied its data.
 	annotationCopy = "example.io/copied-by"
-	// parameterRate is how many bytes are copied in a second.
+	// parameterRate is the parameter for the number of bytes copied per second.
 	parameterRate = "bytesPerSecond"
 )
 
-// copyClaimSelector is what the actions that copy data apply to.
+// copyClaimSelector selects the claims for the actions that copy data.
 func copyClaimSelector() item.Selector {
 	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: labelCopy + "=true"}
 }
@@ -37,7 +37,7 @@ func claimKey(object *unstructured.Unstructured) string {
 	return path.Join(object.GetNamespace(), object.GetName())
 }
 
-// parseRateParameter returns the limit that the Backup or Restore sets.
+// parseRateParameter returns the rate limit of the Backup or Restore.
 func parseRateParameter(ctx context.Context) (int64, error) {
 	text := sdk.Parameters(ctx)[parameterRate]
 	if text == "" {
@@ -45,21 +45,21 @@ func parseRateParameter(ctx context.Context) (int64, error) {
 	}
 	rate, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || rate <= 0 {
-		return 0, fmt.Errorf("the parameter %s has to be a number like 1048576, it is %q", parameterRate, text)
+		return 0, fmt.Errorf("the parameter %s must be a number like 1048576, it is %q", parameterRate, text)
 	}
 	return rate, nil
 }
 
 // copyOut is an AsyncBackupItemAction: it copies the data of a claim while the backup
-// goes on. The work is done in this process and ends with it.
+// continues. The work runs in this process and ends with it.
 type copyOut struct{ copies *copies }
 
-// AppliesTo selects the claims whose data is to be copied.
+// AppliesTo selects the claims whose data is copied.
 func (copyOut) AppliesTo(context.Context) (item.Selector, error) { return copyClaimSelector(), nil }
 
-// Start begins to copy the data of one claim, and notes in the archived claim where the
-// copy is, for the actions of restores and deletions. If the operator asks a second time,
-// that is another operation with another ID; the copy gets to the same place, complete.
+// Start starts to copy the data of one claim, and records in the archived claim where the
+// copy is, for the actions of restores and deletions. A second call starts another
+// operation with another ID; the complete copy is moved to the same place.
 func (c copyOut) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
 	rate, err := parseRateParameter(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c copyOut) Start(ctx context.Context, req *item.BackupRequest) (*asyncback
 		replace: true, rate: rate,
 	}
 	c.copies.startTransfer(ctx, t)
-	sdk.Logger(ctx).Info("Began to copy the data of a claim", "claim", claim, "operation", t.id)
+	sdk.Logger(ctx).Info("Started to copy the data of a claim", "claim", claim, "operation", t.id)
 	annotations := req.Item.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -82,7 +82,7 @@ func (c copyOut) Start(ctx context.Context, req *item.BackupRequest) (*asyncback
 	return &asyncbackupitemv1.Started{BackupResponse: item.BackupResponse{Item: req.Item}, OperationID: t.id}, nil
 }
 
-// Progress tells how far a copy is.
+// Progress returns the progress of a copy.
 func (c copyOut) Progress(_ context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
 	return c.copies.transferProgress(c.copies.store, req.OperationID)
 }
@@ -98,10 +98,10 @@ type copyBack struct{ copies *copies }
 // AppliesTo selects the claims whose data was copied.
 func (copyBack) AppliesTo(context.Context) (item.Selector, error) { return copyClaimSelector(), nil }
 
-// Start begins to copy the data of one claim back, unless an earlier attempt of the same
-// restore has done so. The archived claim tells only which Backup made the copy: what
-// anybody wrote into it must not lead to the data of another claim. The restored claim
-// does not keep that note.
+// Start starts to copy the data of one claim back, unless an earlier attempt of the same
+// restore has done so. The archived claim only names the Backup that made the copy: a
+// modified annotation must not lead to the data of another claim. The restored claim does
+// not keep the annotation.
 func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncrestoreitemv1.Started, error) {
 	backup := req.ItemFromBackup.GetAnnotations()[annotationCopy]
 	if backup == "" {
@@ -119,7 +119,7 @@ func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncre
 	}
 	prefix := path.Join(req.Restore.UID, string(req.ItemFromBackup.GetUID())) + "/"
 	if c.copies.hasSucceededTransfer(prefix) {
-		sdk.Logger(ctx).Info("The data of the claim is there since an earlier attempt", "claim", claim)
+		sdk.Logger(ctx).Info("An earlier attempt already restored the data of the claim", "claim", claim)
 		return answer, nil
 	}
 	t := &transfer{
@@ -129,12 +129,12 @@ func (c copyBack) Start(ctx context.Context, req *item.RestoreRequest) (*asyncre
 		rate: rate,
 	}
 	c.copies.startTransfer(ctx, t)
-	sdk.Logger(ctx).Info("Began to copy the data of a claim back", "claim", claim, "operation", t.id)
+	sdk.Logger(ctx).Info("Started to copy the data of a claim back", "claim", claim, "operation", t.id)
 	answer.OperationID = t.id
 	return answer, nil
 }
 
-// Progress tells how far a copy is.
+// Progress returns the progress of a copy.
 func (c copyBack) Progress(_ context.Context, req *asyncrestoreitemv1.OperationRequest) (*item.Progress, error) {
 	return c.copies.transferProgress(c.copies.data, req.OperationID)
 }
@@ -144,7 +144,7 @@ func (c copyBack) Cancel(_ context.Context, req *asyncrestoreitemv1.OperationReq
 	return c.copies.cancelTransfer(c.copies.data, req.OperationID)
 }
 
-// AreAdditionalItemsReady is not asked, because Start names none.
+// AreAdditionalItemsReady is not called, because Start names no items.
 func (copyBack) AreAdditionalItemsReady(context.Context, *asyncrestoreitemv1.ReadyRequest) (bool, error) {
 	return true, nil
 }

@@ -38,10 +38,10 @@ func newCopyTest(t *testing.T) *copyTest {
 	return (&copyTest{t: t, claim: claim}).in(c)
 }
 
-// in starts a plugin with the folders of another one.
+// in starts a plugin with the directories of another one.
 func (ct *copyTest) in(c *copies) *copyTest {
 	server := newServerWithDeps(ct.t.TempDir(), c, newAPIServerClient)
-	// What goes on in the folder has to end before it is removed.
+	// Copies in the directory must end before it is removed.
 	ct.t.Cleanup(c.transfers.Wait)
 	ct.t.Cleanup(func() {
 		c.mu.Lock()
@@ -66,12 +66,12 @@ func write(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// slowly lets a copy take as long as the test.
+// slowly makes a copy take longer than the test.
 func slowly(ctx context.Context) context.Context {
 	return plugintest.WithParameters(ctx, map[string]string{parameterRate: "1"})
 }
 
-// copyOut begins to copy the claim.
+// copyOut starts to copy the claim.
 func (ct *copyTest) copyOut(ctx context.Context) (*asyncbackupitemv1.Started, *asyncbackupitemv1.OperationRequest) {
 	ct.t.Helper()
 	req := plugintest.NewBackupItemRequest(ct.claim.DeepCopy())
@@ -82,7 +82,7 @@ func (ct *copyTest) copyOut(ctx context.Context) (*asyncbackupitemv1.Started, *a
 	return started, &asyncbackupitemv1.OperationRequest{OperationID: started.OperationID, Backup: req.Backup}
 }
 
-// until asks how far an operation is until it is as wanted.
+// until polls the progress of an operation until it is as wanted.
 func until(t *testing.T, ask func() (*item.Progress, error), right func(*item.Progress) bool) *item.Progress {
 	t.Helper()
 	timeout := time.After(10 * time.Second)
@@ -112,7 +112,7 @@ func (ct *copyTest) ask(op *asyncbackupitemv1.OperationRequest) func() (*item.Pr
 	}
 }
 
-// has checks which files are below a folder.
+// has checks which files are below a directory.
 func has(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	var got []string
@@ -183,12 +183,12 @@ func TestACopyIsCancelled(t *testing.T) {
 	}
 	has(t, ct.store)
 	if err := ct.AsyncBackupItemActionV1(nameCopy).Cancel(t.Context(), op); err != nil {
-		t.Errorf("Cancel of what has ended: %v", err)
+		t.Errorf("Cancel of an ended operation: %v", err)
 	}
 }
 
-// TestThePluginIsStartedAgain: what had ended is known to a new process, and what had
-// not is lost.
+// TestThePluginIsStartedAgain checks that a new process knows ended operations, and that
+// interrupted ones are lost.
 func TestThePluginIsStartedAgain(t *testing.T) {
 	ct := newCopyTest(t)
 	_, ended := ct.copyOut(t.Context())
@@ -198,16 +198,16 @@ func TestThePluginIsStartedAgain(t *testing.T) {
 
 	later := ct.in(&copies{data: ct.data, store: ct.store, outcomes: ct.outcomes, running: map[string]*transfer{}})
 	if progress, err := later.ask(ended)(); err != nil || !progress.Completed || progress.NCompleted != 300 {
-		t.Errorf("the progress of what had ended is %+v, %v", progress, err)
+		t.Errorf("the progress of an ended operation is %+v, %v", progress, err)
 	}
 	if err := later.AsyncBackupItemActionV1(nameCopy).Cancel(t.Context(), going); !errors.Is(err, item.ErrUnknownOperation) {
-		t.Errorf("Cancel of what was interrupted: %v", err)
+		t.Errorf("Cancel of an interrupted operation: %v", err)
 	}
 	if _, err := later.ask(going)(); !errors.Is(err, item.ErrUnknownOperation) {
-		t.Errorf("Progress of what was interrupted: %v", err)
+		t.Errorf("Progress of an interrupted operation: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(ct.store, ".part-*")); err != nil || len(left) > 0 {
-		t.Errorf("what was interrupted left %q", left)
+		t.Errorf("an interrupted operation left %q", left)
 	}
 }
 
@@ -216,21 +216,21 @@ func TestACopyFails(t *testing.T) {
 		change func(*copyTest)
 		want   string
 	}{
-		"no data":          {change: func(ct *copyTest) { ct.claim.SetName("other") }, want: "no such file"},
-		"a hostile name":   {change: func(ct *copyTest) { ct.claim.SetNamespace("..") }, want: "looking for the files"},
-		"no folder at all": {change: func(ct *copyTest) { _ = os.RemoveAll(ct.data) }, want: "opening the folder to copy from"},
+		"no data":        {change: func(ct *copyTest) { ct.claim.SetName("other") }, want: "no such file"},
+		"a hostile name": {change: func(ct *copyTest) { ct.claim.SetNamespace("..") }, want: "looking for the files"},
+		"no directory":   {change: func(ct *copyTest) { _ = os.RemoveAll(ct.data) }, want: "opening the directory to copy from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ct := newCopyTest(t)
 			tc.change(ct)
 			_, op := ct.copyOut(t.Context())
 			if end := until(t, ct.ask(op), completed); !strings.Contains(end.Err, tc.want) || end.Cancelled {
-				t.Errorf("it ended as %+v, want an error with %q", end, tc.want)
+				t.Errorf("the copy ended as %+v, want an error with %q", end, tc.want)
 			}
 			has(t, ct.store)
 		})
 	}
-	t.Run("a limit that is no number", func(t *testing.T) {
+	t.Run("invalid limit", func(t *testing.T) {
 		ct := newCopyTest(t)
 		ctx := plugintest.WithParameters(t.Context(), map[string]string{parameterRate: "fast"})
 		_, err := ct.AsyncBackupItemActionV1(nameCopy).Start(ctx, plugintest.NewBackupItemRequest(ct.claim))
@@ -254,13 +254,14 @@ func TestDataThatIsThereStays(t *testing.T) {
 	end := until(t, func() (*item.Progress, error) {
 		return back.Progress(t.Context(), &asyncrestoreitemv1.OperationRequest{OperationID: restored.OperationID, Restore: req.Restore})
 	}, completed)
-	if !strings.Contains(end.Err, "there is data in shop-restored/data-web-0 already") {
-		t.Errorf("it ended as %+v", end)
+	if !strings.Contains(end.Err, "there is already data in shop-restored/data-web-0") {
+		t.Errorf("the copy ended as %+v", end)
 	}
 	has(t, filepath.Join(ct.data, "shop-restored"), "data-web-0/mine")
 }
 
-// TestAClaimLeadsToItsOwnDataOnly: the annotation may have been written by anybody.
+// TestAClaimLeadsToItsOwnDataOnly checks hostile annotations: any user may have written
+// them.
 func TestAClaimLeadsToItsOwnDataOnly(t *testing.T) {
 	ct := newCopyTest(t)
 	write(t, ct.store, "backup/bank/money/secret")

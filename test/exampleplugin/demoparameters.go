@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// applyDemoParameters does what the parameters of a demo say: wait, fail, or ask to be called
-// again. It returns nil if the action should go on.
+// applyDemoParameters applies the parameters of a demo: wait, fail, or ask to be called
+// again. It returns nil if the action should continue.
 func applyDemoParameters(ctx context.Context, s *state, req *hook.Request) (*hook.Response, error) {
 	if text := req.Parameters["sleep"]; text != "" {
 		d, err := time.ParseDuration(text)
@@ -49,5 +49,5 @@ func applyDemoParameters(ctx context.Context, s *state, req *hook.Request) (*hoo
 	if text := req.Parameters["fail"]; text != "" && text != "false" {
 		return nil, errors.New("failing because the parameter fail is set: " + text)
 	}
-	return nil, nil //nolint:nilnil // nil means: go on
+	return nil, nil //nolint:nilnil // nil means to continue
 }

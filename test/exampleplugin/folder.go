@@ -20,26 +20,25 @@ import (
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
 )
 
-// uploadsDir is where objects are written before they are complete. No bucket has such a
-// name.
+// uploadsDir is the directory for incomplete objects. No bucket has such a name.
 const uploadsDir = ".uploads"
 
-// folderStore is an ObjectStore that keeps objects as files: "bucket/key" below the folder
-// that the location names. Nothing outside of it can be reached, whatever a key says.
+// folderStore is an ObjectStore that stores objects as files: "bucket/key" below the
+// directory that the location names. No key can reach a file outside it.
 type folderStore struct{ root *os.Root }
 
-// Init opens the folder.
+// Init opens the directory.
 func (f *folderStore) Init(_ context.Context, config map[string]string) error {
 	name := config["folder"]
 	if name == "" {
 		return errors.New("set folder in spec.plugin.config of the BackupStorageLocation")
 	}
 	if err := os.MkdirAll(name, 0o700); err != nil {
-		return fmt.Errorf("creating the folder: %w", err)
+		return fmt.Errorf("creating the directory: %w", err)
 	}
 	root, err := os.OpenRoot(name)
 	if err != nil {
-		return fmt.Errorf("opening the folder: %w", err)
+		return fmt.Errorf("opening the directory: %w", err)
 	}
 	f.root = root
 	return nil
@@ -49,13 +48,13 @@ func (f *folderStore) Init(_ context.Context, config map[string]string) error {
 func objectPath(bucket, key string) (string, error) {
 	name := bucket + "/" + key
 	if !fs.ValidPath(name) || bucket == uploadsDir {
-		return "", fmt.Errorf("%q cannot be the name of an object in a folder", name)
+		return "", fmt.Errorf("%q is not a valid name of an object in a directory", name)
 	}
 	return name, nil
 }
 
-// PutObject writes the object beside its place and moves it there when it is complete
-// and on the disk. So nobody ever sees a part of it.
+// PutObject writes the object to a separate file and renames it into place when it is
+// complete and synced. Readers never see a part of it.
 func (f *folderStore) PutObject(_ context.Context, bucket, key string, body io.Reader) (err error) {
 	name, err := objectPath(bucket, key)
 	if err != nil {
@@ -63,21 +62,21 @@ func (f *folderStore) PutObject(_ context.Context, bucket, key string, body io.R
 	}
 	part := path.Join(uploadsDir, rand.Text())
 	if err := f.root.MkdirAll(uploadsDir, 0o700); err != nil {
-		return fmt.Errorf("creating the folder of uploads: %w", err)
+		return fmt.Errorf("creating the directory of uploads: %w", err)
 	}
 	if err := f.writeObjectFile(part, body); err != nil {
 		return errors.Join(fmt.Errorf("writing the object: %w", err), ignoreMissing(f.root.Remove(part)))
 	}
 	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return errors.Join(fmt.Errorf("creating the folder of the object: %w", err), f.root.Remove(part))
+		return errors.Join(fmt.Errorf("creating the directory of the object: %w", err), f.root.Remove(part))
 	}
 	if err := f.root.Rename(part, name); err != nil {
-		return errors.Join(fmt.Errorf("moving the object to its place: %w", err), f.root.Remove(part))
+		return errors.Join(fmt.Errorf("moving the object into place: %w", err), f.root.Remove(part))
 	}
 	return nil
 }
 
-// writeObjectFile returns an error of body, if it has one: then the object is not complete.
+// writeObjectFile returns an error if body fails: then the object is not complete.
 func (f *folderStore) writeObjectFile(name string, body io.Reader) error {
 	out, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -90,7 +89,7 @@ func (f *folderStore) writeObjectFile(name string, body io.Reader) error {
 	return errors.Join(err, out.Close())
 }
 
-// ObjectExists looks for the file.
+// ObjectExists checks whether the file exists.
 func (f *folderStore) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
 	name, err := objectPath(bucket, key)
 	if err != nil {
@@ -123,7 +122,7 @@ func (f *folderStore) ListObjects(ctx context.Context, bucket, prefix string) ([
 	var keys []string
 	err := fs.WalkDir(f.root.FS(), bucket, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil {
-			// It may be a large folder.
+			// The directory may be large.
 			err = ctx.Err()
 		}
 		key := strings.TrimPrefix(name, bucket+"/")
@@ -133,7 +132,7 @@ func (f *folderStore) ListObjects(ctx context.Context, bucket, prefix string) ([
 		return ignoreMissing(err)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the folder: %w", err)
+		return nil, fmt.Errorf("listing the directory: %w", err)
 	}
 	return keys, nil
 }
@@ -154,8 +153,8 @@ func (f *folderStore) ListCommonPrefixes(ctx context.Context, bucket, prefix, de
 	return slices.Compact(prefixes), nil
 }
 
-// DeleteObject removes the file. The folders that it was in stay: another object may be
-// on its way into them.
+// DeleteObject removes the file. Its parent directories stay: another object may be about
+// to be stored there.
 func (f *folderStore) DeleteObject(_ context.Context, bucket, key string) error {
 	name, err := objectPath(bucket, key)
 	if err != nil {
@@ -164,13 +163,13 @@ func (f *folderStore) DeleteObject(_ context.Context, bucket, key string) error 
 	return ignoreMissing(f.root.Remove(name))
 }
 
-// CreateSignedURL says that there is none.
+// CreateSignedURL returns an error: there are no URLs.
 func (*folderStore) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
-	return "", errors.New("objects in a folder have no URL")
+	return "", errors.New("objects in a directory have no URL")
 }
 
-// ignoreMissing returns err unless it says that a file does not exist, or cannot exist
-// because an object is where its folder would be.
+// ignoreMissing returns err unless it means that a file does not exist, or cannot exist
+// because an object has the name of its directory.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil

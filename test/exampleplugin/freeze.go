@@ -19,7 +19,7 @@ const (
 	outputReplicas = "replicas"
 )
 
-// freeze is the first half of both pairs: it notes what is frozen. A real one would
+// freeze is the first half of both pairs: it records what is frozen. A real action would
 // stop the writers of a database here.
 type freeze struct{ state *state }
 
@@ -49,9 +49,9 @@ func (f *freeze) Execute(ctx context.Context, req *hook.Request) (*hook.Response
 		WithMessage("froze namespaces " + s.namespaces), nil
 }
 
-// parseReplicas returns how many replicas the application has to get back: those that
-// were counted before the backup. Where nothing was counted, because we act before
-// that backup or because it was made without this plugin, the parameter says it.
+// parseReplicas returns the number of replicas of the application before the backup. If
+// there is no such output, because this call precedes the backup or the backup was made
+// without this plugin, the parameter is used.
 func parseReplicas(req *hook.Request) (int, error) {
 	source, text := "the output replicas that was stored with the backup", req.BackupOutputs[nameFreeze][outputReplicas]
 	if text == "" {
@@ -62,16 +62,16 @@ func parseReplicas(req *hook.Request) (int, error) {
 	}
 	replicas, err := strconv.Atoi(text)
 	if err != nil || replicas < 0 {
-		return 0, fmt.Errorf("%s has to be a number like 3, it is %q", source, text)
+		return 0, fmt.Errorf("%s must be a number like 3, it is %q", source, text)
 	}
 	return replicas, nil
 }
 
-// thaw is the second half of both pairs: it runs whenever freeze was started, also if
-// that failed half-way, so it does not rely on the outputs being there.
+// thaw is the second half of both pairs: it runs whenever freeze was started, even if
+// freeze failed half-way, so it does not rely on its outputs.
 type thaw struct{ state *state }
 
-// Execute removes what freeze left, whether or not freeze finished.
+// Execute cleans up after freeze, whether or not freeze finished.
 func (t *thaw) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 	log := sdk.Logger(ctx)
 	if resp, err := applyDemoParameters(ctx, t.state, req); resp != nil || err != nil {

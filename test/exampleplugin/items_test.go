@@ -18,13 +18,13 @@ import (
 	restoreitemv2 "github.com/grapnel-dev/grapnel/sdk/restoreitemaction/v2"
 )
 
-// samples returns objects to show: a pod, and the claim that it mounts.
+// samples returns sample objects: a Pod, and the claim that it mounts.
 func samples() (pod, claim *unstructured.Unstructured) {
 	objects := labelledSamples()
 	return objects[0], objects[1]
 }
 
-// labelledSamples returns samples that concern the actions.
+// labelledSamples returns samples that the actions apply to.
 func labelledSamples() []*unstructured.Unstructured {
 	objects := plugintest.SampleObjects()
 	for _, object := range objects {
@@ -73,13 +73,13 @@ func TestASnapshotFromItsBeginningToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.BackupItemActionV2(nameSnapshot).Execute(t.Context(), req); err != nil || taken() != 1 {
-		t.Errorf("asked again: %d snapshots, %v; want the one that there is", taken(), err)
+		t.Errorf("after a second call: %d snapshots, %v; want the existing one", taken(), err)
 	}
 	operation := &backupitemv2.OperationRequest{OperationID: backedUp.OperationID, Backup: req.Backup}
 	if progress, err := p.BackupItemActionV2(nameSnapshot).Progress(t.Context(), operation); err != nil || !progress.Completed || progress.Err != "" {
 		t.Errorf("the progress is %+v, %v", progress, err)
 	}
-	// The archived claim is what is left when the backup is deleted.
+	// When the backup is deleted, only the archived claim is available.
 	for range 2 {
 		if err := p.DeleteItemActionV1(nameSnapshot).Execute(t.Context(), plugintest.NewDeleteItemRequest(backedUp.Item)); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestKeysStayInTheFolder(t *testing.T) {
 	inside := filepath.Join(outside, "folder")
 	store := plugintest.Start(t, newServer(t.TempDir())).ObjectStoreV1(nameFolder)
 	if err := store.Init(t.Context(), map[string]string{"bucket": "b"}); err == nil || !strings.Contains(err.Error(), "set folder in spec.plugin.config") {
-		t.Errorf("error without a folder is %v", err)
+		t.Errorf("error without a directory is %v", err)
 	}
 	if err := store.Init(t.Context(), map[string]string{"bucket": "b", "folder": inside}); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestKeysStayInTheFolder(t *testing.T) {
 		t.Error("an object was stored through a link")
 	}
 	if found := files(t, outside); found != 1 {
-		t.Errorf("%d files outside of the folder, want none beside the folder itself", found)
+		t.Errorf("%d files outside the directory, want none besides the directory itself", found)
 	}
 	if left := files(t, filepath.Join(inside, uploadsDir)); left != 0 {
 		t.Errorf("%d parts of uploads are left", left)

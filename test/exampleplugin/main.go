@@ -6,25 +6,25 @@
 //
 //	main.go          what the plugin provides
 //	freeze.go        the pairs example.io/freeze, around a backup and around a restore
-//	subject.go       what is asked of the Backup or Restore
+//	runinfo.go       the fields of the Backup or Restore that actions need
 //	notify.go        the post action example.io/notify
-//	control.go       the parameters that make the hooks slow or fail in a demo
-//	state.go         what the hooks remember between calls
-//	secrets.go       a BackupItemAction that takes another object along
-//	takesnapshot.go  a BackupItemAction that begins an operation
-//	snapshots.go     a DeleteItemAction that removes what that one made
-//	registry.go      a RestoreItemAction that changes objects, or leaves them out
+//	demoparameters.go  the parameters that make the hooks slow or fail in a demo
+//	state.go         the state of the hooks between calls
+//	secrets.go       a BackupItemAction that adds another object
+//	takesnapshot.go  a BackupItemAction that starts an operation
+//	snapshots.go     a DeleteItemAction that removes the snapshots
+//	registry.go      a RestoreItemAction that changes or skips objects
 //	claims.go        a RestoreItemAction that waits for other objects
-//	copydata.go      actions that start operations: they copy data while the plugin goes on
-//	copies.go        those copies, and how they ended
+//	copydata.go      actions that start operations: they copy data in the background
+//	copies.go        these copies and their outcomes
 //	transfer.go      one copy
 //	removecopies.go  a DeleteAction that removes all copies of a backup
-//	movedata.go      an action that starts operations which another program carries out:
-//	                 the one in mover, by the kind of package datamove
+//	movedata.go      an action that starts operations that another program executes:
+//	                 the one in mover, through the kind of package datamove
 //	folder.go        an ObjectStore
 //
-// It imports nothing of Grapnel but the SDK. The clients of Kubernetes are needed for
-// movedata.go only.
+// It imports nothing of Grapnel except the SDK. Only movedata.go needs the Kubernetes
+// clients.
 package main
 
 import (
@@ -66,12 +66,12 @@ func main() {
 	newServer(os.Getenv("EXAMPLE_STATE_DIR")).Serve()
 }
 
-// newServer registers everything. What has to outlive the process is kept in dir.
+// newServer registers everything. State that must outlive the process is stored in dir.
 func newServer(dir string) *serve.Server {
 	return newServerWithDeps(dir, newCopies(dir), newAPIServerClient)
 }
 
-// newServerWithDeps is newServer with parts that tests have to know.
+// newServerWithDeps is newServer with dependencies for tests.
 func newServerWithDeps(dir string, c *copies, newClient func() (client.Client, error)) *serve.Server {
 	server := serve.New()
 	registerHooks(server, newState(dir))
@@ -80,7 +80,7 @@ func newServerWithDeps(dir string, c *copies, newClient func() (client.Client, e
 	return server.RegisterObjectStoreV1(nameFolder, func() (objectstorev1.ObjectStore, error) { return &folderStore{}, nil })
 }
 
-// registerHooks registers what runs once; the hooks share the state.
+// registerHooks registers the hooks, which share the state.
 func registerHooks(server *serve.Server, s *state) {
 	server.
 		RegisterPreBackupActionV1(nameFreeze, func() (prebackupv1.PreBackupAction, error) {
@@ -100,7 +100,7 @@ func registerHooks(server *serve.Server, s *state) {
 		})
 }
 
-// registerItemActions registers what sees single objects.
+// registerItemActions registers the actions on single objects.
 func registerItemActions(server *serve.Server, s *snapshots) {
 	server.
 		RegisterBackupItemActionV1(nameSecrets, func() (backupitemv1.BackupItemAction, error) {
@@ -120,8 +120,8 @@ func registerItemActions(server *serve.Server, s *snapshots) {
 		})
 }
 
-// registerAsyncActions registers what starts operations on single objects, and what belongs
-// to it.
+// registerAsyncActions registers the actions that start operations on single objects, and
+// related actions.
 func registerAsyncActions(server *serve.Server, c *copies, newClient func() (client.Client, error)) {
 	server.
 		RegisterAsyncBackupItemActionV1(nameCopy, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {
@@ -136,7 +136,7 @@ func registerAsyncActions(server *serve.Server, c *copies, newClient func() (cli
 		RegisterDeleteActionV1(nameCopy, func() (deletev1.DeleteAction, error) {
 			return removeCopies{copies: c}, nil
 		}).
-		// Only this one needs the API server, and not before there is something to move.
+		// Only this action needs the API server, and only when there is something to move.
 		RegisterAsyncBackupItemActionV1(nameMove, func() (asyncbackupitemv1.AsyncBackupItemAction, error) {
 			return moveData{client: sync.OnceValues(newClient)}, nil
 		}).

@@ -16,18 +16,18 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	// Without a folder of its own, the plugin uses the one for temporary files.
+	// Without its own directory, the plugin uses the directory for temporary files.
 	t.Setenv("TMPDIR", t.TempDir())
-	for name, dir := range map[string]string{"in memory": "", "with a folder": t.TempDir()} {
+	for name, dir := range map[string]string{"in memory": "", "with a directory": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			c := newCopies(dir)
 			write(t, c.data, "shop/data-web-0/file")
 			t.Cleanup(c.transfers.Wait)
 			server := newServerWithDeps(dir, c, clientIs(fakeClient()))
 			plugintest.CheckContract(t, plugintest.Start(t, server), plugintest.Contract{
-				// Most samples lack the labels that the actions look for.
+				// Most samples do not have the labels that the actions select.
 				Objects: func(plugintest.Action) []*unstructured.Unstructured { return labelledSamples() },
-				// The ObjectStore has to be told where its folder is.
+				// The ObjectStore needs the path of its directory.
 				Store: func(plugintest.Action) map[string]string {
 					return map[string]string{"bucket": "backups", "folder": t.TempDir()}
 				},
@@ -81,7 +81,7 @@ func TestFreezeAndThaw(t *testing.T) {
 		t.Errorf("%d marker files after the clean-up, want 0", n)
 	}
 	if lines := strings.Join(p.LogLines("run-2"), "\n"); !strings.Contains(lines, `"marker":"run-1","replicas":"3"`) {
-		t.Errorf("the log does not tell what was thawed: %s", lines)
+		t.Errorf("the log does not say what was thawed: %s", lines)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestFreezeAndThawAroundARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if frozen.Outputs[outputMarker] != "restore-pre" || frozen.Outputs[outputReplicas] != "3" {
-			t.Errorf("outputs are %v, want the replicas that the backup holds", frozen.Outputs)
+			t.Errorf("outputs are %v, want the replicas stored with the backup", frozen.Outputs)
 		}
 		if want := "froze namespaces shop-restored"; frozen.Message != want {
 			t.Errorf("message is %q, want %q", frozen.Message, want)
@@ -119,7 +119,7 @@ func TestFreezeAndThawAroundARestore(t *testing.T) {
 		t.Errorf("%d marker files, want one of the backup and one of the restore", n)
 	}
 
-	// Freeze may have failed: the clean-up gets nothing from it.
+	// Freeze may have failed: the clean-up gets no outputs.
 	post := restoreRequest("restore-post")
 	post.BackupOutputs = kept
 	thawed, err := p.PostRestore(t.Context(), nameFreeze, post)
@@ -140,11 +140,11 @@ func TestReplicasOfARestore(t *testing.T) {
 		kept, parameter string
 		want, wantErr   string
 	}{
-		"of the backup":                 {kept: "0", parameter: "7", want: "0"},
-		"a backup without this plugin":  {parameter: "7", want: "7"},
-		"nobody knows":                  {want: "1"},
-		"a backup that was changed":     {kept: "3; rm -rf /", parameter: "7", wantErr: "stored with the backup has to be a number"},
-		"a parameter that is no number": {parameter: "-1", wantErr: "the parameter replicas has to be a number"},
+		"of the backup":                {kept: "0", parameter: "7", want: "0"},
+		"a backup without this plugin": {parameter: "7", want: "7"},
+		"unknown":                      {want: "1"},
+		"a backup that was changed":    {kept: "3; rm -rf /", parameter: "7", wantErr: "stored with the backup must be a number"},
+		"invalid parameter":            {parameter: "-1", wantErr: "the parameter replicas must be a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := restoreRequest("r-"+name, "replicas="+tc.parameter)

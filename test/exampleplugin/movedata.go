@@ -25,57 +25,57 @@ import (
 	"github.com/grapnel-dev/grapnel/test/exampleplugin/datamove"
 )
 
-// labelMove with the value "true" says that the data of a claim is to be moved.
+// labelMove with the value "true" requests moving the data of a claim.
 const labelMove = "example.io/move-data"
 
-// movePollInterval is how often the API server is asked for the status of a DataMove.
+// movePollInterval is the interval at which the status of a DataMove is polled.
 const movePollInterval = time.Second
 
-// newAPIServerClient returns a client of the API server: the one that the file in KUBECONFIG names,
-// which spec.executor.process.env of the Plugin sets, or that of the pod.
+// newAPIServerClient returns a client for the API server in the file KUBECONFIG, which
+// spec.executor.process.env of the Plugin sets, or for that of the Pod.
 func newAPIServerClient() (client.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	if err != nil {
-		return nil, fmt.Errorf("looking for the API server: set KUBECONFIG in the env of the Plugin, or run in a pod: %w", err)
+		return nil, fmt.Errorf("looking for the API server: set KUBECONFIG in the env of the Plugin, or run in a Pod: %w", err)
 	}
 	return client.New(config, client.Options{Scheme: datamove.NewScheme()})
 }
 
-// moveData is an AsyncBackupItemAction that only writes down what is to be done, as a
-// DataMove, and reads there how far it is. The work is done by another program, and goes
-// on whatever becomes of this process.
+// moveData is an AsyncBackupItemAction that only creates a DataMove for the work, and reads
+// its progress there. Another program does the work, which continues regardless of this
+// process.
 type moveData struct {
-	// client returns the same one each time.
+	// client returns the same client each time.
 	client func() (client.Client, error)
 }
 
-// AppliesTo selects the claims whose data is to be moved.
+// AppliesTo selects the claims whose data is moved.
 func (moveData) AppliesTo(context.Context) (item.Selector, error) {
 	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: labelMove + "=true"}, nil
 }
 
-// Start asks for one claim to be moved. There is one DataMove for each claim of a backup,
-// in the namespace of the claim: it is archived there by every backup of that namespace, and
-// goes away with it. Its name is always the same, so that none is forgotten if the answer
-// of this call gets lost. Its spec.operation is new each time, so that the end of an older
-// operation is not the end of this one.
+// Start requests moving one claim. There is one DataMove for each claim of a backup, in the
+// namespace of the claim: every backup of that namespace archives it, and it is deleted with
+// the namespace. Its name is deterministic, so that none is leaked if the response of this
+// call is lost. Its spec.operation is new each time, so that the end of an older operation
+// is not the end of this one.
 func (m moveData) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
 	o := moveOperationID{
 		NamespacedName: types.NamespacedName{Namespace: req.Item.GetNamespace(), Name: dataMoveName(req.Backup.UID, req.Item.GetUID())},
 		token:          rand.Text(),
 	}
 	if err := m.createOrRestartMove(ctx, o, req.Item.GetName()); err != nil {
-		return nil, fmt.Errorf("asking for the data to be moved: %w", err)
+		return nil, fmt.Errorf("requesting the move of the data: %w", err)
 	}
-	sdk.Logger(ctx).Info("Asked for the data of a claim to be moved", "claim", req.Item.GetName(), "dataMove", o.Name)
+	sdk.Logger(ctx).Info("Requested moving the data of a claim", "claim", req.Item.GetName(), "dataMove", o.Name)
 	return &asyncbackupitemv1.Started{
 		OperationID: o.String(), PollInterval: movePollInterval,
-		// The DataMove with its last status says in the archive what was moved.
+		// In the archive, the last status of the DataMove shows what was moved.
 		PostOperationItems: []item.Ref{{Group: datamove.Group, Resource: datamove.Resource, Namespace: o.Namespace, Name: o.Name}},
 	}, nil
 }
 
-// createOrRestartMove creates the DataMove, or lets the one that there is begin anew.
+// createOrRestartMove creates the DataMove, or restarts an existing one.
 func (m moveData) createOrRestartMove(ctx context.Context, o moveOperationID, claim string) error {
 	api, err := m.client()
 	if err != nil {
@@ -100,7 +100,7 @@ func (m moveData) createOrRestartMove(ctx context.Context, o moveOperationID, cl
 	})
 }
 
-// Progress translates the status of the DataMove.
+// Progress converts the status of the DataMove.
 func (m moveData) Progress(ctx context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
 	move, o, err := m.getDataMove(ctx, req.OperationID)
 	if err != nil {
@@ -109,7 +109,7 @@ func (m moveData) Progress(ctx context.Context, req *asyncbackupitemv1.Operation
 	progress := &item.Progress{OperationUnits: "files", Started: move.CreationTimestamp.Time}
 	switch {
 	case move.Spec.Operation != o.token:
-		progress.Completed, progress.Cancelled, progress.Description = true, true, "the move was begun anew for another operation"
+		progress.Completed, progress.Cancelled, progress.Description = true, true, "the move was restarted for another operation"
 		return progress, nil
 	case move.Status.Operation != o.token:
 		progress.Description = "waiting for the mover"
@@ -123,7 +123,8 @@ func (m moveData) Progress(ctx context.Context, req *asyncbackupitemv1.Operation
 	return progress, nil
 }
 
-// Cancel asks the mover for the end of a move, if it is still about this operation.
+// Cancel requests the cancellation of a move from the mover, if the move still belongs to
+// this operation.
 func (m moveData) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
 	api, err := m.client()
 	if err != nil {
@@ -139,8 +140,8 @@ func (m moveData) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRe
 	})
 }
 
-// getDataMove reads the DataMove of an operation. If it is gone, so is the operation; any other
-// error means that nobody knows now.
+// getDataMove reads the DataMove of an operation. If the DataMove does not exist, the operation
+// does not exist either; any other error means that its state is currently unknown.
 func (m moveData) getDataMove(ctx context.Context, id string) (*datamove.DataMove, moveOperationID, error) {
 	o, ok := parseMoveOperationID(id)
 	if !ok {
@@ -153,12 +154,12 @@ func (m moveData) getDataMove(ctx context.Context, id string) (*datamove.DataMov
 	move := &datamove.DataMove{}
 	err = api.Get(ctx, o.NamespacedName, move)
 	if apierrors.IsNotFound(err) {
-		return nil, o, fmt.Errorf("%w: DataMove %s is gone", item.ErrUnknownOperation, o.NamespacedName)
+		return nil, o, fmt.Errorf("%w: DataMove %s does not exist", item.ErrUnknownOperation, o.NamespacedName)
 	}
 	return move, o, err
 }
 
-// moveOperationID is what the ID of an operation says.
+// moveOperationID is the parsed ID of an operation.
 type moveOperationID struct {
 	types.NamespacedName
 	token string
@@ -179,8 +180,8 @@ func dataMoveName(backup string, object types.UID) string {
 	return fmt.Sprintf("move-%x", sha256.Sum256([]byte(backup+"/"+string(object))))[:37]
 }
 
-// skipMoves is a RestoreItemAction: a DataMove in an archive says what was done. If it were
-// restored, it would be done again.
+// skipMoves is a RestoreItemAction: a DataMove in an archive is a record of completed work.
+// Restoring it would repeat the work.
 type skipMoves struct{}
 
 // AppliesTo selects DataMoves.
@@ -188,7 +189,7 @@ func (skipMoves) AppliesTo(context.Context) (item.Selector, error) {
 	return item.Selector{IncludedResources: []string{datamove.Resource + "." + datamove.Group}}, nil
 }
 
-// Execute leaves one out.
+// Execute skips a DataMove.
 func (skipMoves) Execute(context.Context, *item.RestoreRequest) (*item.RestoreResponse, error) {
 	return &item.RestoreResponse{SkipRestore: true}, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/test/exampleplugin/datamove"
 )
 
-// fakeClient returns a client of an API server that knows DataMoves.
+// fakeClient returns a client of a fake API server with the kind DataMove.
 func fakeClient() client.Client {
 	return fake.NewClientBuilder().WithScheme(datamove.NewScheme()).WithStatusSubresource(&datamove.DataMove{}).Build()
 }
@@ -42,7 +42,7 @@ func newMoveTest(t *testing.T) *moveTest {
 	return &moveTest{AsyncBackupItemAction: p.AsyncBackupItemActionV1(nameMove), Client: c, t: t}
 }
 
-// start asks for a claim to be moved, and returns the DataMove.
+// start requests moving a claim, and returns the DataMove.
 func (mt *moveTest) start() (*asyncbackupitemv1.OperationRequest, *datamove.DataMove) {
 	mt.t.Helper()
 	_, claim := samples()
@@ -58,12 +58,12 @@ func (mt *moveTest) start() (*asyncbackupitemv1.OperationRequest, *datamove.Data
 	move := &list.Items[0]
 	later := []item.Ref{{Group: "example.io", Resource: "datamoves", Namespace: "shop", Name: move.Name}}
 	if !reflect.DeepEqual(started.PostOperationItems, later) {
-		mt.t.Errorf("%v are archived at last, want %v", started.PostOperationItems, later)
+		mt.t.Errorf("post-operation items are %v, want %v", started.PostOperationItems, later)
 	}
 	return &asyncbackupitemv1.OperationRequest{OperationID: started.OperationID, Backup: req.Backup}, move
 }
 
-// says is what the mover writes.
+// says writes a status like the mover.
 func (mt *moveTest) says(move *datamove.DataMove, phase string, files, total int64) {
 	mt.t.Helper()
 	if err := mt.Get(mt.t.Context(), client.ObjectKeyFromObject(move), move); err != nil {
@@ -105,12 +105,12 @@ func TestADataMoveTellsItsProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := mt.Progress(t.Context(), op); !errors.Is(err, item.ErrUnknownOperation) {
-		t.Errorf("a DataMove that is gone: %v", err)
+		t.Errorf("a missing DataMove: %v", err)
 	}
 }
 
-// TestAMoveIsBegunAnew: the operation of the earlier attempt ends, and its Cancel does not
-// reach the later one.
+// TestAMoveIsBegunAnew checks that the operation of the earlier attempt ends, and its
+// Cancel does not affect the later one.
 func TestAMoveIsBegunAnew(t *testing.T) {
 	mt := newMoveTest(t)
 	earlier, move := mt.start()
@@ -137,7 +137,7 @@ func TestAMoveIsBegunAnew(t *testing.T) {
 		}
 	}
 	if err := mt.Get(t.Context(), client.ObjectKeyFromObject(move), move); err != nil || !move.Spec.Cancel {
-		t.Errorf("it is not cancelled: %+v, %v", move.Spec, err)
+		t.Errorf("the operation is not cancelled: %+v, %v", move.Spec, err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestADataMoveIsNotRestored(t *testing.T) {
 		"apiVersion": "example.io/v1", "kind": "DataMove", "metadata": map[string]any{"name": "move-1", "namespace": "shop"},
 	}}
 	if resp, err := p.RestoreItemActionV1(nameMove).Execute(t.Context(), plugintest.NewRestoreItemRequest(move)); err != nil || !resp.SkipRestore {
-		t.Errorf("the answer is %+v, %v", resp, err)
+		t.Errorf("the response is %+v, %v", resp, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestWithoutAnAPIServer(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	action := p.AsyncBackupItemActionV1(nameMove)
 	if _, err := action.AppliesTo(t.Context()); err != nil {
-		t.Errorf("it disturbs backups in which nothing is to be moved: %v", err)
+		t.Errorf("the action affects backups in which nothing is moved: %v", err)
 	}
 	if _, err := action.Start(t.Context(), plugintest.NewBackupItemRequest(claim)); err == nil || !strings.Contains(err.Error(), "KUBECONFIG") {
 		t.Errorf("the error of Start is %v", err)

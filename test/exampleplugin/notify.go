@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// notify tells people how a backup ended; it is no half of a pair. A real one would
-// send a message.
+// notify reports how a backup ended; it does not belong to a pair. A real action would send
+// a message.
 type notify struct{ state *state }
 
 // Execute logs the outcome.
@@ -20,5 +20,5 @@ func (n *notify) Execute(ctx context.Context, req *hook.Request) (*hook.Response
 		return resp, err
 	}
 	sdk.Logger(ctx).Info("Backup ended", "backup", req.Backup.Namespace+"/"+req.Backup.Name, "phase", req.Backup.Phase)
-	return hook.Done().WithMessage("told nobody in particular"), nil
+	return hook.Done().WithMessage("logged the outcome"), nil
 }

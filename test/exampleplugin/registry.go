@@ -14,11 +14,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// annotationSkip with the value "true" keeps an object out of restores.
+// annotationSkip with the value "true" excludes an object from restores.
 const annotationSkip = "example.io/skip-restore"
 
-// registry is a RestoreItemAction: it lets pods pull their images from another
-// registry, which the parameter registry names.
+// registry is a RestoreItemAction: it makes Pods pull their images from another registry,
+// which the parameter registry names.
 type registry struct{}
 
 // AppliesTo selects pods.
@@ -55,7 +55,7 @@ func (registry) Execute(ctx context.Context, req *item.RestoreRequest) (*item.Re
 	return &item.RestoreResponse{Item: req.Item}, nil
 }
 
-// imageInRegistry returns an image by its name in another registry. The first part of a name is a
+// imageInRegistry returns the name of an image in another registry. The first part of a name is a
 // registry if it looks like a host.
 func imageInRegistry(image any, target string) any {
 	name, ok := image.(string)

@@ -15,9 +15,9 @@ import (
 	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 )
 
-// removeCopies is a DeleteAction: when a backup is deleted, it removes all that copyOut made
-// for it, also for claims that did not get into the archive, which removeCopy is never shown.
-// That one remains for Velero, which has no DeleteActions.
+// removeCopies is a DeleteAction: when a backup is deleted, it removes all copies that
+// copyOut made for it, also for claims that are not in the archive, for which removeCopy is
+// never called. removeCopy is for Velero, which has no DeleteActions.
 type removeCopies struct{ copies *copies }
 
 // AppliesTo selects every Backup: any may have copies.
@@ -35,12 +35,12 @@ func (r removeCopies) Execute(ctx context.Context, req *deletev1.DeleteRequest) 
 	return nil
 }
 
-// removeCopiesOfBackup stops the transfers of a Backup, removes their copies and what interrupted ones
-// left, and returns how many folders there were. What is gone already is no error.
+// removeCopiesOfBackup stops the transfers of a Backup, removes their copies and partial copies,
+// and returns how many directories it removed. Missing directories are not an error.
 func (c *copies) removeCopiesOfBackup(ctx context.Context, backup string) (removed int, err error) {
-	// It becomes part of a path.
+	// The UID becomes part of a path.
 	if backup == "" || strings.HasPrefix(backup, ".") || strings.ContainsAny(backup, `/\`) {
-		return 0, fmt.Errorf("the UID %q of the Backup cannot be that of a folder of copies", backup)
+		return 0, fmt.Errorf("the UID %q of the Backup is not valid as a directory of copies", backup)
 	}
 	if err := c.stopTransfers(ctx, backup+"/"); err != nil {
 		return 0, err
@@ -50,12 +50,12 @@ func (c *copies) removeCopiesOfBackup(ctx context.Context, backup string) (remov
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("opening the folder of copies: %w", err)
+		return 0, fmt.Errorf("opening the directory of copies: %w", err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	folders, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return 0, fmt.Errorf("listing the folders of copies: %w", err)
+		return 0, fmt.Errorf("listing the directories of copies: %w", err)
 	}
 	for _, folder := range folders {
 		if name := folder.Name(); name == backup || strings.HasPrefix(name, partialDirName(backup+"/")) {
@@ -68,7 +68,7 @@ func (c *copies) removeCopiesOfBackup(ctx context.Context, backup string) (remov
 	return removed, nil
 }
 
-// stopTransfers stops the transfers whose IDs begin so, and waits until they write nothing any more.
+// stopTransfers stops the transfers with an ID prefix, and waits until they no longer write.
 func (c *copies) stopTransfers(ctx context.Context, prefix string) error {
 	c.mu.Lock()
 	var stopped []*transfer

@@ -29,7 +29,7 @@ func TestTheCopiesOfABackupGoWithIt(t *testing.T) {
 		t.Errorf("the selector is %q, %v; any Backup may have copies", selector.LabelSelector, err)
 	}
 	if err := ct.deleteBackup(t.Context()); err != nil {
-		t.Errorf("of a plugin that never copied anything: %v", err)
+		t.Errorf("a plugin that never copied anything: %v", err)
 	}
 	_, op := ct.copyOut(t.Context())
 	until(t, ct.ask(op), completed)
@@ -42,15 +42,16 @@ func TestTheCopiesOfABackupGoWithIt(t *testing.T) {
 	}
 	has(t, ct.store, partialDirName("another/claim/1")+"/half", "another/shop/data-web-0/a")
 	if _, err := os.Stat(filepath.Join(ct.store, op.Backup.UID)); !os.IsNotExist(err) {
-		t.Errorf("an empty folder is left: %v", err)
+		t.Errorf("an empty directory is left: %v", err)
 	}
 	has(t, ct.data, "shop/data-web-0/a", "shop/data-web-0/b", "shop/data-web-0/c/d")
 	if lines := strings.Join(ct.LogLines("key"), "\n"); !strings.Contains(lines, `"folders":2`) {
-		t.Errorf("the log does not tell what was removed: %s", lines)
+		t.Errorf("the log does not say what was removed: %s", lines)
 	}
 }
 
-// TestACopyThatGoesOnIsStopped: it must not come back after its backup is gone.
+// TestACopyThatGoesOnIsStopped checks that a running copy is stopped: it must not reappear
+// after its backup was deleted.
 func TestACopyThatGoesOnIsStopped(t *testing.T) {
 	ct := newCopyTest(t)
 	_, op := ct.copyOut(slowly(t.Context()))
@@ -79,7 +80,7 @@ func TestAUIDLeadsToItsOwnCopiesOnly(t *testing.T) {
 		req := plugintest.NewDeleteRequest()
 		req.Backup.Raw = []byte(`{"kind":"Backup","metadata":{"name":"n","uid":` + strconv.Quote(hostile) + `}}`)
 		err := ct.DeleteActionV1(nameCopy).Execute(t.Context(), req)
-		if status.Code(err) != codes.Unknown || !strings.Contains(err.Error(), "cannot be that of a folder of copies") {
+		if status.Code(err) != codes.Unknown || !strings.Contains(err.Error(), "is not valid as a directory of copies") {
 			t.Errorf("%q: error is %v", hostile, err)
 		}
 	}

@@ -9,15 +9,16 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// runInfo is what the actions need to know of the Backup or Restore they run for.
+// runInfo has the fields that the actions need of the Backup or Restore that they run for.
 type runInfo struct {
 	// kind is "backup" or "restore".
 	kind, name, uid, phase string
-	// namespaces are those of the application now, "*" if it may be in any.
+	// namespaces are the current namespaces of the application, "*" if it may be in any.
 	namespaces string
 }
 
-// runInfoFromRequest returns what a request is about: exactly one of the two objects is set.
+// runInfoFromRequest returns the runInfo of a request, in which exactly one of the two
+// objects is set.
 func runInfoFromRequest(req *hook.Request) runInfo {
 	if b := req.Backup; b.Raw != nil {
 		return runInfo{kind: "backup", name: b.Name, uid: b.UID, phase: b.Phase, namespaces: joinNamespaces(b.IncludedNamespaces)}

@@ -10,14 +10,15 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// annotationSecret on a pod names a Secret of its namespace that it reads by itself.
+// annotationSecret on a Pod names a Secret in its namespace that the Pod reads from the API
+// server.
 const annotationSecret = "example.io/secret" //nolint:gosec // the name of an annotation
 
-// labelSecrets marks Backups that hold such a Secret.
+// labelSecrets marks Backups that contain such a Secret.
 const labelSecrets = "example.io/with-secrets"
 
-// secrets is a BackupItemAction: it archives the Secret that a pod names with the pod,
-// also if the backup selects objects by labels that the Secret does not have.
+// secrets is a BackupItemAction: it archives the Secret that a Pod names with the Pod, even
+// if the backup selects objects by labels that the Secret does not have.
 type secrets struct{}
 
 // AppliesTo selects pods.
@@ -25,7 +26,7 @@ func (secrets) AppliesTo(context.Context) (item.Selector, error) {
 	return item.Selector{IncludedResources: []string{"pods"}}, nil
 }
 
-// Execute names the Secret. It leaves the pod as it is.
+// Execute names the Secret. It leaves the Pod unchanged.
 func (secrets) Execute(ctx context.Context, req *item.BackupRequest) (*item.BackupResponse, error) {
 	name := req.Item.GetAnnotations()[annotationSecret]
 	if name == "" {

@@ -19,20 +19,20 @@ import (
 // annotationSnapshot on an archived claim names its snapshot.
 const annotationSnapshot = "example.io/snapshot"
 
-// labelSnapshot with the value "true" says that a claim is to be snapshotted.
+// labelSnapshot with the value "true" requests a snapshot of a claim.
 const labelSnapshot = "example.io/take-snapshot"
 
-// snapshotClaimSelector is what the actions on snapshots apply to.
+// snapshotClaimSelector selects the claims for the actions on snapshots.
 func snapshotClaimSelector() item.Selector {
 	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}, LabelSelector: labelSnapshot + "=true"}
 }
 
-// snapshots are the snapshots of a storage system that exists in a folder: one file for
-// each. A real one would be asked over its API.
+// snapshots are the snapshots of a simulated storage system in a directory: one file for
+// each. A real one would be called through its API.
 type snapshots struct{ dir string }
 
-// newSnapshots returns those in a folder below dir, or below the one for temporary
-// files if dir is empty.
+// newSnapshots returns the snapshots in a directory below dir, or below the directory for
+// temporary files if dir is empty.
 func newSnapshots(dir string) *snapshots {
 	if dir == "" {
 		dir = os.TempDir()
@@ -43,24 +43,24 @@ func newSnapshots(dir string) *snapshots {
 // snapshot is one snapshot.
 type snapshot struct {
 	Name string `json:"name"`
-	// Claim is the claim that it was taken of, "namespace/name".
+	// Claim is the claim of the snapshot, "namespace/name".
 	Claim string `json:"claim"`
 }
 
-// snapshotPath returns the file of a snapshot. Escaping makes a name of any text, and the prefix
-// keeps it from being "..": names come from objects, which anybody may have written.
+// snapshotPath returns the file of a snapshot. Escaping makes any text a valid name, and the
+// prefix prevents "..": names come from objects, which any user may have written.
 func (s *snapshots) snapshotPath(name string) string {
 	return filepath.Join(s.dir, "snapshot_"+url.PathEscape(name))
 }
 
-// createSnapshot takes a snapshot; one that was taken already stays.
+// createSnapshot takes a snapshot; an existing one is kept.
 func (s *snapshots) createSnapshot(of snapshot) error {
 	content, err := json.Marshal(of)
 	if err != nil {
-		return fmt.Errorf("describing the snapshot: %w", err)
+		return fmt.Errorf("encoding the snapshot: %w", err)
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("creating the folder of snapshots: %w", err)
+		return fmt.Errorf("creating the directory of snapshots: %w", err)
 	}
 	file, err := os.OpenFile(s.snapshotPath(of.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -76,7 +76,7 @@ func (s *snapshots) createSnapshot(of snapshot) error {
 	return nil
 }
 
-// hasSnapshot reports whether there is a snapshot.
+// hasSnapshot reports whether a snapshot exists.
 func (s *snapshots) hasSnapshot(name string) (bool, error) {
 	_, err := os.Stat(s.snapshotPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +88,7 @@ func (s *snapshots) hasSnapshot(name string) (bool, error) {
 	return true, nil
 }
 
-// deleteSnapshot removes a snapshot. One that is gone already is no error.
+// deleteSnapshot removes a snapshot. A missing snapshot is not an error.
 func (s *snapshots) deleteSnapshot(name string) error {
 	if err := os.Remove(s.snapshotPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the snapshot: %w", err)

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// state is what the actions remember: markers of frozen applications and how often
-// a run was called. With a directory it survives the process, without one not.
+// state is the state of the actions: markers of frozen applications and how often a run was
+// called. With a directory it survives the process.
 type state struct {
 	dir string
 
@@ -31,19 +31,19 @@ func newState(dir string) *state {
 	return &state{dir: dir, markers: map[string]bool{}, calls: map[string]int{}}
 }
 
-// ensureStateDir fails if the directory cannot be used.
+// ensureStateDir returns an error if the directory is not usable.
 func (s *state) ensureStateDir() error {
 	if s.dir == "" {
 		return nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil { //nolint:gosec // whoever starts the plugin chooses it
-		return fmt.Errorf("creating the folder named by EXAMPLE_STATE_DIR: %w", err)
+		return fmt.Errorf("creating the directory EXAMPLE_STATE_DIR: %w", err)
 	}
 	return nil
 }
 
-// frozenMarkerName names the marker of one run of one backup or restore. Path escapes make a name of
-// any text, and the prefix keeps it from being "..".
+// frozenMarkerName returns the name of the marker of one run of one backup or restore. Path escapes
+// make any text a valid name, and the prefix prevents "..".
 func frozenMarkerName(req *hook.Request) string {
 	return frozenMarkerPrefix(req) + url.PathEscape(req.IdempotencyKey)
 }

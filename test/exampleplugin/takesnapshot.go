@@ -12,18 +12,18 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// takeSnapshot is a BackupItemAction of version 2: it begins a snapshot of every claim
-// that is labelled so, which may go on while the backup does.
+// takeSnapshot is a BackupItemAction of version 2: it starts a snapshot of every labeled
+// claim. The snapshot may continue while the backup continues.
 type takeSnapshot struct{ snapshots *snapshots }
 
-// AppliesTo selects the claims that are to have snapshots.
+// AppliesTo selects the claims to snapshot.
 func (takeSnapshot) AppliesTo(context.Context) (item.Selector, error) {
 	return snapshotClaimSelector(), nil
 }
 
-// Execute begins a snapshot of one claim, and notes its name in the archived claim, for
-// the actions of restores and deletions. The name is the same if the operator asks
-// again, so that there is one snapshot.
+// Execute starts a snapshot of one claim, and records its name in the archived claim, for
+// the actions of restores and deletions. The name is the same if the operator calls again,
+// so that there is only one snapshot.
 func (t takeSnapshot) Execute(ctx context.Context, req *item.BackupRequest) (*backupitemv2.Response, error) {
 	claim := req.Item.GetNamespace() + "/" + req.Item.GetName()
 	name := fmt.Sprintf("%s.%s", req.Backup.UID, req.Item.GetUID())
@@ -40,7 +40,8 @@ func (t takeSnapshot) Execute(ctx context.Context, req *item.BackupRequest) (*ba
 	return &backupitemv2.Response{BackupResponse: item.BackupResponse{Item: req.Item}, OperationID: name}, nil
 }
 
-// Progress tells how far a snapshot is. These are complete as soon as they exist.
+// Progress returns the progress of a snapshot. These snapshots are complete as soon as they
+// exist.
 func (t takeSnapshot) Progress(_ context.Context, req *backupitemv2.OperationRequest) (*item.Progress, error) {
 	exists, err := t.snapshots.hasSnapshot(req.OperationID)
 	if err != nil {
@@ -48,7 +49,7 @@ func (t takeSnapshot) Progress(_ context.Context, req *backupitemv2.OperationReq
 	}
 	progress := &item.Progress{Completed: true, NCompleted: 1, NTotal: 1, OperationUnits: "snapshots"}
 	if !exists {
-		progress.NCompleted, progress.Err = 0, "the snapshot is gone"
+		progress.NCompleted, progress.Err = 0, "the snapshot does not exist"
 	}
 	return progress, nil
 }

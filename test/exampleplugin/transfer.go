@@ -18,32 +18,32 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// maxChunkBytes is how much is copied at once, in bytes.
+// maxChunkBytes is the maximum size of one write.
 const maxChunkBytes = 64 << 10
 
-// rootedDir is a folder below another one, which it cannot leave: names come from objects,
-// which anybody may have written.
+// rootedDir is a directory that paths cannot leave: names come from objects, which any user
+// may have written.
 type rootedDir struct{ root, name string }
 
-// transfer copies the files of one folder to another place, which gets them all at once,
-// when the last one is complete. A real one would keep owners, modes and links too.
+// transfer copies the files of one directory to a target, where they appear at once when
+// the last one is complete. A real one would also preserve owners, modes and links.
 type transfer struct {
 	id       string
 	from, to rootedDir
-	// replace says that a folder that is in that place already may go.
+	// replace means that an existing target directory may be replaced.
 	replace bool
-	// rate is how many bytes are copied in a second; 0 means no limit.
+	// rate is the number of bytes copied per second; 0 means no limit.
 	rate int64
-	// stop ends it.
+	// stop cancels the transfer.
 	stop context.CancelFunc
-	// ended is closed when it has ended and that is written down.
+	// ended is closed when the transfer has ended and its outcome is recorded.
 	ended chan struct{}
 
 	mu       sync.Mutex
 	progress item.Progress
 }
 
-// currentProgress returns how far it is.
+// currentProgress returns the progress of the transfer.
 func (t *transfer) currentProgress() *item.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,7 @@ func (t *transfer) currentProgress() *item.Progress {
 	return &progress
 }
 
-// updateProgress changes what Progress answers.
+// updateProgress updates the progress.
 func (t *transfer) updateProgress(change func(*item.Progress)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,8 +65,8 @@ func (t *transfer) setOutcome(outcome item.Progress) {
 	t.progress = outcome
 }
 
-// runToOutcome copies everything and returns how that ended, which is not told before it is
-// written down.
+// runToOutcome copies everything and returns the outcome, which is not reported before it
+// is recorded.
 func (t *transfer) runToOutcome(ctx context.Context) item.Progress {
 	err := t.copySourceDir(ctx)
 	outcome := *t.currentProgress()
@@ -75,7 +75,7 @@ func (t *transfer) runToOutcome(ctx context.Context) item.Progress {
 	case err == nil:
 		outcome.Description = "copied"
 	case errors.Is(err, context.Canceled):
-		outcome.Cancelled, outcome.Description = true, "cancelled; what was copied is removed"
+		outcome.Cancelled, outcome.Description = true, "cancelled; the copied files were removed"
 	default:
 		outcome.Err = err.Error()
 	}
@@ -85,22 +85,22 @@ func (t *transfer) runToOutcome(ctx context.Context) item.Progress {
 func (t *transfer) copySourceDir(ctx context.Context) (err error) {
 	from, err := os.OpenRoot(t.from.root)
 	if err != nil {
-		return fmt.Errorf("opening the folder to copy from: %w", err)
+		return fmt.Errorf("opening the directory to copy from: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	if err := os.MkdirAll(t.to.root, 0o700); err != nil {
-		return fmt.Errorf("creating the folder to copy to: %w", err)
+		return fmt.Errorf("creating the directory to copy to: %w", err)
 	}
 	to, err := os.OpenRoot(t.to.root)
 	if err != nil {
-		return fmt.Errorf("opening the folder to copy to: %w", err)
+		return fmt.Errorf("opening the directory to copy to: %w", err)
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	if err = t.copyFilesToPartialDir(ctx, from, to); err == nil {
 		return nil
 	}
 	if rest := to.RemoveAll(partialDirName(t.id)); rest != nil {
-		return fmt.Errorf("removing what was copied: %w", rest)
+		return fmt.Errorf("removing the copied files: %w", rest)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (t *transfer) copyFilesToPartialDir(ctx context.Context, from, to *os.Root)
 	}
 	t.updateProgress(func(p *item.Progress) { p.NTotal = total })
 	if err := to.MkdirAll(partialDirName(t.id), 0o700); err != nil {
-		return fmt.Errorf("creating the folder of the copy: %w", err)
+		return fmt.Errorf("creating the directory of the copy: %w", err)
 	}
 	for _, file := range files {
 		name := strings.TrimPrefix(file, t.from.name+"/")
@@ -124,7 +124,7 @@ func (t *transfer) copyFilesToPartialDir(ctx context.Context, from, to *os.Root)
 	return t.moveToTarget(to)
 }
 
-// listRegularFiles returns the files in a folder, and how many bytes they have.
+// listRegularFiles returns the files in a directory, and their total size in bytes.
 func listRegularFiles(root *os.Root, dir string) (files []string, total int64, err error) {
 	err = fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -169,7 +169,7 @@ func (t *transfer) copyFile(ctx context.Context, from, to *os.Root, source, targ
 	}
 }
 
-// chunkBytes is less for a slow copy, so that its progress can be seen.
+// chunkBytes is smaller for a slow copy, so that its progress is visible.
 func (t *transfer) chunkBytes() int64 {
 	if t.rate == 0 {
 		return maxChunkBytes
@@ -177,7 +177,8 @@ func (t *transfer) chunkBytes() int64 {
 	return min(maxChunkBytes, max(1, t.rate/20))
 }
 
-// waitForRateLimit waits as long as n bytes may take, and returns an error when the copy is to end.
+// waitForRateLimit waits for the time that n bytes take at the rate limit, and returns an error
+// when the copy is canceled.
 func (t *transfer) waitForRateLimit(ctx context.Context, n int64) error {
 	if t.rate == 0 {
 		return ctx.Err()
@@ -192,19 +193,19 @@ func (t *transfer) waitForRateLimit(ctx context.Context, n int64) error {
 	}
 }
 
-// moveToTarget moves the complete copy to its place.
+// moveToTarget moves the complete copy to its target.
 func (t *transfer) moveToTarget(to *os.Root) error {
 	if err := to.MkdirAll(path.Dir(t.to.name), 0o700); err != nil {
-		return fmt.Errorf("creating the folder around the copy: %w", err)
+		return fmt.Errorf("creating the parent directory of the copy: %w", err)
 	}
 	if _, err := to.Stat(t.to.name); err == nil && !t.replace {
-		return fmt.Errorf("there is data in %s already: remove it to have the copy there", t.to.name)
+		return fmt.Errorf("there is already data in %s: remove it to copy the data there", t.to.name)
 	}
 	if err := to.RemoveAll(t.to.name); err != nil {
 		return fmt.Errorf("removing an earlier copy: %w", err)
 	}
 	if err := to.Rename(partialDirName(t.id), t.to.name); err != nil {
-		return fmt.Errorf("moving the copy to its place: %w", err)
+		return fmt.Errorf("moving the copy to its target: %w", err)
 	}
 	return nil
 }

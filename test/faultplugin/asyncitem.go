@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// startForObject starts the operation that the annotation of an object asks for. The ID is empty
+// startForObject starts the operation that the annotation of an object requests. The ID is empty
 // if there is none.
 func (o *operations) startForObject(ctx context.Context, run string, object *unstructured.Unstructured) (string, operationProgram, error) {
 	text := object.GetAnnotations()[annotationOperation]
@@ -31,7 +31,7 @@ func (o *operations) startForObject(ctx context.Context, run string, object *uns
 	return id, p, err
 }
 
-// relatedItems returns the object of the same namespace that a part of the program names.
+// relatedItems returns the object in the same namespace that a part of the program names.
 func (p operationProgram) relatedItems(object *unstructured.Unstructured, part, resource string) []item.Ref {
 	if !p.hasInstruction(part) {
 		return nil
@@ -39,13 +39,13 @@ func (p operationProgram) relatedItems(object *unstructured.Unstructured, part, 
 	return []item.Ref{{Resource: resource, Namespace: object.GetNamespace(), Name: p[part]}}
 }
 
-// asyncBackupAction is the side of a backup.
+// asyncBackupAction is the AsyncBackupItemAction.
 type asyncBackupAction struct {
 	itemAction
 	*operations
 }
 
-// Start starts what the object asks for.
+// Start starts the operation that the object requests.
 func (a asyncBackupAction) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
 	id, p, err := a.startForObject(ctx, req.Backup.UID, req.Item)
 	return &asyncbackupitemv1.Started{
@@ -54,23 +54,23 @@ func (a asyncBackupAction) Start(ctx context.Context, req *item.BackupRequest) (
 	}, err
 }
 
-// Progress asks the operation.
+// Progress polls the operation.
 func (a asyncBackupAction) Progress(ctx context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
 	return a.pollOperation(ctx, req.OperationID)
 }
 
-// Cancel asks the operation to end.
+// Cancel cancels the operation.
 func (a asyncBackupAction) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
 	return a.cancelOperation(ctx, req.OperationID)
 }
 
-// asyncRestoreAction is the side of a restore.
+// asyncRestoreAction is the AsyncRestoreItemAction.
 type asyncRestoreAction struct {
 	itemAction
 	*operations
 }
 
-// Start starts what the object asks for.
+// Start starts the operation that the object requests.
 func (a asyncRestoreAction) Start(ctx context.Context, req *item.RestoreRequest) (*asyncrestoreitemv1.Started, error) {
 	id, p, err := a.startForObject(ctx, req.Restore.UID, req.Item)
 	return &asyncrestoreitemv1.Started{
@@ -79,17 +79,17 @@ func (a asyncRestoreAction) Start(ctx context.Context, req *item.RestoreRequest)
 	}, err
 }
 
-// Progress asks the operation.
+// Progress polls the operation.
 func (a asyncRestoreAction) Progress(ctx context.Context, req *asyncrestoreitemv1.OperationRequest) (*item.Progress, error) {
 	return a.pollOperation(ctx, req.OperationID)
 }
 
-// Cancel asks the operation to end.
+// Cancel cancels the operation.
 func (a asyncRestoreAction) Cancel(ctx context.Context, req *asyncrestoreitemv1.OperationRequest) error {
 	return a.cancelOperation(ctx, req.OperationID)
 }
 
-// AreAdditionalItemsReady says yes.
+// AreAdditionalItemsReady returns true.
 func (asyncRestoreAction) AreAdditionalItemsReady(context.Context, *asyncrestoreitemv1.ReadyRequest) (bool, error) {
 	return true, nil
 }

@@ -17,7 +17,7 @@ import (
 // deleteAction is a DeleteAction that commits the faults of the hooks.
 type deleteAction struct{ action action }
 
-// AppliesTo answers the selector that it is told, or commits a fault: "fault:panic".
+// AppliesTo returns the configured selector, or commits a fault: "fault:panic".
 func (d deleteAction) AppliesTo(ctx context.Context) (deletev1.Selector, error) {
 	selector := cmp.Or(sdk.Parameters(ctx)["selector"], os.Getenv("FAULT_SELECTOR"))
 	if fault, ok := strings.CutPrefix(selector, "fault:"); ok {
@@ -27,7 +27,7 @@ func (d deleteAction) AppliesTo(ctx context.Context) (deletev1.Selector, error) 
 	return deletev1.Selector{LabelSelector: selector}, nil
 }
 
-// Execute does what the parameter "fault" says. What it was handed is in the log.
+// Execute commits the fault in the parameter "fault". It logs its request.
 func (d deleteAction) Execute(ctx context.Context, req *deletev1.DeleteRequest) error {
 	sdk.Logger(ctx).Info("Removing what belongs to a backup",
 		"backup", req.Backup.Name, "attempt", req.Attempt, "made", req.BackupOutputs[req.Action]["from"])

@@ -18,11 +18,11 @@ import (
 //	error:text   fail
 //	panic:text   panic
 //	await:file   wait until there is a file
-//	hang         never come back
+//	hang         never return
 const annotationClean = "fault.example.io/clean"
 
-// deleteItemAction is a DeleteItemAction that writes what it was shown, as lines
-// "action namespace/name", to the file FAULT_CLEANED.
+// deleteItemAction is a DeleteItemAction that writes its objects, as lines "action
+// namespace/name", to the file FAULT_CLEANED.
 type deleteItemAction struct{ name string }
 
 // AppliesTo implements the interface.

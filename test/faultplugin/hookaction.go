@@ -26,8 +26,8 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
-// interceptUnary records the call and commits the faults that the SDK would not let an
-// action commit; the others are left to the action.
+// interceptUnary records the call and commits the faults that the SDK prevents in an
+// action; the action commits the others.
 func (r *recorder) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	in, ok := req.(executeRequest)
 	if !ok {
@@ -41,7 +41,7 @@ func (r *recorder) interceptUnary(ctx context.Context, req any, info *grpc.Unary
 	fault := r.faultForCall(point, in)
 	resp, err := responseForFault(req, fault)
 	if resp != nil || err != nil {
-		// The SDK, which is not asked, would say that the log of the call ends here.
+		// The SDK, which is bypassed, would mark the end of the log of the call here.
 		fmt.Fprintf(r.stderr, "{%q:%q}\n", proto.FieldEnd, in.GetCallId())
 	} else {
 		setFaultParameter(req, fault)
@@ -56,8 +56,8 @@ func (r *recorder) interceptUnary(ctx context.Context, req any, info *grpc.Unary
 	return resp, nil
 }
 
-// responseForFault answers for the action, or returns nothing. A DeleteAction has no answer that
-// could be wrong.
+// responseForFault returns a response instead of the action, or nil. A DeleteAction has no
+// response that could be invalid.
 func responseForFault(req any, fault string) (any, error) {
 	resp, err := rawFaultResponse(fault)
 	if _, ok := req.(*hookpb.ExecuteRequest); !ok || resp == nil {
@@ -66,7 +66,7 @@ func responseForFault(req any, fault string) (any, error) {
 	return resp, nil
 }
 
-// setFaultParameter tells the action which fault to commit.
+// setFaultParameter sets the fault for the action.
 func setFaultParameter(req any, fault string) {
 	var parameters *map[string]string
 	switch in := req.(type) {
@@ -89,7 +89,7 @@ func pointFromMethod(method string) string {
 	return strings.TrimSuffix(service[strings.LastIndex(service, ".")+1:], "Action")
 }
 
-// rawFaultResponse answers for the action, or returns nothing.
+// rawFaultResponse returns a response instead of the action, or nil.
 func rawFaultResponse(name string) (*hookpb.ExecuteResponse, error) {
 	done := &hookpb.ExecuteResponse{Status: hookpb.ExecuteResponse_STATUS_DONE}
 	switch name {
@@ -113,18 +113,18 @@ func rawFaultResponse(name string) (*hookpb.ExecuteResponse, error) {
 	case "resource-exhausted":
 		return nil, status.Error(codes.ResourceExhausted, "out of everything")
 	default:
-		return nil, nil //nolint:nilnil // nothing to answer
+		return nil, nil //nolint:nilnil // nothing to return
 	}
 	return done, nil
 }
 
 // action commits the faults that an action built with the SDK can commit.
 type action struct {
-	// stderr is the real standard error: go-plugin puts another file in its place.
+	// stderr is the real standard error: go-plugin replaces it with another file.
 	stderr *os.File
 }
 
-// Execute does what the parameter "fault" says.
+// Execute commits the fault in the parameter "fault".
 func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 	fault, argument, _ := strings.Cut(req.Parameters["fault"], ":")
 	switch fault {
@@ -134,7 +134,7 @@ func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response,
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "late":
-		// Answers, but later than asked to.
+		// This responds after the deadline.
 		<-ctx.Done()
 		time.Sleep(100 * time.Millisecond)
 		sdk.Logger(ctx).Info("late line of " + req.IdempotencyKey)
@@ -170,7 +170,7 @@ func (a action) Execute(ctx context.Context, req *hook.Request) (*hook.Response,
 	return hook.Done(), nil
 }
 
-// outputsResponse tells what the action was handed.
+// outputsResponse returns the request of the action as outputs.
 func (a action) outputsResponse(req *hook.Request) *hook.Response {
 	resp := hook.Done().WithOutput("from", req.IdempotencyKey).WithOutput("pre", req.Outputs[req.Action]["from"])
 	if req.Restore.Raw != nil {
@@ -179,7 +179,7 @@ func (a action) outputsResponse(req *hook.Request) *hook.Response {
 	return resp
 }
 
-// writeFaultyLogs writes to the log in bad ways.
+// writeFaultyLogs writes faulty log lines.
 func (a action) writeFaultyLogs(ctx context.Context, fault, argument string, req *hook.Request) error {
 	switch fault {
 	case "", "none":
@@ -191,7 +191,7 @@ func (a action) writeFaultyLogs(ctx context.Context, fault, argument string, req
 		log.Println("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC")
 		log.Println("-----END PRIVATE KEY-----")
 	case "log":
-		// Tagged lines, each with the key, so that a wrong attribution shows.
+		// Tagged lines, each with the key, so that a wrong attribution is visible.
 		lines, err := strconv.Atoi(argument)
 		if err != nil {
 			return err

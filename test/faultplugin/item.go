@@ -14,18 +14,18 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// annotationDo says what the actions on objects do with a ConfigMap.
+// annotationDo configures what the actions on objects do with a ConfigMap.
 const annotationDo = "fault.example.io/do"
 
-// itemAction is a BackupItemAction and a RestoreItemAction that does what the annotation
-// of a ConfigMap says:
+// itemAction is a BackupItemAction and a RestoreItemAction that follows the annotation of a
+// ConfigMap:
 //
-//	label:key=value   ask for a label of the Backup
+//	label:key=value   add a label to the Backup
 //	add:name          name a Secret of the namespace
 //	error:text        fail
 //	mark              add an annotation with the parameter "mark"
 //	rename            return another object
-//	skip              leave the object out of the restore
+//	skip              skip the object in the restore
 //	await:file        wait until there is a file
 type itemAction struct{}
 
@@ -33,10 +33,10 @@ func (itemAction) AppliesTo(context.Context) (item.Selector, error) {
 	return item.Selector{IncludedResources: []string{"configmaps"}}, nil
 }
 
-// backupAction is the side of a backup.
+// backupAction is the BackupItemAction.
 type backupAction struct{ itemAction }
 
-// Execute looks at one object.
+// Execute handles one object.
 func (backupAction) Execute(ctx context.Context, req *item.BackupRequest) (*item.BackupResponse, error) {
 	object := req.Item
 	do, what, _ := strings.Cut(object.GetAnnotations()[annotationDo], ":")
@@ -61,10 +61,10 @@ func (backupAction) Execute(ctx context.Context, req *item.BackupRequest) (*item
 	return &item.BackupResponse{Item: object}, nil
 }
 
-// restoreAction is the side of a restore.
+// restoreAction is the RestoreItemAction.
 type restoreAction struct{ itemAction }
 
-// Execute looks at one object.
+// Execute handles one object.
 func (restoreAction) Execute(ctx context.Context, req *item.RestoreRequest) (*item.RestoreResponse, error) {
 	do, what, _ := strings.Cut(req.Item.GetAnnotations()[annotationDo], ":")
 	sdk.Logger(ctx).Info("Looking at an object", "object", req.Item.GetName(), "restore", req.Restore.Name, "do", do)
@@ -84,7 +84,7 @@ func (restoreAction) Execute(ctx context.Context, req *item.RestoreRequest) (*it
 	return &item.RestoreResponse{Item: req.Item}, nil
 }
 
-// waitForFile waits until there is a file, or ctx is done.
+// waitForFile waits until a file exists, or ctx is done.
 func waitForFile(ctx context.Context, file string) error {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

@@ -1,32 +1,32 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command faultplugin is a plugin that misbehaves on purpose, for tests of the
-// operator. It uses the SDK for what it does right and raw gRPC for what it does
-// wrong. Everything is controlled by environment variables:
+// Command faultplugin is a plugin that misbehaves on purpose, for tests of the operator. It
+// uses the SDK for correct behavior and plain gRPC for faults. Environment variables
+// control everything:
 //
-//	FAULT_START            a fault before or during the handshake, see start.go
+//	FAULT_START            a fault before or during the handshake, see startup.go
 //	FAULT_ACTIONS          what to provide, "Kind:name,Kind:name", of the four kinds of
 //	                       hooks, BackupItemAction and RestoreItemAction (item.go),
 //	                       AsyncBackupItemAction and AsyncRestoreItemAction
-//	                       (operation.go), and DeleteAction (delete.go); by default a pre
+//	                       (operation.go), and DeleteAction (deleteaction.go); by default a pre
 //	                       and a post action of a backup, both named fault.example.io/fault
-//	FAULT_SELECTOR         what a DeleteAction answers to AppliesTo, see delete.go; the
-//	                       parameter "selector" of a call wins
-//	FAULT_OPERATIONS       the folder where operations are kept, so that they outlive the
+//	FAULT_SELECTOR         the response of a DeleteAction to AppliesTo, see deleteaction.go; the
+//	                       parameter "selector" of a call takes precedence
+//	FAULT_OPERATIONS       the directory where operations are stored, so that they outlive the
 //	                       process
 //	FAULT_VELERO           be a plugin for Velero with Velero's lister instead, which lists
 //	                       "Kind:name,Kind:name"; there is a BackupItemAction, see
 //	                       velero.go, and an ObjectStore, see velerostore.go
-//	FAULT_VELERO_BREAK     a file; while it exists, AppliesTo fails in the way it says
+//	FAULT_VELERO_BREAK     a file; while it exists, AppliesTo fails in the way that it configures
 //	FAULT_CALL             a fault of every call of a hook or DeleteAction, or
-//	                       "PreBackup=fault,Delete=fault", see call.go; the parameter
-//	                       "fault" of a call wins
+//	                       "PreBackup=fault,Delete=fault", see hookaction.go; the parameter
+//	                       "fault" of a call takes precedence
 //	FAULT_CALL_LOG         a file that gets one JSON line per call: point, action, key,
 //	                       attempt
 //	FAULT_KILL_PARENT_AT   "PreBackup:2": send SIGKILL to the parent process in the
 //	                       second call for the point, after the action has worked and
-//	                       before it is answered; calls are counted in FAULT_CALL_LOG
+//	                       before it responds; calls are counted in FAULT_CALL_LOG
 //	                       if it is set, so that the count survives the process
 //	FAULT_KILL_PARENT_WHEN "before": kill before the action works instead
 package main
@@ -131,7 +131,7 @@ func newServer(actions string) (*serve.Server, error) {
 	return server, nil
 }
 
-// goPluginAdapter installs gRPC services without anything else of the SDK.
+// goPluginAdapter installs gRPC services without the SDK.
 type goPluginAdapter struct {
 	goplugin.NetRPCUnsupportedPlugin
 	install func(grpc.ServiceRegistrar) error

@@ -22,34 +22,34 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// annotationOperation says what the operation does that is started on a ConfigMap; one
-// without it gets none. Its value is one of the following, or several with a semicolon
-// in between:
+// annotationOperation configures the operation that is started on a ConfigMap; a ConfigMap
+// without it gets none. Its value is one of the following, or several separated by
+// semicolons:
 //
 //	steps:5            n of 5 are done in the n-th Progress, the last one completes
-//	until:file         goes on until there is a file, 1 of 2
+//	until:file         runs until there is a file, 1 of 2
 //	never              stays at 1 of 10
 //	back               goes from 5 back to 3, and completes
 //	over               goes beyond its total, and completes
-//	twice              completes, goes on, completes
-//	error:text         has failed where it would complete
-//	unknown            Progress says that there is no such operation
-//	forget             the process has it in its memory only
+//	twice              completes, continues, completes
+//	error:text         fails where it would complete
+//	unknown            Progress returns that there is no such operation
+//	forget             the process keeps it only in memory
 //	hang:file          Progress hangs until there is a file
 //	flaky:3            every third Progress fails
 //	kill:2             the process kills itself in the second Progress
-//	id:2000            an ID of so many bytes
-//	sameid             an ID that all others with sameid have too
+//	id:2000            an ID of this many bytes
+//	sameid             the same ID as all others with sameid
 //	cancelfails        Cancel fails
-//	cancelhangs        Cancel hangs until its time is over
+//	cancelhangs        Cancel hangs until its ctx ends
 //	cancelignored      Cancel does nothing
 //	post:name          archive a ConfigMap of the namespace when it has ended
-//	additional:name    take a Secret of the namespace along
-//	interval:200ms     how often it wants to be asked
+//	additional:name    add a Secret of the namespace
+//	interval:200ms     the polling interval
 //	refuse:text        Start fails
 const annotationOperation = "fault.example.io/operation"
 
-// operationProgram is what an annotation says.
+// operationProgram is a parsed annotation.
 type operationProgram map[string]string
 
 func parseOperationProgram(text string) operationProgram {
@@ -73,15 +73,15 @@ func (p operationProgram) intArgumentOf(name string) int {
 	return n
 }
 
-// operationState is what is known of one operation.
+// operationState is the state of one operation.
 type operationState struct {
 	Program   operationProgram
 	Polls     int
 	Cancelled bool
 }
 
-// operations keeps what was started, in the folder FAULT_OPERATIONS if it is set, and
-// writes a line for each Start and Cancel to FAULT_CALL_LOG.
+// operations stores the started operations, in the directory FAULT_OPERATIONS if it is set,
+// and writes a line for each Start and Cancel to FAULT_CALL_LOG.
 type operations struct {
 	dir, log string
 
@@ -107,7 +107,8 @@ func (o *operations) recordOperationCall(point, id string) {
 	}
 }
 
-// startOperation begins what a program says on an object of a run, and returns the ID.
+// startOperation starts the operation of a program on an object of a run, and returns the
+// ID.
 func (o *operations) startOperation(run, namespace, name string, p operationProgram) (string, error) {
 	id := strings.Join([]string{run, namespace, name, rand.Text()}, "/")
 	switch {
@@ -122,7 +123,7 @@ func (o *operations) startOperation(run, namespace, name string, p operationProg
 	return id, o.writeOperation(id, &operationState{Program: p})
 }
 
-// operationPath is where an operation is kept; IDs may be long.
+// operationPath returns the file of an operation; IDs may be long.
 func (o *operations) operationPath(id string) string {
 	return filepath.Join(o.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(id))))
 }
@@ -158,7 +159,7 @@ func (o *operations) readOperation(id string) (*operationState, error) {
 	return s, json.Unmarshal(content, s)
 }
 
-// updateOperation reads an operation, changes and keeps it.
+// updateOperation reads, changes and stores an operation.
 func (o *operations) updateOperation(id string, change func(*operationState)) (*operationState, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -170,7 +171,7 @@ func (o *operations) updateOperation(id string, change func(*operationState)) (*
 	return s, o.writeOperation(id, s)
 }
 
-// pollOperation does what the program says.
+// pollOperation returns the progress according to the program.
 func (o *operations) pollOperation(ctx context.Context, id string) (*item.Progress, error) {
 	s, err := o.updateOperation(id, func(s *operationState) { s.Polls++ })
 	if err != nil {
@@ -201,7 +202,7 @@ func (o *operations) pollOperation(ctx context.Context, id string) (*item.Progre
 	return progress, nil
 }
 
-// currentProgress returns how far the operation is after so many questions.
+// currentProgress returns the progress of the operation after the given number of polls.
 func (s *operationState) currentProgress() *item.Progress {
 	p, n := s.Program, int64(s.Polls)
 	switch {
@@ -223,7 +224,7 @@ func (s *operationState) currentProgress() *item.Progress {
 	return &item.Progress{NCompleted: min(n, steps), NTotal: steps, Completed: n >= steps}
 }
 
-// cancelOperation does what the program says.
+// cancelOperation cancels the operation according to the program.
 func (o *operations) cancelOperation(ctx context.Context, id string) error {
 	o.recordOperationCall("Cancel", id)
 	s, err := o.updateOperation(id, func(s *operationState) {
@@ -241,7 +242,7 @@ func (o *operations) cancelOperation(ctx context.Context, id string) error {
 	return nil
 }
 
-// pollInterval returns how often the operation wants to be asked.
+// pollInterval returns the polling interval of the operation.
 func (p operationProgram) pollInterval() time.Duration {
 	d, _ := time.ParseDuration(p["interval"])
 	return d

@@ -25,7 +25,7 @@ type executeRequest interface {
 	GetCallId() string
 }
 
-// recorder knows which calls were made and which fault each one gets.
+// recorder records calls and decides which fault each one gets.
 type recorder struct {
 	logPath     string
 	faults      map[string]string
@@ -75,8 +75,8 @@ type callLogEntry struct {
 	Attempt int32  `json:"attempt"`
 }
 
-// recordExecuteCall adds the call to the log and returns how many calls for its point there
-// were so far.
+// recordExecuteCall adds the call to the log and returns the number of calls for its point
+// so far.
 func (r *recorder) recordExecuteCall(point string, in executeRequest) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *recorder) shouldKillAt(point string, count int) bool {
 	return r.killPoint == point && r.killCount == count
 }
 
-// killParentProcess ends the operator, and us with it.
+// killParentProcess kills the operator, and this process with it.
 func killParentProcess() {
 	_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 	blockForever()

@@ -17,7 +17,7 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// commitStartFault misbehaves in the way that name says; it returns only if the plugin
+// commitStartFault commits the fault with the given name. It returns only if the plugin
 // should be served.
 func commitStartFault(name string) error {
 	switch name {
@@ -73,7 +73,7 @@ func commitStartFault(name string) error {
 	return nil
 }
 
-// blockUntilFile returns when there is a file at path.
+// blockUntilFile returns when the file at path exists.
 func blockUntilFile(path string) {
 	for {
 		if _, err := os.Stat(path); err == nil {
@@ -83,7 +83,7 @@ func blockUntilFile(path string) {
 	}
 }
 
-// blockForever does not return. A bare select would be noticed as a deadlock.
+// blockForever does not return. An empty select would be detected as a deadlock.
 func blockForever() {
 	for {
 		time.Sleep(time.Hour)
@@ -111,7 +111,7 @@ type faultyLister struct {
 	mode string
 }
 
-// ListPlugins answers what the mode says.
+// ListPlugins responds according to the mode.
 func (l *faultyLister) ListPlugins(context.Context, *pluginpb.ListPluginsRequest) (*pluginpb.ListPluginsResponse, error) {
 	one := func(kind, version, name string) *pluginpb.PluginIdentifier {
 		return &pluginpb.PluginIdentifier{Kind: kind, Version: version, Name: name}

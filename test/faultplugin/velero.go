@@ -42,7 +42,7 @@ func serveVeleroPlugin(list string) {
 			proto.RegisterVelero(r, &objectstorepb.ObjectStore_ServiceDesc, newVeleroStore(os.Getenv))
 			return nil
 		}}},
-		// With the limits that Velero's plugins have.
+		// These are the limits of Velero's plugins.
 		GRPCServer: goplugin.DefaultGRPCServer,
 	})
 	os.Exit(0)
@@ -54,7 +54,7 @@ type veleroLister struct {
 	list string
 }
 
-// ListPlugins answers FAULT_VELERO. The command is one that nobody should start.
+// ListPlugins returns the actions in FAULT_VELERO. The operator must not start the command.
 func (l *veleroLister) ListPlugins(context.Context, *emptypb.Empty) (*velerov1.ListPluginsResponse, error) {
 	out := &velerov1.ListPluginsResponse{}
 	for _, text := range strings.Split(l.list, ",") {
@@ -64,10 +64,10 @@ func (l *veleroLister) ListPlugins(context.Context, *emptypb.Empty) (*velerov1.L
 	return out, nil
 }
 
-// veleroAction is a BackupItemAction that does what the objects say that it is shown.
+// veleroAction is a BackupItemAction that follows the field "fault" of its objects.
 type veleroAction struct {
 	backupitempb.UnimplementedBackupItemActionServer
-	// stderr is the real standard error: go-plugin puts another file in its place.
+	// stderr is the real standard error: go-plugin replaces it with another file.
 	stderr *os.File
 
 	mu       sync.Mutex
@@ -76,8 +76,8 @@ type veleroAction struct {
 	leaked   [][]byte
 }
 
-// createHandlerUnlocked imitates the map without a lock in which Velero's framework keeps its actions:
-// two first calls at a time end the process, as the Go runtime would, only for sure.
+// createHandlerUnlocked imitates the unlocked map in which Velero's framework stores its actions:
+// two concurrent first calls end the process, as in the Go runtime, but deterministically.
 func (a *veleroAction) createHandlerUnlocked(name string) {
 	a.mu.Lock()
 	known := a.handlers[name]
@@ -97,7 +97,7 @@ func (a *veleroAction) createHandlerUnlocked(name string) {
 	a.creating, a.handlers[name] = false, true
 }
 
-// AppliesTo fails in the way that the file FAULT_VELERO_BREAK says, if there is one.
+// AppliesTo fails in the way that the file FAULT_VELERO_BREAK configures, if it exists.
 func (a *veleroAction) AppliesTo(_ context.Context, in *itempb.AppliesToRequest) (*itempb.AppliesToResponse, error) {
 	a.createHandlerUnlocked(in.GetPlugin())
 	how, err := os.ReadFile(os.Getenv("FAULT_VELERO_BREAK"))
@@ -115,7 +115,7 @@ func (a *veleroAction) AppliesTo(_ context.Context, in *itempb.AppliesToRequest)
 	return nil, status.Error(codes.Unknown, "the licence has expired, token=abcdef123456")
 }
 
-// Execute does what the object's field "fault" says.
+// Execute commits the fault in the object's field "fault".
 func (a *veleroAction) Execute(ctx context.Context, in *backupitempb.ExecuteRequest) (*backupitempb.ExecuteResponse, error) {
 	a.createHandlerUnlocked(in.GetPlugin())
 	var object struct{ Fault, Argument string }
@@ -137,7 +137,7 @@ func (a *veleroAction) Execute(ctx context.Context, in *backupitempb.ExecuteRequ
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
 	case "barrier":
-		// Keeps the call open until the test has seen enough.
+		// This keeps the call open until the test continues.
 		fmt.Fprintln(a.stderr, newVeleroLogLine("at the barrier "+object.Argument))
 		blockUntilFile(object.Argument)
 	case "garbage":
@@ -169,7 +169,8 @@ func (a *veleroAction) Execute(ctx context.Context, in *backupitempb.ExecuteRequ
 	return out, nil
 }
 
-// newVeleroLogLine is a line of Velero's plugins: it says nothing about the call.
+// newVeleroLogLine returns a log line of Velero's plugins, which does not identify the
+// call.
 func newVeleroLogLine(message string) string {
 	return fmt.Sprintf(`{"@level":"info","@message":%q,"@timestamp":"2026-01-02T03:04:05Z","cmd":"/plugins/x"}`, message)
 }
@@ -180,7 +181,7 @@ func startOrphanProcess() error {
 	return child.Start()
 }
 
-// newErrorWithStack returns an error as Velero's framework makes one of an error with a stack.
+// newErrorWithStack returns an error with a stack in the form of Velero's framework.
 func newErrorWithStack(code codes.Code, message string) error {
 	stack := &velerov1.Stack{Frames: []*velerov1.StackFrame{
 		{File: "/src/plugin/action.go", Line: 42, Function: "plugin.(*Action).Execute"}, {File: "/src/main.go", Line: 7, Function: "main.main"},

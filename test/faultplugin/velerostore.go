@@ -22,13 +22,13 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-// veleroStore is an ObjectStore that keeps objects in a folder, as Velero's plugins do
-// it: one configuration per process, and the end of a stream is the end of an object. The
-// configuration has
+// veleroStore is an ObjectStore that stores objects in a directory and behaves like
+// Velero's plugins: one configuration per process, and the end of a stream is the end of an
+// object. The configuration has
 //
-//	dir     the folder
+//	dir     the directory
 //	refuse  a reason not to accept it
-//	put     "fails", "early" (says that it is done after the first part) or "hangs"
+//	put     "fails", "early" (reports success after the first part) or "hangs"
 //	get     "fails" in the middle
 type veleroStore struct {
 	objectstorepb.UnimplementedObjectStoreServer
@@ -42,7 +42,7 @@ func newVeleroStore(getenv func(string) string) *veleroStore {
 	return &veleroStore{log: getenv("FAULT_CALL_LOG")}
 }
 
-// Init keeps the configuration and adds it to the call log.
+// Init stores the configuration and adds it to the call log.
 func (s *veleroStore) Init(_ context.Context, in *objectstorepb.InitRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *veleroStore) configValue(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.config == nil {
-		return "", status.Error(codes.Unknown, "the store was not initialised")
+		return "", status.Error(codes.Unknown, "the store was not initialized")
 	}
 	return s.config[name], nil
 }
@@ -72,7 +72,7 @@ func (s *veleroStore) objectPath(bucket, key string) (string, error) {
 	return filepath.Join(dir, bucket, filepath.FromSlash(key)), err
 }
 
-// PutObject stores an object when the stream has ended, and nothing if it broke.
+// PutObject stores an object when the stream has ended, and nothing if it was interrupted.
 func (s *veleroStore) PutObject(stream grpc.ClientStreamingServer[objectstorepb.PutObjectRequest, emptypb.Empty]) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -126,7 +126,7 @@ func receiveObjectBody(
 	}
 }
 
-// ObjectExists looks for the file.
+// ObjectExists checks whether the file exists.
 func (s *veleroStore) ObjectExists(_ context.Context, in *objectstorepb.ObjectExistsRequest) (*objectstorepb.ObjectExistsResponse, error) {
 	path, err := s.objectPath(in.GetBucket(), in.GetKey())
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *veleroStore) ObjectExists(_ context.Context, in *objectstorepb.ObjectEx
 	return &objectstorepb.ObjectExistsResponse{Exists: err == nil}, nil
 }
 
-// GetObject sends the file in the small parts that Velero's framework makes.
+// GetObject sends the file in small parts, like Velero's framework.
 func (s *veleroStore) GetObject(in *objectstorepb.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorepb.Bytes]) error {
 	path, err := s.objectPath(in.GetBucket(), in.GetKey())
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *veleroStore) ListObjects(_ context.Context, in *objectstorepb.ListObjec
 	return &objectstorepb.ListObjectsResponse{Keys: keys}, err
 }
 
-// ListCommonPrefixes lists what keys have in common up to the delimiter.
+// ListCommonPrefixes lists the common prefixes of keys up to the delimiter.
 func (s *veleroStore) ListCommonPrefixes(
 	_ context.Context, in *objectstorepb.ListCommonPrefixesRequest,
 ) (*objectstorepb.ListCommonPrefixesResponse, error) {
@@ -202,7 +202,7 @@ func (s *veleroStore) listObjectKeys(bucket, prefix string) ([]string, error) {
 	var keys []string
 	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil //nolint:nilerr // a bucket that is not there is empty
+			return nil //nolint:nilerr // a missing bucket is empty
 		}
 		relative, err := filepath.Rel(root, path)
 		if key := filepath.ToSlash(relative); strings.HasPrefix(key, prefix) {
@@ -223,7 +223,7 @@ func (s *veleroStore) DeleteObject(_ context.Context, in *objectstorepb.DeleteOb
 	return &emptypb.Empty{}, err
 }
 
-// CreateSignedURL returns a URL that says what was asked for.
+// CreateSignedURL returns a URL that contains its arguments.
 func (s *veleroStore) CreateSignedURL(
 	_ context.Context, in *objectstorepb.CreateSignedURLRequest,
 ) (*objectstorepb.CreateSignedURLResponse, error) {

@@ -67,7 +67,7 @@ func TestExecuteKinds(t *testing.T) {
 		"canceled":          {err: context.Canceled, want: executor.Interrupted, text: "was interrupted before it answered"},
 		"contract":          {err: &adapter.ContractError{Message: "answered nonsense"}, want: executor.Failed, text: "answered nonsense"},
 		"answered error":    {err: status.Error(codes.Unknown, "no\ndisk"), want: executor.Failed, text: "no disk"},
-		"empty error":       {err: status.Error(codes.Unknown, ""), want: executor.Failed, text: "failed without saying why"},
+		"empty error":       {err: status.Error(codes.Unknown, ""), want: executor.Failed, text: "failed without a message"},
 		"panic":             {err: status.Error(codes.Aborted, "plugin panicked: x"), want: executor.Failed, text: "plugin panicked: x"},
 		"internal":          {err: status.Error(codes.Internal, "cannot decode"), want: executor.Failed, text: "answered something that is not part of the contract: cannot decode"},
 		"unknown":           {err: status.Error(codes.Unimplemented, "unknown service"), want: executor.Invalid, text: "unknown service"},

@@ -393,7 +393,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 		"credentials that the plugin repeats": {
 			plugins: []*v1alpha1.Plugin{provider(pluginName, true, "")}, loaded: true,
 			at:   inPlugin("uid", "first", withCredential),
-			want: []string{"nobody knows the credentials [REDACTED]"},
+			want: []string{"unknown credentials [REDACTED]"},
 		},
 		"the ready one of two": {
 			plugins: []*v1alpha1.Plugin{provider("another", false, "DuplicateAction"), provider(pluginName, true, "")}, loaded: true,

@@ -37,11 +37,11 @@ func TestCheckActions(t *testing.T) {
 			in:   []Action{{pre, "v1", "b"}, {post, "v1", "b"}, {pre, "v1", "a"}},
 			want: []Action{{post, "v1", "b"}, {pre, "v1", "a"}, {pre, "v1", "b"}},
 		},
-		"newer kind beside": {
+		"newer kind besides": {
 			in:   []Action{{"MoonAction", "v1", "b"}, {pre, "v1", "b"}},
 			want: []Action{{pre, "v1", "b"}}, ignored: []string{"MoonAction b"},
 		},
-		"newer version beside": {in: []Action{{pre, "v2", "b"}, {pre, "v1", "b"}}, want: []Action{{pre, "v1", "b"}}},
+		"newer version besides": {in: []Action{{pre, "v2", "b"}, {pre, "v1", "b"}}, want: []Action{{pre, "v1", "b"}}},
 		"only newer": {
 			in:         []Action{{bia, "v9", "x.io/b"}, {pre, "v1", "a"}},
 			wantReason: ReasonNotAdaptable, wantErr: "BackupItemAction x.io/b is offered in v9 only, this Grapnel calls v2 or v1: upgrade Grapnel",
@@ -55,7 +55,7 @@ func TestCheckActions(t *testing.T) {
 		"twice":            {in: []Action{{pre, "v1", "b"}, {pre, "v1", "b"}}, wantErr: "twice"},
 		"no name":          {in: []Action{{pre, "v1", ""}}, wantErr: "empty"},
 		"too many":         {in: make([]Action, maxActions+1), wantErr: "at most 256"},
-		"newer, no name":   {in: []Action{{"MoonAction", "v1", "a b"}}, wantErr: "not allowed"},
+		"newer, no name":   {in: []Action{{"MoonAction", "v1", "a b"}}, wantErr: "invalid name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestListVeleroActions(t *testing.T) {
 				{Kind: "ObjectStore", Name: "x.io/a"},
 				{Kind: "VolumeSnapshotter", Name: "x.io/a"},
 				{Kind: "ItemBlockAction", Name: "x.io/a"},
-				// Not kinds of Velero's, whatever they may be there.
+				// Not kinds of Velero, regardless of their meaning there.
 				{Kind: "PreBackupAction", Name: "x.io/a"},
 				{Kind: "AsyncBackupItemAction", Name: "x.io/a"},
 				{Kind: "DeleteAction", Name: "x.io/a"},
@@ -106,15 +106,15 @@ func TestListVeleroActions(t *testing.T) {
 				BuiltWithVelero: true,
 			},
 		},
-		"a version to come": {
+		"unknown newer version": {
 			in:         []*plugin{{Kind: "BackupItemActionV3", Name: "x.io/a"}},
 			wantReason: ReasonNotAdaptable, wantErr: "BackupItemAction x.io/a is offered in v3 only",
 		},
-		"nothing of use": {in: []*plugin{{Kind: "VolumeSnapshotter", Name: "x.io/a"}}, wantErr: "all it provides is VolumeSnapshotter x.io/a"},
-		"no slash":       {in: []*plugin{{Kind: "ObjectStore", Name: "aws"}}, wantErr: `the name "aws"`},
-		"two slashes":    {in: []*plugin{{Kind: "ObjectStore", Name: "x.io/aws/s3"}}, wantErr: "more than one slash"},
-		"twice":          {in: []*plugin{{Kind: "ObjectStore", Name: "x.io/a"}, {Kind: "ObjectStore", Name: "x.io/a"}}, wantErr: "twice"},
-		"empty":          {wantErr: "provides no actions"},
+		"no supported actions": {in: []*plugin{{Kind: "VolumeSnapshotter", Name: "x.io/a"}}, wantErr: "all it provides is VolumeSnapshotter x.io/a"},
+		"no slash":             {in: []*plugin{{Kind: "ObjectStore", Name: "aws"}}, wantErr: `the name "aws"`},
+		"two slashes":          {in: []*plugin{{Kind: "ObjectStore", Name: "x.io/aws/s3"}}, wantErr: "more than one slash"},
+		"twice":                {in: []*plugin{{Kind: "ObjectStore", Name: "x.io/a"}, {Kind: "ObjectStore", Name: "x.io/a"}}, wantErr: "twice"},
+		"empty":                {wantErr: "provides no actions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,16 +188,16 @@ func TestToHookAnswerV1(t *testing.T) {
 		want    executor.Answer
 		wantErr string
 	}{
-		"done":               {in: &hookpb.ExecuteResponse{Status: done, Message: "m", Outputs: map[string]string{"a": "b"}}, want: executor.Answer{Message: "m", Outputs: map[string]string{"a": "b"}}},
-		"again":              {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute)}, want: executor.Answer{RetryAfter: time.Minute}},
-		"again very soon":    {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(1)}, want: executor.Answer{RetryAfter: executor.MinRetryAfter}},
-		"again with outputs": {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute), Outputs: map[string]string{"a": "b"}}, want: executor.Answer{RetryAfter: time.Minute}},
-		"again at once":      {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(0)}, wantErr: "not part of the contract"},
-		"again in the past":  {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(-1)}, wantErr: "not part of the contract"},
-		"again, broken time": {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: &durationpb.Duration{Seconds: 1, Nanos: -1}}, wantErr: "without a valid time"},
-		"unknown":            {in: &hookpb.ExecuteResponse{Status: 42}, wantErr: "answered status 42, which is not part of the contract"},
-		"nothing":            {in: nil, wantErr: "answered status 0"},
-		"bad output":         {in: &hookpb.ExecuteResponse{Status: done, Outputs: map[string]string{"a/b": "c"}}, wantErr: `"a/b" is not allowed`},
+		"done":                       {in: &hookpb.ExecuteResponse{Status: done, Message: "m", Outputs: map[string]string{"a": "b"}}, want: executor.Answer{Message: "m", Outputs: map[string]string{"a": "b"}}},
+		"again":                      {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute)}, want: executor.Answer{RetryAfter: time.Minute}},
+		"Again very soon":            {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(1)}, want: executor.Answer{RetryAfter: executor.MinRetryAfter}},
+		"Again with outputs":         {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(time.Minute), Outputs: map[string]string{"a": "b"}}, want: executor.Answer{RetryAfter: time.Minute}},
+		"Again after zero":           {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(0)}, wantErr: "not part of the contract"},
+		"negative Again":             {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: durationpb.New(-1)}, wantErr: "not part of the contract"},
+		"Again without a valid time": {in: &hookpb.ExecuteResponse{Status: again, CallAgainAfter: &durationpb.Duration{Seconds: 1, Nanos: -1}}, wantErr: "without a valid time"},
+		"unknown":                    {in: &hookpb.ExecuteResponse{Status: 42}, wantErr: "answered status 42, which is not part of the contract"},
+		"nothing":                    {in: nil, wantErr: "answered status 0"},
+		"bad output":                 {in: &hookpb.ExecuteResponse{Status: done, Outputs: map[string]string{"a/b": "c"}}, wantErr: `"a/b" is not allowed`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,7 +209,7 @@ func TestToHookAnswerV1(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
-				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
+				t.Errorf("error %v, response (-want +got):\n%s", err, diff)
 			}
 		})
 	}

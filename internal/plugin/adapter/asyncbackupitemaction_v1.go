@@ -22,13 +22,13 @@ func (asyncBackupItemActionV1) newClient(conn grpc.ClientConnInterface) asyncbac
 	return asyncbackupitempb.NewAsyncBackupItemActionClient(conn)
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a asyncBackupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a asyncBackupItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
@@ -44,11 +44,11 @@ func (a asyncBackupItemActionV1) Execute(
 	if answer.RelatedItems, err = toItemRefs("additional objects", out.GetAdditionalItems()); err != nil {
 		return answer, err
 	}
-	answer.PostOperationItems, err = toItemRefs("objects for after its operation", out.GetPostOperationItems())
+	answer.PostOperationItems, err = toItemRefs("post-operation objects", out.GetPostOperationItems())
 	return answer, err
 }
 
-// Progress tells how far an operation is.
+// Progress returns the progress of an operation.
 func (a asyncBackupItemActionV1) Progress(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef,
 ) (item.Progress, error) {
@@ -57,7 +57,7 @@ func (a asyncBackupItemActionV1) Progress(
 	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
 }
 
-// Cancel asks for the end of an operation.
+// Cancel requests the cancellation of an operation.
 func (a asyncBackupItemActionV1) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
 	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
 		&asyncbackupitempb.CancelRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})

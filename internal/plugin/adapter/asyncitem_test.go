@@ -59,7 +59,7 @@ func (s asyncBackup) Progress(ctx context.Context, in *asyncbackuppb.ProgressReq
 	return &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true}, nil
 }
 
-// progressFor is that of an operation which still goes on if its ID says so.
+// progressFor returns the progress of an operation; it is still running if its ID says so.
 func progressFor(id string) *itempb.OperationProgress {
 	if id == "going on" {
 		return &itempb.OperationProgress{}
@@ -142,7 +142,7 @@ func TestTimesOfAsyncActions(t *testing.T) {
 				t.Errorf("the interval of a backup is %s, error %v", backup.PollInterval, err)
 			}
 			if backup.OperationID == "" {
-				t.Error("nobody can cancel what was started")
+				t.Error("the started operation cannot be canceled")
 			}
 			restore, err := asyncRestoreItemActionV1{}.Execute(t.Context(), conn, call, object())
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || restore.PollInterval != tc.want {
@@ -157,8 +157,8 @@ func TestTimesOfAsyncActions(t *testing.T) {
 	}
 }
 
-// TestIDsOfOperations: those who keep an ID judge it, and could cancel what they do not
-// keep.
+// TestIDsOfOperations checks that long IDs are returned: callers validate IDs, and can
+// cancel operations that they do not store.
 func TestIDsOfOperations(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"empty": "", "of 1 MiB": strings.Repeat("x", 1<<20)} {
@@ -212,7 +212,7 @@ func TestFirstCallsOfAsyncActions(t *testing.T) {
 	}
 }
 
-// failing serves every kind that has operations and answers all calls with one error.
+// failing serves every kind that has operations and returns one error for all calls.
 func failing(t *testing.T, err error) *grpc.ClientConn {
 	t.Helper()
 	answer := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) { return nil, err }
@@ -229,10 +229,10 @@ func TestUnknownOperations(t *testing.T) {
 	const id = "ns/du-1"
 	for name, tc := range map[string]struct {
 		err  error
-		want string // "" says that nothing is known of the operation
+		want string // "" means that the error does not concern the operation
 	}{
 		"of the SDK":           {err: status.Error(codes.NotFound, "no job du-1"), want: "no job du-1"},
-		"without a word":       {err: status.Error(codes.NotFound, ""), want: "it does not know the operation"},
+		"without a message":    {err: status.Error(codes.NotFound, ""), want: "it does not know the operation"},
 		"of Velero":            {err: status.Error(codes.Unknown, "Operation ID "+id+" is invalid."), want: "Operation ID ns/du-1 is invalid."},
 		"of Velero, wrapped":   {err: status.Error(codes.Unknown, "getting it: Operation ID "+id+" is invalid."), want: "getting it: Operation ID"},
 		"of a later Velero":    {err: status.Error(codes.Unknown, "operation ID "+id+" is invalid"), want: "operation ID ns/du-1 is invalid"},
@@ -259,12 +259,12 @@ func TestUnknownOperations(t *testing.T) {
 		})
 	}
 	if !errors.Is(ErrOperationsUnsupported, ErrUnknownOperation) {
-		t.Error("a version without operations seems to know some")
+		t.Error("a version without operations returned operations")
 	}
 }
 
-// TestOtherCallsSayNothingOfOperations: a framework may answer so for a name that it does
-// not know.
+// TestOtherCallsSayNothingOfOperations checks that errors of other calls never mean an
+// unknown operation: a framework may return them for an unknown name.
 func TestOtherCallsSayNothingOfOperations(t *testing.T) {
 	t.Parallel()
 	conn := failing(t, status.Error(codes.NotFound, "no such plugin"))

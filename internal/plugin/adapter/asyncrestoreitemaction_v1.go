@@ -22,13 +22,13 @@ func (asyncRestoreItemActionV1) newClient(conn grpc.ClientConnInterface) asyncre
 	return asyncrestoreitempb.NewAsyncRestoreItemActionClient(conn)
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a asyncRestoreItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a asyncRestoreItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
@@ -51,7 +51,7 @@ func (a asyncRestoreItemActionV1) Execute(
 	return answer, err
 }
 
-// Progress tells how far an operation is.
+// Progress returns the progress of an operation.
 func (a asyncRestoreItemActionV1) Progress(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef,
 ) (item.Progress, error) {
@@ -60,14 +60,14 @@ func (a asyncRestoreItemActionV1) Progress(
 	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
 }
 
-// Cancel asks for the end of an operation.
+// Cancel requests the cancellation of an operation.
 func (a asyncRestoreItemActionV1) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
 	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
 		&asyncrestoreitempb.CancelRequest{Plugin: call.Action, OperationId: op.OperationID, Restore: op.Parent})
 	return wrapUnknownOperation(op, err)
 }
 
-// AreAdditionalItemsReady asks whether restored objects are ready.
+// AreAdditionalItemsReady requests whether restored objects are ready.
 func (a asyncRestoreItemActionV1) AreAdditionalItemsReady(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte,
 ) (bool, error) {

@@ -23,13 +23,13 @@ func (backupItemActionV1) newClient(conn grpc.ClientConnInterface) backupitempb.
 	return backupitempb.NewBackupItemActionClient(proto.VeleroConn(conn))
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a backupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a backupItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {

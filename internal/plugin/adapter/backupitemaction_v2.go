@@ -23,13 +23,13 @@ func (backupItemActionV2) newClient(conn grpc.ClientConnInterface) backupitempb.
 	return backupitempb.NewBackupItemActionClient(proto.VeleroConn(conn))
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a backupItemActionV2) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a backupItemActionV2) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
@@ -42,18 +42,18 @@ func (a backupItemActionV2) Execute(
 	if answer.RelatedItems, err = toItemRefs("additional objects", out.GetAdditionalItems()); err != nil {
 		return answer, err
 	}
-	answer.PostOperationItems, err = toItemRefs("objects for after its operation", out.GetPostOperationItems())
+	answer.PostOperationItems, err = toItemRefs("post-operation objects", out.GetPostOperationItems())
 	return answer, err
 }
 
-// Progress tells how far an operation is.
+// Progress returns the progress of an operation.
 func (a backupItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
 		&backupitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})
 	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
-// Cancel asks for the end of an operation.
+// Cancel requests the cancellation of an operation.
 func (a backupItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
 	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
 		&backupitempb.CancelRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})

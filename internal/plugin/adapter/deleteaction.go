@@ -12,12 +12,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// DeleteAction calls a DeleteAction. Errors are those of gRPC, or a *ContractError if the
-// answer is not one that the version allows.
+// DeleteAction calls a DeleteAction. Errors are errors of gRPC, or a *ContractError if the
+// response is not allowed by the version.
 type DeleteAction interface {
-	// AppliesTo asks which Backups concern the action, by their labels.
+	// AppliesTo requests the label selector of the Backups that the action applies to.
 	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (labels.Selector, error)
 	// Execute makes one attempt. The Subject of the call is the Backup as JSON, in the form of
-	// velero.io/v1. Its Point, BackupName and Outputs mean nothing.
+	// velero.io/v1. Its Point, BackupName and Outputs are ignored.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) error
 }

@@ -21,7 +21,7 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
-// deletion serves DeleteActions and keeps what it was asked.
+// deletion serves DeleteActions and records their requests.
 type deletion struct {
 	deletepb.UnimplementedDeleteActionServer
 	selector string
@@ -61,7 +61,7 @@ func TestDeleteAction(t *testing.T) {
 	chosen := SelectVersions(SupportedKinds(), []Action{{Kind: string(sdk.KindDeleteAction), Version: sdk.V1, Name: "x.io/a"}})
 	version := chosen[ActionID{Kind: "DeleteAction", Name: "x.io/a"}]
 	if version.Delete == nil || version.Hook == nil {
-		t.Fatalf("it can be called by %+v", version)
+		t.Fatalf("callable by %+v", version)
 	}
 	selector, err := version.Delete.AppliesTo(t.Context(), conn, call)
 	if err != nil || selector.String() != d.selector {
@@ -69,7 +69,7 @@ func TestDeleteAction(t *testing.T) {
 	}
 	wantAsked := &deletepb.AppliesToRequest{Plugin: "x.io/a", IdempotencyKey: "run", CallId: "7", Parameters: map[string]string{"size": "groß"}}
 	if diff := cmp.Diff(wantAsked, d.asked, protocmp.Transform()); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	want := &deletepb.ExecuteRequest{
 		Plugin: "x.io/a", IdempotencyKey: "run", Attempt: 2, Backup: []byte("backup"), CallId: "7",
@@ -81,7 +81,7 @@ func TestDeleteAction(t *testing.T) {
 		"as executors do": func() error {
 			answer, err := version.Hook(t.Context(), conn, "7", attempt())
 			if diff := cmp.Diff(executor.Answer{}, answer); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
+				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			return err
 		},
@@ -101,7 +101,7 @@ func TestSelectorsOfDeleteActions(t *testing.T) {
 	for name, tc := range map[string]struct{ selector, wantErr string }{
 		"every Backup": {},
 		"a label":      {selector: "app=shop"},
-		"no selector":  {selector: "a=b=c", wantErr: "answered with a selector that is not allowed: the label selector cannot be read"},
+		"no selector":  {selector: "a=b=c", wantErr: "answered with an invalid selector: the label selector cannot be read"},
 		"too long":     {selector: strings.Repeat("x", 1025), wantErr: "1025 bytes, at most 1024"},
 		"huge":         {selector: strings.Repeat("x", 2<<20), wantErr: "answered with more than 1048576 bytes"},
 	} {

@@ -21,7 +21,7 @@ type deleteActionV1 struct{}
 
 var _ DeleteAction = deleteActionV1{}
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (deleteActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (labels.Selector, error) {
 	request := &deletepb.AppliesToRequest{
 		Plugin: call.Action, IdempotencyKey: call.Key, Parameters: call.Parameters, CallId: call.CallID,
@@ -32,7 +32,7 @@ func (deleteActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterfa
 	}
 	selector, err := deletev1.Selector{LabelSelector: response.GetSelector()}.Parse()
 	if err != nil {
-		return nil, &ContractError{Message: "answered with a selector that is not allowed: " + err.Error()}
+		return nil, &ContractError{Message: "answered with an invalid selector: " + err.Error()}
 	}
 	return selector, nil
 }
@@ -50,7 +50,8 @@ func (deleteActionV1) Execute(ctx context.Context, conn grpc.ClientConnInterface
 	return nil
 }
 
-// executeAsHook is Execute as executors call it: an action that did not fail is done.
+// executeAsHook is Execute in the form that executors call: an action that did not fail is
+// done.
 func (a deleteActionV1) executeAsHook(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) (executor.Answer, error) {
 	return executor.Answer{}, a.Execute(ctx, conn, callID, call)
 }

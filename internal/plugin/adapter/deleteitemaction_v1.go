@@ -23,13 +23,13 @@ func (deleteItemActionV1) newClient(conn grpc.ClientConnInterface) deleteitempb.
 	return deleteitempb.NewDeleteItemActionClient(proto.VeleroConn(conn))
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a deleteItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a deleteItemActionV1) Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error {
 	_, err := callItemAction(ctx, call, a.newClient(conn).Execute,
 		&deleteitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})

@@ -16,26 +16,25 @@ import (
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 )
 
-// ContractError says that a plugin answered something its interface does not
-// allow.
+// ContractError means that a plugin returned a response that its interface does not allow.
 type ContractError struct {
-	// Message says what the plugin answered, without its name.
+	// Message describes the response, without the name of the plugin.
 	Message string
 }
 
 // Error returns the message.
 func (e *ContractError) Error() string { return e.Message }
 
-// callOptions bounds what the operator reads: go-plugin lifts gRPC's limit.
+// callOptions limits the size of responses: go-plugin removes gRPC's limit.
 func callOptions() []grpc.CallOption {
 	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(proto.MaxResponseBytes)}
 }
 
-// executeFuncV1 is the method Execute of a client of any kind that exchanges the messages
-// of grapnel.hook.v1.
+// executeFuncV1 is the method Execute of a client of any kind that uses the messages of
+// grapnel.hook.v1.
 type executeFuncV1 func(context.Context, *hookpb.ExecuteRequest, ...grpc.CallOption) (*hookpb.ExecuteResponse, error)
 
-// callHookV1 makes one call in the messages of grapnel.hook.v1.
+// callHookV1 makes one call with the messages of grapnel.hook.v1.
 func callHookV1(ctx context.Context, execute executeFuncV1, callID string, call executor.Call) (executor.Answer, error) {
 	request := newHookRequestV1(call, callID)
 	response, err := execute(ctx, request, callOptions()...)
@@ -62,7 +61,7 @@ func toHookOutputsV1(in map[string]map[string]string) map[string]*hookpb.Outputs
 	return out
 }
 
-// toHookAnswerV1 checks an answer of grapnel.hook.v1 and translates it.
+// toHookAnswerV1 validates a response of grapnel.hook.v1 and translates it.
 func toHookAnswerV1(in *hookpb.ExecuteResponse) (executor.Answer, error) {
 	answer := executor.Answer{Message: in.GetMessage()}
 	switch in.GetStatus() {
@@ -83,7 +82,7 @@ func toHookAnswerV1(in *hookpb.ExecuteResponse) (executor.Answer, error) {
 			"answered status %d, which is not part of the contract", int32(in.GetStatus()))}
 	}
 	if err := hook.ValidateOutputs(in.GetOutputs()); err != nil {
-		return executor.Answer{}, &ContractError{Message: "answered with outputs that are not allowed: " + err.Error()}
+		return executor.Answer{}, &ContractError{Message: "answered with invalid outputs: " + err.Error()}
 	}
 	answer.Outputs = in.GetOutputs()
 	return answer, nil

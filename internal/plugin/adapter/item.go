@@ -15,48 +15,48 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// ItemCall is what every call about an object has.
+// ItemCall has the common fields of all calls for an object.
 type ItemCall struct {
 	// Action is the registered name of the action.
 	Action string
-	// CallID of the call, and Key, the UID of the run that it belongs to. Plugins written
-	// with the SDK put them into their log.
+	// CallID is the ID of the call, Key the UID of the run that it belongs to. Plugins
+	// built with the SDK add them to their log.
 	CallID, Key string
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
 }
 
-// SelectorProvider asks an action which objects concern it.
+// SelectorProvider requests the selector of an action.
 type SelectorProvider interface {
 	// AppliesTo makes one call.
 	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error)
 }
 
-// BackupItemAction calls a BackupItemAction or an AsyncBackupItemAction. Errors are those
-// of gRPC, a *ContractError if the answer is not one that the version allows, or of
-// Progress and Cancel one that matches ErrUnknownOperation.
+// BackupItemAction calls a BackupItemAction or an AsyncBackupItemAction. Errors are errors
+// of gRPC, or a *ContractError if the response is not allowed by the version. Errors of
+// Progress and Cancel may match ErrUnknownOperation.
 type BackupItemAction interface {
 	SelectorProvider
-	// Execute, which asynchronous actions call Start, shows one object, as JSON. The Backup is JSON too, in the form of
-	// velero.io/v1.
+	// Execute, called Start for asynchronous actions, calls the action for one object, as JSON. The
+	// Backup is also JSON, in the form of velero.io/v1.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) (BackupItemAnswer, error)
 	Operations
 }
 
-// BackupItemAnswer is what a BackupItemAction made of an object. Nothing of it is
-// checked but its size. With a *ContractError it has the ID of what was started, so that
-// this can be cancelled.
+// BackupItemAnswer is the response of a BackupItemAction for one object. Only its size is
+// validated. With a *ContractError it has the ID of the started operation, so that the
+// caller can cancel it.
 type BackupItemAnswer struct {
 	// Item is the object as JSON; empty if the action returned none.
 	Item []byte
-	// RelatedItems are objects to be archived too.
+	// RelatedItems are objects to archive too.
 	RelatedItems []item.Ref
-	// OperationID names what was started, if anything was, and PostOperationItems the
-	// objects to be archived again when it has ended.
+	// OperationID identifies the operation that was started, if any. PostOperationItems are
+	// the objects to archive again when it has ended.
 	OperationID        string
 	PostOperationItems []item.Ref
-	// PollInterval is how often the action wants to be asked for the progress, zero if it
-	// does not say. It is not negative and may be of any size.
+	// PollInterval is the interval at which the action wants Progress to be called, zero if
+	// unset. It is not negative and has no upper limit.
 	PollInterval time.Duration
 }
 
@@ -64,34 +64,35 @@ type BackupItemAnswer struct {
 // for BackupItemAction.
 type RestoreItemAction interface {
 	SelectorProvider
-	// Execute, which asynchronous actions call Start, shows one object as earlier actions left it and as it was archived.
+	// Execute, called Start for asynchronous actions, calls the action for one object: as earlier
+	// actions left it and as it was archived.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem) (RestoreItemAnswer, error)
 	Operations
-	// AreAdditionalItemsReady asks whether restored objects are ready.
+	// AreAdditionalItemsReady requests whether restored objects are ready.
 	AreAdditionalItemsReady(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte) (bool, error)
 }
 
 // RestoreItem is one object of a restore. All of it is JSON.
 type RestoreItem struct {
-	// Object as earlier actions left it, and Archived as it was archived.
+	// Object is the object as earlier actions left it, Archived as it was archived.
 	Object, Archived []byte
 	// Restore is the Restore in the form of velero.io/v1.
 	Restore []byte
 }
 
-// RestoreItemAnswer is what a RestoreItemAction made of an object. Nothing of it is
-// checked but its size. With a *ContractError it is as for BackupItemAnswer.
+// RestoreItemAnswer is the response of a RestoreItemAction for one object. Only its size is
+// validated. With a *ContractError it is as for BackupItemAnswer.
 type RestoreItemAnswer struct {
 	// Item is the object as JSON; empty if the action returned none.
 	Item []byte
-	// Skip leaves the object out.
+	// Skip means that the object is not restored.
 	Skip bool
-	// RelatedItems are objects to be restored first. With Wait the object waits until
-	// they are ready, for WaitTimeout at most; zero means the host's default.
+	// RelatedItems are objects to restore first. With Wait, the object waits until they are
+	// ready, at most for WaitTimeout; zero means the host's default.
 	RelatedItems        []item.Ref
 	WaitForRelatedItems bool
 	WaitTimeout         time.Duration
-	// OperationID names what was started, if anything was, and PollInterval is as in
+	// OperationID identifies the operation that was started, if any. PollInterval is as in
 	// BackupItemAnswer.
 	OperationID  string
 	PollInterval time.Duration
@@ -100,38 +101,38 @@ type RestoreItemAnswer struct {
 // DeleteItemAction calls a DeleteItemAction. Errors are as for BackupItemAction.
 type DeleteItemAction interface {
 	SelectorProvider
-	// Execute shows one object of a backup that is being deleted.
+	// Execute calls the action for one object of a backup that is being deleted.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error
 }
 
-// ObjectStore calls an ObjectStore. Errors are as for BackupItemAction, and *CopyError
-// for those of readers and writers that are handed in.
+// ObjectStore calls an ObjectStore. Errors are as for BackupItemAction, and *CopyError for
+// errors of the caller's readers and writers.
 type ObjectStore interface {
-	// Init configures the store. It comes before every other call to a process.
+	// Init configures the store. It precedes every other call to a process.
 	Init(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, config map[string]string) error
 	// Put stores an object. If body or ctx ends with an error, nothing is stored.
 	Put(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, body io.Reader) error
-	// Exists says whether there is an object.
+	// Exists reports whether an object exists.
 	Exists(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) (bool, error)
 	// Get writes an object to out.
 	Get(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, out io.Writer) error
-	// List returns the keys with a prefix, or with a delimiter the common prefixes.
+	// List returns the keys with a prefix or, with a delimiter, the common prefixes.
 	List(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, bucket, prefix, delimiter string) ([]string, error)
 	// Delete removes an object.
 	Delete(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) error
-	// SignedURL returns a URL from which an object can be read for a time.
+	// SignedURL returns a URL from which an object can be read for a limited time.
 	SignedURL(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, ttl time.Duration) (string, error)
 }
 
-// StoredObject names an object in a bucket.
+// StoredObject identifies an object in a bucket.
 type StoredObject struct {
 	// Bucket and Key are the names.
 	Bucket, Key string
 }
 
-// CopyError says that a reader or writer that was handed in failed, and not the plugin.
+// CopyError means that the caller's reader or writer failed, not the plugin.
 type CopyError struct {
-	// Op says what failed: "reading what is to be stored as a/b".
+	// Op says what failed: "reading the content for a/b".
 	Op string
 	// Err is the error of the reader or writer.
 	Err error
@@ -143,6 +144,6 @@ func (e *CopyError) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns the error of the reader or writer.
 func (e *CopyError) Unwrap() error { return e.Err }
 
-// GRPCStatus keeps a status that the reader or writer got from elsewhere from being
-// taken for one of the plugin.
+// GRPCStatus prevents a status that the reader or writer got from another server from being
+// treated as a status of the plugin.
 func (e *CopyError) GRPCStatus() *status.Status { return status.New(codes.Unknown, e.Error()) }

@@ -32,7 +32,7 @@ import (
 	restorev2pb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/restoreitemaction/v2"
 )
 
-// serve returns a connection to a server that serves what install registers.
+// serve returns a connection to a server with the services that install registers.
 func serve(t *testing.T, install func(*grpc.Server), options ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -64,10 +64,10 @@ var (
 	progress  = &itempb.OperationProgress{Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: timestamppb.New(started)}
 )
 
-// said collects what the services were handed.
+// said collects the requests of the services.
 type said struct{ requests []string }
 
-// note records the parts of a request, and the attributes that came beside it.
+// note records the parts of a request and its metadata.
 func (s *said) note(ctx context.Context, parts ...string) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, name := range []string{proto.MetadataCall, proto.MetadataKey, proto.MetadataParameters} {
@@ -171,7 +171,7 @@ func TestBackupItemActions(t *testing.T) {
 			}
 			checkOperations(t, conn, tc.version, "backup", tc.cancelled, tc.wantProgress)
 			if diff := cmp.Diff(tc.wantSaid, said.requests); diff != "" {
-				t.Errorf("said (-want +got):\n%s", diff)
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -311,7 +311,7 @@ func TestRestoreItemActions(t *testing.T) {
 				t.Errorf("ready is %v, want %v; error %v", ready, tc.wantReady, err)
 			}
 			if diff := cmp.Diff(tc.wantSaid, said.requests); diff != "" {
-				t.Errorf("said (-want +got):\n%s", diff)
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -373,6 +373,6 @@ func TestDeleteItemAction(t *testing.T) {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"applies x.io/a" + attributes, "execute x.io/a object backup" + attributes}, said.requests); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }

@@ -22,20 +22,20 @@ import (
 	itempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/item/v1"
 )
 
-// maxItemResponseBytes is the largest answer about an object: the object itself and the
-// names of others.
+// maxItemResponseBytes is the size of the largest response for an object: the object itself
+// and the names of others.
 const maxItemResponseBytes = item.MaxBytes + 2<<20
 
 // unaryMethod is a method of a generated client.
 type unaryMethod[In, Out protobuf.Message] func(ctx context.Context, in In, opts ...grpc.CallOption) (Out, error)
 
-// callItemAction makes one call about an object. What the messages, most of them Velero's, have
-// no fields for travels beside them.
+// callItemAction makes one call for an object. Attributes without fields in the messages, most
+// of which are Velero's, are sent as metadata.
 func callItemAction[In, Out protobuf.Message](ctx context.Context, call ItemCall, method unaryMethod[In, Out], in In) (Out, error) {
 	return callWithLimit(ctx, call, method, in, maxItemResponseBytes)
 }
 
-// callWithLimit is callItemAction with another limit for the answer, in bytes.
+// callWithLimit is callItemAction with another limit for the response, in bytes.
 func callWithLimit[In, Out protobuf.Message](
 	ctx context.Context, call ItemCall, method unaryMethod[In, Out], in In, limit int,
 ) (Out, error) {
@@ -47,7 +47,7 @@ func callWithLimit[In, Out protobuf.Message](
 	return none, explainSizeError(err, protobuf.Size(in), limit)
 }
 
-// withCallMetadata adds what describes a call to what is sent.
+// withCallMetadata adds the attributes of a call to the outgoing metadata.
 func withCallMetadata(ctx context.Context, call ItemCall) context.Context {
 	var pairs []string
 	if call.CallID != "" {
@@ -62,8 +62,8 @@ func withCallMetadata(ctx context.Context, call ItemCall) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-// explainSizeError finds out whose limit a message exceeded: gRPC uses one code and the
-// same words for both directions. Only the number tells them apart.
+// explainSizeError determines whose limit a message exceeded: gRPC uses the same code and
+// text for both directions. Only the number differs.
 func explainSizeError(err error, sent, limit int) error {
 	if status.Code(err) != codes.ResourceExhausted {
 		return err
@@ -89,8 +89,8 @@ func toItemSelector(in *itempb.ResourceSelector) item.Selector {
 	}
 }
 
-// toItemRefs translates the names of objects, or returns a *ContractError if there are
-// too many. What says what the objects are.
+// toItemRefs translates the names of objects, or returns a *ContractError if there are too
+// many. what describes the objects.
 func toItemRefs(what string, in []*itempb.ResourceIdentifier) ([]item.Ref, error) {
 	if len(in) > item.MaxRefs {
 		return nil, &ContractError{Message: fmt.Sprintf(
@@ -125,16 +125,16 @@ func toItemProgress(in *itempb.OperationProgress) item.Progress {
 	return out
 }
 
-// toAsyncItemProgress adds what messages that are not Velero's say besides. An operation that
-// still goes on was not cancelled yet.
+// toAsyncItemProgress adds the fields that only Grapnel's messages have. An operation that is
+// still running is not canceled yet.
 func toAsyncItemProgress(in *itempb.OperationProgress, cancelled bool) item.Progress {
 	out := toItemProgress(in)
 	out.Cancelled = cancelled && out.Completed
 	return out
 }
 
-// toNonNegativeDuration translates a span of time, or returns a *ContractError if there can be none like
-// it. Zero means none. said is what was answered with it: "wait for".
+// toNonNegativeDuration translates a duration, or returns a *ContractError if it is invalid or
+// negative. Zero means none. said is the purpose of the duration in the error: "wait for".
 func toNonNegativeDuration(said string, in *durationpb.Duration) (time.Duration, error) {
 	if in == nil {
 		return 0, nil

@@ -13,23 +13,23 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 )
 
-// Hook makes one call of a run-once action over conn. Errors are those of gRPC,
-// or a *ContractError if the answer is not one that the version allows.
+// Hook makes one call of a run-once action over conn. Errors are errors of gRPC, or a
+// *ContractError if the response is not allowed by the version.
 type Hook func(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) (executor.Answer, error)
 
-// ActionVersion is one version of a kind. Besides Name, the field of its kind is set: what
-// calls an action that offers this version.
+// ActionVersion is one version of a kind. Besides Name, the field of its kind is set: the
+// client for actions that offer this version.
 type ActionVersion struct {
 	// Name is the version, "v1".
 	Name string
 	// Hook is for the run-once kinds.
 	Hook Hook
-	// BackupItem and the others are for the kinds of these names. The first two are for the
-	// asynchronous kinds as well.
+	// BackupItem and the others are for the kinds with these names. The first two are also
+	// for the asynchronous kinds.
 	BackupItem  BackupItemAction
 	RestoreItem RestoreItemAction
 	DeleteItem  DeleteItemAction
-	// Delete is for the kind of this name, which has Hook as well: an executor can run it.
+	// Delete is for the kind with this name, which also has Hook: an executor can run it.
 	Delete      DeleteAction
 	ObjectStore ObjectStore
 }
@@ -42,7 +42,7 @@ type ActionKind struct {
 	Versions []ActionVersion
 }
 
-// SupportedKinds returns every kind that the operator knows.
+// SupportedKinds returns all kinds that the operator supports.
 func SupportedKinds() []ActionKind {
 	return []ActionKind{
 		{Name: string(sdk.KindPreBackupAction), Versions: []ActionVersion{{Name: sdk.V1, Hook: preBackupActionV1}}},
@@ -65,9 +65,9 @@ func SupportedKinds() []ActionKind {
 	}
 }
 
-// SelectVersions returns how to call each of the actions, by kind and name: of an action that
-// is offered in several versions the newest one that is known. An action that is
-// offered in unknown versions only is left out.
+// SelectVersions returns the version to call for each action, by kind and name: the newest
+// known version that the action offers. An action that is offered only in unknown versions is
+// omitted.
 func SelectVersions(kinds []ActionKind, actions []Action) map[ActionID]ActionVersion {
 	offered := map[Action]bool{}
 	for _, action := range actions {
@@ -85,7 +85,7 @@ func SelectVersions(kinds []ActionKind, actions []Action) map[ActionID]ActionVer
 	return chosen
 }
 
-// isSupportedKind reports whether some version of a kind can be called.
+// isSupportedKind reports whether any version of a kind can be called.
 func isSupportedKind(kinds []ActionKind, kind string) bool {
 	return len(supportedVersions(kinds, kind)) > 0
 }

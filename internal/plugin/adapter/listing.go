@@ -19,25 +19,25 @@ import (
 
 // The values of ListError.Reason.
 const (
-	// ReasonNotAGrapnelPlugin means that the process serves neither our lister nor
+	// ReasonNotAGrapnelPlugin means that the process serves neither Grapnel's lister nor
 	// Velero's.
 	ReasonNotAGrapnelPlugin = "NotAGrapnelPlugin"
-	// ReasonInvalidRegistration means that what it lists breaks a rule.
+	// ReasonInvalidRegistration means that the listed actions violate a rule.
 	ReasonInvalidRegistration = "InvalidRegistration"
-	// ReasonNotAdaptable means that it offers an action in versions only that the
+	// ReasonNotAdaptable means that the process offers an action only in versions that the
 	// operator does not know.
 	ReasonNotAdaptable = "NotAdaptable"
-	// ReasonListFailed means that the lister answered with an error.
+	// ReasonListFailed means that the lister returned an error.
 	ReasonListFailed = "ListFailed"
 	// ReasonFirstCallFailed means that the first call of one of its actions failed.
 	ReasonFirstCallFailed = "FirstCallFailed"
 )
 
-// ListError says why what a plugin provides could not be found out.
+// ListError says why listing the actions of a plugin failed.
 type ListError struct {
 	// Reason is one of the Reason constants.
 	Reason string
-	// Message is for people and says what to do. It may quote the plugin: redact it.
+	// Message is for users and says what to do. It may quote the plugin: redact it.
 	Message string
 	// Err is the cause, if there is one.
 	Err error
@@ -59,37 +59,37 @@ type Action struct {
 	Name string
 }
 
-// ID returns what identifies the action whatever its version.
+// ID returns the ID of the action, which does not depend on its version.
 func (a Action) ID() ActionID { return ActionID{Kind: a.Kind, Name: a.Name} }
 
 // ActionID identifies an action in the operator.
 type ActionID struct {
-	// Kind and Name are those of Action.
+	// Kind and Name are the kind and name of an Action.
 	Kind, Name string
 }
 
 // String returns "PreBackupAction(example.io/quiesce)".
 func (i ActionID) String() string { return i.Kind + "(" + i.Name + ")" }
 
-// Listing is what a plugin says about itself.
+// Listing is the result of listing a plugin.
 type Listing struct {
-	// Actions are those the operator knows how to call, sorted.
+	// Actions are the actions that the operator can call, sorted.
 	Actions []Action
-	// Ignored are those of kinds that it does not know, in the plugin's own words and
-	// sorted: "VolumeSnapshotter example.io/disks".
+	// Ignored are the actions of unknown kinds, as the plugin lists them and sorted:
+	// "VolumeSnapshotter example.io/disks".
 	Ignored []string
-	// SDKVersion is the version of the SDK it was built with.
+	// SDKVersion is the version of the SDK that the plugin was built with.
 	SDKVersion string
-	// MarksLogEnd says that it marks the end of each call in its log.
+	// MarksLogEnd is true if the plugin marks the end of each call in its log.
 	MarksLogEnd bool
-	// BuiltWithVelero says that it was built with Velero's framework: see Prime.
+	// BuiltWithVelero is true if the plugin was built with Velero's framework: see
+	// WarmUpHandlers.
 	BuiltWithVelero bool
 }
 
-// ListActions asks the process at the other end of conn what it provides; kinds are those that
-// are known. It asks Grapnel's lister and, if there is none, Velero's. Apart from the
-// errors of ctx and of a broken connection (a status Unavailable), every error is a
-// *ListError.
+// ListActions lists the actions of the process at the other end of conn; kinds are the known
+// kinds. It calls Grapnel's lister and, if there is none, Velero's. Apart from the errors of
+// ctx and of a broken connection (a status Unavailable), every error is a *ListError.
 func ListActions(ctx context.Context, conn grpc.ClientConnInterface, kinds []ActionKind) (Listing, error) {
 	response, err := pluginpb.NewPluginListerClient(conn).ListPlugins(ctx, &pluginpb.ListPluginsRequest{}, callOptions()...)
 	if status.Code(err) == codes.Unimplemented {
@@ -109,8 +109,8 @@ func ListActions(ctx context.Context, conn grpc.ClientConnInterface, kinds []Act
 	return listing, err
 }
 
-// listVeleroActions asks Velero's lister. What it says about the command is of no interest: the
-// binary that runs is the one that was named by the user.
+// listVeleroActions calls Velero's lister. It ignores the listed command: the user named the
+// binary that runs.
 func listVeleroActions(ctx context.Context, conn grpc.ClientConnInterface, kinds []ActionKind) (Listing, error) {
 	response, err := velerov1.NewPluginListerClient(proto.VeleroConn(conn)).ListPlugins(ctx, &emptypb.Empty{}, callOptions()...)
 	if status.Code(err) == codes.Unimplemented {

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// putChunkBytes is how much of a body one message holds: with names in front it stays
-	// below 1 MiB, and far from the 4 MiB that plugins accept.
+	// putChunkBytes is the size of the part of a body in one message: with the names, a
+	// message stays below 1 MiB, far from the 4 MiB that plugins accept.
 	putChunkBytes = 1<<20 - 16<<10
 	// maxGetChunkBytes is the largest part of an object that a plugin may send at once.
 	maxGetChunkBytes = 16 << 20
-	// maxListResponseBytes is the largest list of keys. A list comes in one message: this is
-	// half a million keys of a usual length.
+	// maxListResponseBytes is the size of the largest list of keys. A list is one message:
+	// this is half a million keys of typical length.
 	maxListResponseBytes = 64 << 20
 )
 
@@ -46,8 +46,8 @@ func (s objectStoreV1) Init(ctx context.Context, conn grpc.ClientConnInterface, 
 	return err
 }
 
-// Put stores an object. A plugin takes the end of the stream for the end of the
-// object: whatever goes wrong here, the call is cancelled and the stream is not ended.
+// Put stores an object. A plugin treats the end of the stream as the end of the object: on
+// any error here, the call is canceled and the stream is not ended.
 func (s objectStoreV1) Put(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, body io.Reader,
 ) error {
@@ -67,13 +67,13 @@ func (s objectStoreV1) Put(
 	return explainDataLoss(object, err)
 }
 
-// sendObjectBody sends everything but the end.
+// sendObjectBody sends everything except the end.
 func sendObjectBody(stream objectstorepb.ObjectStore_PutObjectClient, action string, object StoredObject, body io.Reader) error {
 	buffer := make([]byte, putChunkBytes)
 	for first := true; ; first = false {
 		n, end, err := fillBuffer(body, buffer)
 		if err != nil {
-			return &CopyError{Op: "reading what is to be stored as " + object.Key, Err: err}
+			return &CopyError{Op: "reading the content for " + object.Key, Err: err}
 		}
 		// The body is encoded, and so copied, before Send returns.
 		message := &objectstorepb.PutObjectRequest{Body: buffer[:n]}
@@ -94,9 +94,8 @@ func sendObjectBody(stream objectstorepb.ObjectStore_PutObjectClient, action str
 // maxEmptyReads is how often a body may return neither data nor an error.
 const maxEmptyReads = 100
 
-// fillBuffer reads until the buffer is full or the body is at its end, which it reports.
-// Unlike io.ReadFull it does not take a body that failed with io.ErrUnexpectedEOF for
-// one that ended.
+// fillBuffer reads until the buffer is full or the body has ended, which it reports. Unlike
+// io.ReadFull, it does not treat a body that failed with io.ErrUnexpectedEOF as ended.
 func fillBuffer(body io.Reader, buffer []byte) (filled int, end bool, err error) {
 	for empty := 0; filled < len(buffer); {
 		n, err := body.Read(buffer[filled:])
@@ -117,8 +116,8 @@ func fillBuffer(body io.Reader, buffer []byte) (filled int, end bool, err error)
 	return filled, false, nil
 }
 
-// toPutError returns why a plugin did not take a part of an object. Send says io.EOF when
-// the call has ended already; the reason comes with the answer.
+// toPutError returns why a plugin did not accept a part of an object. Send returns io.EOF
+// when the call has already ended; the response has the reason.
 func toPutError(stream objectstorepb.ObjectStore_PutObjectClient, object StoredObject, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -129,8 +128,8 @@ func toPutError(stream objectstorepb.ObjectStore_PutObjectClient, object StoredO
 	return newEarlyAnswerError(object)
 }
 
-// explainDataLoss returns the error of a plugin, or a *ContractError if that says that a
-// store took a part of an object for all of it: the SDK notices where the store is.
+// explainDataLoss returns the error of a plugin, or a *ContractError if the error says that
+// a store took a part of an object as the whole object: the SDK detects this in the plugin.
 func explainDataLoss(object StoredObject, err error) error {
 	if status.Code(err) != codes.DataLoss {
 		return err
@@ -141,17 +140,17 @@ func explainDataLoss(object StoredObject, err error) error {
 }
 
 func newEarlyAnswerError(object StoredObject) *ContractError {
-	return &ContractError{Message: fmt.Sprintf("said that it stored %s before it had read all of it, which is not part of the contract", object.Key)}
+	return &ContractError{Message: fmt.Sprintf("reported %s as stored before it had read all of it, which is not part of the contract", object.Key)}
 }
 
-// Exists says whether there is an object.
+// Exists reports whether an object exists.
 func (s objectStoreV1) Exists(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) (bool, error) {
 	out, err := callItemAction(ctx, call, s.newClient(conn).ObjectExists,
 		&objectstorepb.ObjectExistsRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key})
 	return out.GetExists(), err
 }
 
-// Get writes an object to out. If it cannot, the call is cancelled.
+// Get writes an object to out. If writing fails, the call is canceled.
 func (s objectStoreV1) Get(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, out io.Writer,
 ) error {
@@ -171,7 +170,7 @@ func (s objectStoreV1) Get(
 			return explainSizeError(err, protobuf.Size(request), maxGetChunkBytes)
 		}
 		if _, err := out.Write(part.GetData()); err != nil {
-			return &CopyError{Op: "passing on what is stored as " + object.Key, Err: err}
+			return &CopyError{Op: "writing the content of " + object.Key, Err: err}
 		}
 	}
 }

@@ -17,40 +17,40 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// OperationRef names something that an action started.
+// OperationRef identifies an operation that an action started.
 type OperationRef struct {
-	// OperationID is what the action called it.
+	// OperationID is the ID that the action returned.
 	OperationID string
 	// Parent is the Backup or Restore as JSON, in the form of velero.io/v1.
 	Parent []byte
 }
 
-// ErrUnknownOperation matches the error of Progress and Cancel if the action says that it
-// does not know the operation. To ask again will not help.
+// ErrUnknownOperation matches the error of Progress and Cancel if the action does not know
+// the operation. Retrying does not help.
 var ErrUnknownOperation = errors.New("the action does not know the operation")
 
-// ErrOperationsUnsupported is the answer of a version that cannot start operations when it is
-// asked about one. It matches ErrUnknownOperation: the operation is one that an earlier
-// release of the plugin started.
+// ErrOperationsUnsupported is the error of Progress for a version that cannot start
+// operations. It matches ErrUnknownOperation: an earlier release of the plugin started the
+// operation.
 var ErrOperationsUnsupported = fmt.Errorf("this version of the action starts no operations: %w", ErrUnknownOperation)
 
-// Operations asks about what an action started.
+// Operations makes calls for the operations that an action started.
 type Operations interface {
-	// Progress tells how far an operation is. Cancelled is only set of one that is
-	// completed, and never by versions whose messages are Velero's.
+	// Progress returns the progress of an operation. Cancelled is only set for a completed
+	// operation, and never by versions that use Velero's messages.
 	Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error)
-	// Cancel asks for its end.
+	// Cancel requests the cancellation of an operation.
 	Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error
 }
 
 // UnknownOperationError is an error of Progress or Cancel that matches
 // ErrUnknownOperation.
 type UnknownOperationError struct {
-	// Err is what the plugin said, a status of gRPC.
+	// Err is the gRPC status that the plugin returned.
 	Err error
 }
 
-// Error returns what the plugin said.
+// Error returns the message of the plugin.
 func (e *UnknownOperationError) Error() string {
 	return cmp.Or(status.Convert(e.Err).Message(), "it does not know the operation")
 }
@@ -58,14 +58,14 @@ func (e *UnknownOperationError) Error() string {
 // Is makes it match ErrUnknownOperation.
 func (e *UnknownOperationError) Is(target error) bool { return target == ErrUnknownOperation }
 
-// Unwrap returns what the plugin said.
+// Unwrap returns the status of the plugin.
 func (e *UnknownOperationError) Unwrap() error { return e.Err }
 
-// wrapUnknownOperation finds out whether an error of Progress or Cancel says that the action does
-// not know the operation. It is only for these two: NotFound of another call says nothing
-// of an operation. Nor can it mean that there is no such action, for only those are called
-// that the process itself listed; of Velero's framework, which might answer so, Prime has
-// called each.
+// wrapUnknownOperation wraps an error of Progress or Cancel that says that the action does not
+// know the operation. It is only for these two calls: NotFound of another call does not concern
+// an operation. NotFound cannot mean a missing action either, because only actions that the
+// process listed are called. For Velero's framework, which might return it, WarmUpHandlers has
+// called each action.
 func wrapUnknownOperation(op OperationRef, err error) error {
 	if err == nil || !isUnknownOperationStatus(op.OperationID, status.Convert(err)) {
 		return err
@@ -73,14 +73,15 @@ func wrapUnknownOperation(op OperationRef, err error) error {
 	return &UnknownOperationError{Err: err}
 }
 
-// isUnknownOperationStatus reads an answer. The texts are those of Velero's package for authors, whose
-// framework sends every error of an action with the same code.
+// isUnknownOperationStatus reports whether a status means an unknown operation. The texts are those
+// of Velero's package for plugin authors, whose framework sends every error of an action with the
+// same code.
 func isUnknownOperationStatus(id string, s *status.Status) bool {
 	switch s.Code() {
 	case codes.NotFound:
 		return true
 	case codes.Unknown:
-		// The first letter is a capital in its older releases.
+		// Older releases capitalize the first letter.
 		return strings.Contains(s.Message(), "peration ID "+id+" is invalid") ||
 			strings.Contains(s.Message(), "Plugin does not support asynchronous operations")
 	default:
@@ -96,7 +97,7 @@ func (unsupportedOperations) Progress(context.Context, grpc.ClientConnInterface,
 	return item.Progress{}, ErrOperationsUnsupported
 }
 
-// Cancel does nothing: there is nothing that could be cancelled.
+// Cancel does nothing: there is no operation to cancel.
 func (unsupportedOperations) Cancel(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) error {
 	return nil
 }

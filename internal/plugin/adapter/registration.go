@@ -18,16 +18,16 @@ const maxActions = 256
 // listedAction is one action that a plugin lists.
 type listedAction struct {
 	action Action
-	// supported says that the kind is one that the lister in question may name and that can
-	// be called in some version.
+	// supported is true if the lister may list the kind and any version of it can be
+	// called.
 	supported bool
-	// listedName are what the lister called it.
+	// listedName are the kind and version as listed.
 	listedName string
-	// problem says what is wrong with it beyond what applies to all listers.
+	// problem is a violation of rules that are specific to the lister.
 	problem string
 }
 
-// buildListing applies the rules for what a plugin may list, and leaves out what a newer
+// buildListing applies the rules for listed actions, and omits kinds that only a newer
 // operator may know.
 func buildListing(kinds []ActionKind, offers []listedAction) (Listing, error) {
 	if err := validateListedActions(offers); err != nil {
@@ -66,7 +66,7 @@ func validateListedActions(offers []listedAction) error {
 	seen := map[Action]bool{}
 	for _, o := range offers {
 		if err := sdk.ValidateName(sdk.Kind(o.action.Kind), o.action.Name); err != nil {
-			return newInvalidRegistrationError("a %s has a name that is not allowed: %s", o.action.Kind, err)
+			return newInvalidRegistrationError("a %s has an invalid name: %s", o.action.Kind, err)
 		}
 		if o.problem != "" {
 			return newInvalidRegistrationError("%s", o.problem)
@@ -83,17 +83,17 @@ func compareActions(a, b Action) int {
 	return strings.Compare(a.Kind+" "+a.Name+" "+a.Version, b.Kind+" "+b.Name+" "+b.Version)
 }
 
-// newNoActionsError explains a plugin of which nothing can be used.
+// newNoActionsError explains why no action of a plugin can be used.
 func newNoActionsError(ignored []string) *ListError {
 	if len(ignored) == 0 {
 		return newInvalidRegistrationError("it provides no actions: register some before serving")
 	}
-	return newInvalidRegistrationError("all it provides is %s, of which this version of Grapnel knows nothing: "+
+	return newInvalidRegistrationError("all it provides is %s, which this version of Grapnel does not support: "+
 		"upgrade Grapnel, use an older version of the plugin, or remove the Plugin", strings.Join(ignored, ", "))
 }
 
-// checkVersionsSupported returns an error if an action is offered in unknown versions only. It is no
-// reason to go on without it: whoever installed the plugin counts on the action.
+// checkVersionsSupported returns an error if an action is offered only in unknown versions. Loading
+// the plugin without the action is no option: whoever installed the plugin relies on it.
 func checkVersionsSupported(kinds []ActionKind, actions []Action) error {
 	chosen := SelectVersions(kinds, actions)
 	var missing []ActionID

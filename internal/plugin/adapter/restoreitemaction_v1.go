@@ -24,13 +24,13 @@ func (restoreItemActionV1) newClient(conn grpc.ClientConnInterface) restoreitemp
 	return restoreitempb.NewRestoreItemActionClient(proto.VeleroConn(conn))
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a restoreItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a restoreItemActionV1) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
@@ -44,7 +44,7 @@ func (a restoreItemActionV1) Execute(
 	return RestoreItemAnswer{Item: out.GetItem(), Skip: out.GetSkipRestore(), RelatedItems: additional}, err
 }
 
-// AreAdditionalItemsReady makes no call: this version cannot say that they are not.
+// AreAdditionalItemsReady makes no call: in this version, items are always ready.
 func (restoreItemActionV1) AreAdditionalItemsReady(
 	context.Context, grpc.ClientConnInterface, ItemCall, []item.Ref, []byte,
 ) (bool, error) {

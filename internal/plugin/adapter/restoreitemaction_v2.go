@@ -23,13 +23,13 @@ func (restoreItemActionV2) newClient(conn grpc.ClientConnInterface) restoreitemp
 	return restoreitempb.NewRestoreItemActionClient(proto.VeleroConn(conn))
 }
 
-// AppliesTo asks for the selector.
+// AppliesTo requests the selector.
 func (a restoreItemActionV2) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
-// Execute shows one object.
+// Execute calls the action for one object.
 func (a restoreItemActionV2) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
@@ -49,21 +49,21 @@ func (a restoreItemActionV2) Execute(
 	return answer, err
 }
 
-// Progress tells how far an operation is.
+// Progress returns the progress of an operation.
 func (a restoreItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
 		&restoreitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
 	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
-// Cancel asks for the end of an operation.
+// Cancel requests the cancellation of an operation.
 func (a restoreItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
 	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
 		&restoreitempb.CancelRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
 	return wrapUnknownOperation(op, err)
 }
 
-// AreAdditionalItemsReady asks whether restored objects are ready.
+// AreAdditionalItemsReady requests whether restored objects are ready.
 func (a restoreItemActionV2) AreAdditionalItemsReady(
 	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte,
 ) (bool, error) {

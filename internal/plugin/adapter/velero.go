@@ -18,8 +18,9 @@ import (
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-// veleroKinds are the kinds that Velero's lister may name and that mean the same here.
-// Another one that has the name of one of ours is Velero's own business.
+// veleroKinds are the kinds that Velero's lister may list and that have the same meaning
+// here. Other kinds of Velero are ignored, even if they share a name with a kind of
+// Grapnel.
 func veleroKinds() []string {
 	return []string{
 		string(sdk.KindBackupItemAction), string(sdk.KindRestoreItemAction),
@@ -27,8 +28,8 @@ func veleroKinds() []string {
 	}
 }
 
-// newVeleroListedAction translates what Velero's lister says: "BackupItemActionV2" is version 2 of
-// a kind, "BackupItemAction" its version 1.
+// newVeleroListedAction translates an entry of Velero's lister: "BackupItemActionV2" is version 2
+// of a kind, "BackupItemAction" its version 1.
 func newVeleroListedAction(kinds []ActionKind, p *velerov1.PluginIdentifier) listedAction {
 	action := Action{Kind: p.GetKind(), Version: sdk.V1, Name: p.GetName()}
 	if parts := regexp.MustCompile(`^(.+)V([1-9][0-9]*)$`).FindStringSubmatch(action.Kind); parts != nil {
@@ -46,9 +47,9 @@ func newVeleroListedAction(kinds []ActionKind, p *velerov1.PluginIdentifier) lis
 }
 
 // WarmUpHandlers makes the first call to every action that will be called, one after another. A
-// process built with Velero's framework creates an action in its first call and does
-// not expect that two first calls come at the same time: it may crash. Object stores
-// are left out, their first call is Init. Errors are as for List.
+// process built with Velero's framework creates an action in its first call and does not expect
+// concurrent first calls: it may crash. Object stores are skipped because their first call is
+// Init. Errors are as for ListActions.
 func WarmUpHandlers(ctx context.Context, conn grpc.ClientConnInterface, kinds []ActionKind, actions []Action) error {
 	chosen := SelectVersions(kinds, actions)
 	for _, action := range actions {
@@ -72,7 +73,7 @@ func WarmUpHandlers(ctx context.Context, conn grpc.ClientConnInterface, kinds []
 	return nil
 }
 
-// selectorProvider returns what calls the method AppliesTo, nil if the kind has none.
+// selectorProvider returns the client for the method AppliesTo, nil if the kind has none.
 func (v ActionVersion) selectorProvider() SelectorProvider {
 	switch {
 	case v.BackupItem != nil:

@@ -19,11 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// maxResolveAttempts is how often an action is looked up again because its process was
-// replaced at that very moment.
+// maxResolveAttempts is how often an action is resolved because its process was replaced
+// during the call.
 const maxResolveAttempts = 3
 
-// ErrNoSuchAction matches the error of a Resolve whose plugin is there and does not
+// ErrNoSuchAction matches the error of a Resolve whose plugin is loaded but does not
 // provide the action.
 var ErrNoSuchAction = errors.New("no such action")
 
@@ -33,8 +33,8 @@ type Connection interface {
 	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
 }
 
-// ResolveFunc returns the process that provides an action now and how to call it. Its
-// error is shown to people.
+// ResolveFunc returns the process that currently provides an action and how to call it. Its
+// error is shown to users.
 type ResolveFunc[A any] func() (Connection, A, error)
 
 // Caller makes calls to one action. It is safe for concurrent use.
@@ -48,13 +48,13 @@ func New[A any](resolve ResolveFunc[A], redactor *redact.Redactor) *Caller[A] {
 	return &Caller[A]{resolve: resolve, redactor: redactor}
 }
 
-// Error is the only type of error that leaves a Caller.
+// Error is the only type of error that a Caller returns.
 type Error struct {
-	// Kind says what sort of failure it is.
+	// Kind is the kind of failure.
 	Kind executor.ErrorKind
-	// Text is one line for people, redacted.
+	// Text is one line for users, redacted.
 	Text string
-	// Err is the cause. Its text may hold anything and must not be shown.
+	// Err is the cause. Its text may contain anything and must not be shown.
 	Err error
 }
 
@@ -64,10 +64,10 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Do makes one call: fn gets a connection to the process that provides the action, an
-// id for the call and what calls the version that the plugin offers. It makes one gRPC
-// call and returns its error. Do looks the action up again, and calls fn again, if the
-// process was replaced before the call began. Every error is an *Error.
+// Do makes one call: fn gets a connection to the process that provides the action, an ID
+// for the call and the client for the version that the plugin offers. fn makes one gRPC
+// call and returns its error. If the process was replaced before the call began, Do
+// resolves the action and calls fn again. Every error is an *Error.
 func (c *Caller[A]) Do(
 	ctx context.Context, call process.Call,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
@@ -84,7 +84,7 @@ func (c *Caller[A]) Do(
 	}
 	kind, text := classifyError(err)
 	if kind == executor.Unreachable && ctx.Err() != nil {
-		// The process was on its way when the time was over.
+		// The deadline expired while the process was starting.
 		err = ctx.Err()
 		kind, text = classifyError(err)
 	}
@@ -134,17 +134,17 @@ func classifyError(err error) (executor.ErrorKind, string) {
 	return classifyStatus(status.Convert(err))
 }
 
-// classifyStatus reads the status of a call that was answered. What the SDK sends
-// is documented in sdk/serve; other plugins may send anything.
+// classifyStatus classifies the status of a call. The statuses of the SDK are documented in
+// sdk/serve; other plugins may send any status.
 func classifyStatus(s *status.Status) (executor.ErrorKind, string) {
 	text := s.Message()
 	if s.Code() == codes.Aborted {
-		// This is how Velero's framework tells a panic with an error. What follows says
-		// something else every time.
+		// Velero's framework reports a panic with an error in this form. The text after it
+		// differs every time.
 		text, _, _ = strings.Cut(text, ", stack trace: goroutine ")
 	}
 	if text == "" {
-		text = "failed without saying why"
+		text = "failed without a message"
 	}
 	switch s.Code() {
 	case codes.Unimplemented, codes.NotFound, codes.InvalidArgument:

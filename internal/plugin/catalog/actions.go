@@ -15,11 +15,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 )
 
-// Executor returns what runs an action of a loaded plugin: a hook or a DeleteAction. That of a
-// process stays valid when the plugin is loaded again; when the plugin is gone, its calls fail
-// as Unreachable, and so they do when its actions are declared now: ask again. That of a
-// declared action does what was declared when it was asked for.
-// Executor itself fails if there is no such plugin or action now.
+// Executor returns the executor of an action of a loaded plugin: a hook or a DeleteAction. The
+// executor of a process stays valid when the plugin is loaded again. Its calls fail as
+// Unreachable when the plugin was unloaded, or when its actions are declared now: then call
+// Executor again. The executor of a declared action runs what was declared when Executor was
+// called. Executor itself fails if there is currently no such plugin or action.
 func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor, error) {
 	id := adapter.ActionID{Kind: kind, Name: action}
 	if declared := c.declaredExecutor(pluginObject, id); declared != nil {
@@ -32,11 +32,11 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 	return executorprocess.New(id, resolve, c.host.Redactor), nil
 }
 
-// BackupItemAction returns how to reach an action of a plugin, for caller.New. kind is
-// "BackupItemAction", which is what an empty one means, or "AsyncBackupItemAction"; actions
-// of another kind are not found. What is returned stays valid when the plugin is loaded
-// again, and may be asked for before the plugin is loaded: its calls fail as long as there
-// is no such plugin or action.
+// BackupItemAction returns the resolver of an action of a plugin, for caller.New. kind is
+// "BackupItemAction", the default if empty, or "AsyncBackupItemAction"; actions of another
+// kind are not found. The resolver stays valid when the plugin is loaded again, and may be
+// requested before the plugin is loaded: its calls fail as long as there is no such plugin
+// or action.
 func (c *Catalog) BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction] {
 	id := adapter.ActionID{Kind: cmp.Or(kind, string(sdk.KindBackupItemAction)), Name: action}
 	return newActionResolver(c, pluginObject, id, func(v adapter.ActionVersion) (adapter.BackupItemAction, bool) {
@@ -44,8 +44,8 @@ func (c *Catalog) BackupItemAction(pluginObject, kind, action string) caller.Res
 	})
 }
 
-// RestoreItemAction is BackupItemAction for the kinds "RestoreItemAction", which is what an
-// empty one means, and "AsyncRestoreItemAction".
+// RestoreItemAction is BackupItemAction for the kinds "RestoreItemAction", the default if
+// empty, and "AsyncRestoreItemAction".
 func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction] {
 	id := adapter.ActionID{Kind: cmp.Or(kind, string(sdk.KindRestoreItemAction)), Name: action}
 	return newActionResolver(c, pluginObject, id, func(v adapter.ActionVersion) (adapter.RestoreItemAction, bool) {
@@ -53,7 +53,7 @@ func (c *Catalog) RestoreItemAction(pluginObject, kind, action string) caller.Re
 	})
 }
 
-// DeleteItemAction is BackupItemAction for the kind of this name.
+// DeleteItemAction is BackupItemAction for the kind with this name.
 func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteItemAction] {
 	return newActionResolver(c, pluginObject, adapter.ActionID{Kind: string(sdk.KindDeleteItemAction), Name: action},
 		func(v adapter.ActionVersion) (adapter.DeleteItemAction, bool) {
@@ -61,18 +61,18 @@ func (c *Catalog) DeleteItemAction(pluginObject, action string) caller.ResolveFu
 		})
 }
 
-// DeleteAction is BackupItemAction for the kind of this name: for AppliesTo, and for Execute
-// outside of a run. Executor makes the attempts of a run.
+// DeleteAction is BackupItemAction for the kind with this name: for AppliesTo, and for
+// Execute outside a run. Executor makes the attempts of a run.
 func (c *Catalog) DeleteAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteAction] {
 	return newActionResolver(c, pluginObject, adapter.ActionID{Kind: string(sdk.KindDeleteAction), Name: action},
 		func(v adapter.ActionVersion) (adapter.DeleteAction, bool) { return v.Delete, v.Delete != nil })
 }
 
-// Redactor returns what keeps secrets out of the errors of calls, for caller.New.
+// Redactor returns the redactor for the errors of calls, for caller.New.
 func (c *Catalog) Redactor() *redact.Redactor { return c.host.Redactor }
 
-// newActionResolver looks an action up at every call. of takes what calls it from the version
-// that the plugin offers, and says whether there is such a thing.
+// newActionResolver returns a resolver that looks up an action on every call. of returns the
+// client of the version that the plugin offers, and whether it exists.
 func newActionResolver[A any](c *Catalog, pluginObject string, id adapter.ActionID, of func(adapter.ActionVersion) (A, bool)) caller.ResolveFunc[A] {
 	return func() (caller.Connection, A, error) {
 		c.mu.Lock()
@@ -89,20 +89,20 @@ func newActionResolver[A any](c *Catalog, pluginObject string, id adapter.Action
 		case callable:
 			return noConnection{}, action, nil
 		case p.server == nil:
-			// Whoever asks began when the plugin had a process.
+			// The caller began when the plugin had a process.
 			return nil, none, fmt.Errorf("the plugin %q was replaced: its actions are declared in the Plugin now", pluginObject)
 		default:
-			// A kind that cannot be called in this way.
+			// The kind cannot be called in this way.
 			return nil, none, newNotProvidedError(pluginObject, id)
 		}
 	}
 }
 
-// findActionLocked returns a plugin that is loaded and how to call one of its actions.
+// findActionLocked returns a loaded plugin and the version of one of its actions.
 func (c *Catalog) findActionLocked(pluginObject string, id adapter.ActionID) (*pluginEntry, adapter.ActionVersion, error) {
 	p := c.plugins[pluginObject]
 	if p == nil || (p.server == nil && p.spec.DeclaredActions == nil) {
-		return nil, adapter.ActionVersion{}, fmt.Errorf("the plugin %q is not loaded: look at the conditions of the Plugin", pluginObject)
+		return nil, adapter.ActionVersion{}, fmt.Errorf("the plugin %q is not loaded: check the conditions of the Plugin", pluginObject)
 	}
 	version, ok := p.actions[id]
 	if !ok {

@@ -54,14 +54,14 @@ func askOf[A any](
 		})
 }
 
-// asyncKind is a kind of the plugin, as those use it who know operations.
+// asyncKind is a kind of the plugin in the form that callers of operations use.
 type asyncKind struct {
 	start    func(t *testing.T, object string, log logr.Logger) (id string, every time.Duration, err error)
 	progress func(t *testing.T, id string) (item.Progress, error)
 	cancel   func(t *testing.T, id string) error
 }
 
-// operationsOf are the two methods that are the same for all kinds.
+// operationsOf are the two methods that all kinds share.
 func operationsOf[A adapter.Operations](c *catalog.Catalog, resolve caller.ResolveFunc[A], subject string) asyncKind {
 	operation := func(id string) adapter.OperationRef {
 		return adapter.OperationRef{OperationID: id, Parent: []byte(subject)}
@@ -141,7 +141,7 @@ func TestOperations(t *testing.T) {
 		every     time.Duration
 		cancelled item.Progress
 	}{
-		// An empty kind is the one that there was first.
+		// An empty kind means the synchronous kind.
 		"version 2": {
 			kind: backupKind(c, ""), id: "v2 of web", run: "nightly", cancelled: item.Progress{Completed: true, Err: "cancelled"},
 		},
@@ -181,13 +181,13 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// checkIDs asks about operations with odd IDs.
+// checkIDs makes calls for operations with unusual IDs.
 func checkIDs(t *testing.T, kind asyncKind) {
 	t.Helper()
 	if id, _, err := kind.start(t, "nothing", logr.Discard()); id != "" || err != nil {
 		t.Errorf("started %q, error %v, want nothing", id, err)
 	}
-	// Whoever keeps it refuses it, and can cancel it.
+	// Callers reject such an ID, and can cancel the operation.
 	if id, _, err := kind.start(t, "long", logr.Discard()); len(id) != 1<<20 || err != nil || kind.cancel(t, id) != nil {
 		t.Errorf("the ID has %d bytes, error %v, want 1 MiB that can be cancelled", len(id), err)
 	}
@@ -203,12 +203,12 @@ func checkIDs(t *testing.T, kind asyncKind) {
 	_, err := kind.progress(t, "unreachable")
 	for what, err := range map[string]error{"Progress": err, "Cancel": kind.cancel(t, "unreachable")} {
 		if errors.Is(err, adapter.ErrUnknownOperation) || kindOf(err) != executor.Failed || err.Error() != "the job server is down" {
-			t.Errorf("%s of an operation about which nothing is known now: error is %v (%s)", what, err, kindOf(err))
+			t.Errorf("%s of an operation whose state is unknown now: error is %v (%s)", what, err, kindOf(err))
 		}
 	}
 }
 
-// checkRestart asks another process about operations of the one before.
+// checkRestart calls a new process for operations of the previous one.
 func checkRestart(t *testing.T, kind asyncKind, id string) {
 	t.Helper()
 	if _, _, err := kind.start(t, "crash", logr.Discard()); kindOf(err) != executor.Unreachable {
@@ -222,14 +222,14 @@ func checkRestart(t *testing.T, kind asyncKind, id string) {
 	}
 }
 
-// TestKindsAreNotMixedUp: each kind that may have an action of a name is asked for its own.
+// TestKindsAreNotMixedUp checks that an action of one kind is not found under another kind.
 func TestKindsAreNotMixedUp(t *testing.T) {
 	c, _ := loadAsync(t)
 	for name, kind := range map[string]asyncKind{
-		"a restore that is not registered":  restoreKind(c, ""),
-		"a restore by a kind of a backup":   restoreKind(c, "AsyncBackupItemAction"),
-		"a backup by a kind of a restore":   backupKind(c, "AsyncRestoreItemAction"),
-		"a backup by a kind that is no one": backupKind(c, "PreBackupAction"),
+		"a restore that is not registered": restoreKind(c, ""),
+		"a restore by a kind of a backup":  restoreKind(c, "AsyncBackupItemAction"),
+		"a backup by a kind of a restore":  backupKind(c, "AsyncRestoreItemAction"),
+		"a backup by an invalid kind":      backupKind(c, "PreBackupAction"),
 	} {
 		_, _, err := kind.start(t, "web", logr.Discard())
 		if kindOf(err) != executor.Invalid || !errors.Is(err, caller.ErrNoSuchAction) {

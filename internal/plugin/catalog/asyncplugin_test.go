@@ -22,8 +22,8 @@ import (
 // asyncAction is the name of all actions of the plugin that starts operations.
 const asyncAction = "example.io/jobs"
 
-// serveAsync makes this program a plugin whose actions start operations, with all of the
-// SDK. Operations live as long as the process, but for those whose ID begins with "kept".
+// serveAsync makes this program a plugin whose actions start operations, with the complete
+// SDK. Operations live as long as the process, except those whose ID begins with "kept".
 func serveAsync() {
 	all := &jobs{cancelled: map[string]bool{}}
 	serve.New().
@@ -33,7 +33,7 @@ func serveAsync() {
 		Serve()
 }
 
-// jobs are what was started. What becomes of an object is in its name.
+// jobs are the started operations. The name of an object selects their outcome.
 type jobs struct {
 	mu        sync.Mutex
 	cancelled map[string]bool

@@ -46,8 +46,8 @@ func TestCallFailures(t *testing.T) {
 		"panic":                {call: parameter("panic"), want: executor.Failed, text: "plugin panicked: something is nil"},
 		"unknown status":       {call: parameter("status"), want: executor.Failed, text: "answered status 7, which is not part of the contract"},
 		"no status":            {call: parameter("no-status"), want: executor.Failed, text: "answered status 0, which is not part of the contract"},
-		"again without time":   {call: parameter("again-without-time"), want: executor.Failed, text: "not part of the contract"},
-		"again in a year":      {call: parameter("again-in-a-year"), want: executor.Failed, text: "at most 24h0m0s is allowed"},
+		"Again without time":   {call: parameter("again-without-time"), want: executor.Failed, text: "not part of the contract"},
+		"Again after a year":   {call: parameter("again-in-a-year"), want: executor.Failed, text: "at most 24h0m0s is allowed"},
 		"huge message":         {call: parameter("huge-message"), want: executor.Failed, text: "more than 1048576 bytes"},
 		"huge output":          {call: parameter("huge-output"), want: executor.Failed, text: "at most 4096 are allowed"},
 		"many outputs":         {call: parameter("many-outputs"), want: executor.Failed, text: "33 outputs, at most 32"},
@@ -87,7 +87,7 @@ func TestCallFailures(t *testing.T) {
 				t.Errorf("error is not one short line: %q", text)
 			}
 			checkNoSecret(t, "the error", text)
-			// Nothing of it disturbs the next call.
+			// No fault affects the next call.
 			if _, err := e.Execute(t.Context(), preBackup("after-"+name, nil)); err != nil {
 				t.Errorf("the next call fails: %v", err)
 			}
@@ -116,8 +116,8 @@ func TestCallCancelled(t *testing.T) {
 	}
 }
 
-// TestCallsWithLittleTimeAfterOneThatHangs has calls that would all end while they
-// wait for the one before them, if each of them gave it its grace again.
+// TestCallsWithLittleTimeAfterOneThatHangs makes calls that would all time out waiting for
+// the previous call if each of them restarted its grace period.
 func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
 	const little = 50 * time.Millisecond
 	c := newCatalog(t, catalog.Options{Grace: 4 * little})
@@ -140,7 +140,7 @@ func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no call gets through: %v", err)
+	t.Errorf("no call succeeds: %v", err)
 }
 
 func TestDefaultDeadline(t *testing.T) {
@@ -181,7 +181,7 @@ func TestAnswer(t *testing.T) {
 	checkEnvironment(t, seen.Outputs["env"])
 }
 
-// checkEnvironment checks that nothing was inherited that is not listed.
+// checkEnvironment checks that only listed variables were inherited.
 func checkEnvironment(t *testing.T, env string) {
 	t.Helper()
 	names := map[string]bool{}
@@ -199,7 +199,7 @@ func checkEnvironment(t *testing.T, env string) {
 		case strings.HasPrefix(name, "PLUGIN_"), strings.HasPrefix(name, "VELERO_"):
 		case name == "PATH", name == "HOME", name == "TMPDIR", name == "LANG", name == "TZ", name == "OWN":
 		default:
-			t.Errorf("the environment holds %s", name)
+			t.Errorf("the environment contains %s", name)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	exits := make(chan string, 8)
 	c := newCatalog(t, catalog.Options{OnExit: func(name string) { exits <- name }})
 	load(t, c, fault("p", nil))
-	// The first calls of a new process: end the one that Load has started.
+	// For the first calls of a new process, kill the process that Load has started.
 	_, err := execute(t, c, "p", preBackup("kill", map[string]string{"fault": "kill"}), nil)
 	if executor.ErrorKindOf(err) != executor.Unreachable {
 		t.Fatalf("error of the killed call: %v", err)
@@ -246,7 +246,7 @@ func TestCrashLoopBacksOff(t *testing.T) {
 		}
 		return err.Error()
 	}
-	// The first two start a process; after the second there is a pause.
+	// The first two start a process; after the second there is a back-off.
 	kill("1")
 	kill("2")
 	if text := kill("3"); !strings.Contains(text, "failed repeatedly") {
@@ -256,9 +256,9 @@ func TestCrashLoopBacksOff(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	mu.Unlock()
 	if _, err := execute(t, c, "p", preBackup("4", nil), nil); err != nil {
-		t.Errorf("after the pause: %v", err)
+		t.Errorf("after the back-off: %v", err)
 	}
-	// An answer ends the row of failures.
+	// A response resets the count of failures.
 	kill("5")
 	kill("6")
 }
@@ -295,7 +295,7 @@ func TestLogAttribution(t *testing.T) {
 			if _, err := execute(t, c, "p", preBackup(key, map[string]string{"fault": fmt.Sprint("log:", lines)}), log); err != nil {
 				t.Errorf("%s: %v", key, err)
 			}
-			// Complete at once, and nothing comes later.
+			// The log is complete immediately, and no more lines follow.
 			log.Close()
 			got := log.Lines()
 			if len(got) != lines {
@@ -336,7 +336,7 @@ func TestLogContent(t *testing.T) {
 			}
 			for _, part := range tc.unwanted {
 				if strings.Contains(log.Text(), part) {
-					t.Errorf("the log holds %q:\n%.2000s", part, log.Text())
+					t.Errorf("the log contains %q:\n%.2000s", part, log.Text())
 				}
 			}
 			checkNoSecret(t, "the run's log", log.Text())
@@ -384,7 +384,7 @@ func TestLateLinesGoToTheOperator(t *testing.T) {
 		t.Fatalf("error is %v, want Timeout", err)
 	}
 	log.Close()
-	// The next call waits for the end of the late one, so its line is there then.
+	// The next call waits for the end of the late one, so its line has been logged then.
 	if _, err := e.Execute(t.Context(), preBackup("k2", nil)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Catalog holds the loaded plugins. It is safe for concurrent use; loads of
-// different plugins do not wait for each other. Create it with New and end it with
-// Close.
+// Catalog holds the loaded plugins. It is safe for concurrent use; loads of different
+// plugins do not wait for each other. Create it with New and close it with Close.
 type Catalog struct {
 	host  process.Host
 	kinds []adapter.ActionKind
@@ -22,43 +21,44 @@ type Catalog struct {
 	onChange func(plugin string)
 	fence    func(context.Context) error
 
-	// abortDrain is closed when open calls may no longer be waited for.
+	// abortDrain is closed when open calls must not be waited for any longer.
 	abortDrain chan struct{}
 	abortOnce  sync.Once
 	drainGroup sync.WaitGroup
 
 	mu      sync.Mutex
 	plugins map[string]*pluginEntry
-	// registrations are what the plugins register, and verdicts what that means for each.
+	// registrations are the registrations of the plugins, verdicts the resulting ownership
+	// of each.
 	registrations map[string]registration
 	ownerships    map[string]ownership
-	// loadAttempted has a channel for every plugin that was loaded or asked for; it is
-	// closed when the first load has ended.
+	// loadAttempted has a channel for every plugin that was loaded or passed to
+	// LoadAttempted; it is closed when the first load has ended.
 	loadAttempted map[string]chan struct{}
-	// locations are those that have object stores, by their ids.
+	// locations are the locations that have object stores, by ID.
 	locations map[string]*locationStores
 	closed    bool
 }
 
 // pluginEntry is one Plugin object that Load was called for.
 type pluginEntry struct {
-	// loadLock holds a token while a Load of this plugin is under way. Only that changes
-	// what follows.
+	// loadLock holds a token while a Load of this plugin is in progress. Only that Load
+	// changes the following fields.
 	loadLock chan struct{}
 	binary   binaryDigest
 
-	// What follows is guarded by the mutex of the Catalog, too.
+	// The following fields are also guarded by the mutex of the Catalog.
 
 	spec    Spec
 	info    Info
 	server  server
 	actions map[adapter.ActionID]adapter.ActionVersion
-	// lastRefused is what was started last and could not take over, because another plugin
-	// owns some of its actions; nil if that is not the case.
+	// lastRefused is the server that was started last if it could not take over because
+	// another plugin owns some of its actions; otherwise nil.
 	lastRefused *refusedLoad
 }
 
-// refusedLoad is what would be in service if it did not provide what another plugin owns.
+// refusedLoad is a load that was refused because another plugin owns some of its actions.
 type refusedLoad struct {
 	spec   Spec
 	binary binaryDigest
@@ -88,9 +88,9 @@ func New(opts Options) *Catalog {
 	}
 }
 
-// LoadAttempted returns a channel that is closed once a Load of the plugin has ended, well
-// or not. Until then, that a plugin is not there says nothing: an operator that has
-// just started loads what the one before it had loaded.
+// LoadAttempted returns a channel that is closed once a Load of the plugin has ended,
+// successfully or not. Until then, a missing plugin may still be loaded: an operator that
+// has just started loads the plugins again.
 func (c *Catalog) LoadAttempted(name string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *Catalog) loadAttemptedLocked(name string) chan struct{} {
 	return tried
 }
 
-// markLoadAttemptedLocked wakes those that wait for a load.
+// markLoadAttemptedLocked wakes the goroutines that wait for a load.
 func (c *Catalog) markLoadAttemptedLocked(name string) {
 	tried := c.loadAttemptedLocked(name)
 	select {
@@ -116,9 +116,9 @@ func (c *Catalog) markLoadAttemptedLocked(name string) {
 	}
 }
 
-// Unload forgets a plugin at once and returns when its process has ended, which it
-// does after its last open call, or when ctx has ended; the process then goes on to
-// be drained. Unloading an unknown plugin does nothing.
+// Unload removes a plugin immediately and returns when its process has ended, after its
+// last open call, or when ctx has ended; then draining the process continues. Unloading an
+// unknown plugin does nothing.
 func (c *Catalog) Unload(ctx context.Context, name string) {
 	c.mu.Lock()
 	drained := c.removePluginLocked(name)
@@ -130,9 +130,9 @@ func (c *Catalog) Unload(ctx context.Context, name string) {
 	}
 }
 
-// removePluginLocked takes a plugin out of the catalog and starts to drain its processes.
+// removePluginLocked removes a plugin from the catalog and starts to drain its processes.
 func (c *Catalog) removePluginLocked(name string) []<-chan struct{} {
-	c.markLoadAttemptedLocked(name) // nothing will come of it
+	c.markLoadAttemptedLocked(name) // the load will not succeed
 	delete(c.loadAttempted, name)
 	p := c.plugins[name]
 	if p == nil {
@@ -145,7 +145,7 @@ func (c *Catalog) removePluginLocked(name string) []<-chan struct{} {
 	return append(c.drainPluginStoresLocked(name), c.startServerDrain(old))
 }
 
-// startServerDrain ends a process once its open calls have ended. The channel it returns is
+// startServerDrain stops a process once its open calls have ended. The returned channel is
 // closed then. It is called with the mutex held, so that Close cannot miss it.
 func (c *Catalog) startServerDrain(s server) <-chan struct{} {
 	if s == nil {
@@ -169,8 +169,8 @@ func waitForDrain(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// Close unloads everything and refuses further loads. It waits for open calls until
-// ctx ends and cuts off those that are left; no process remains when it returns.
+// Close unloads everything and rejects further loads. It waits for open calls until ctx
+// ends and cuts off the remaining ones; no process remains when it returns.
 func (c *Catalog) Close(ctx context.Context) {
 	c.mu.Lock()
 	c.closed = true

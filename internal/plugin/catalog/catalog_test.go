@@ -23,10 +23,10 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// safety bounds what a test waits for; it is never reached when things work.
+// safety limits how long a test waits; only failing tests reach it.
 const safety = 30 * time.Second
 
-// subject is a Backup as a controller would hand it over.
+// subject is a Backup as a controller would pass it.
 const subject = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup",
 	"metadata":{"name":"nightly","namespace":"grapnel-system","uid":"u-1"},
 	"spec":{"includedNamespaces":["shop","cart"]},"status":{"phase":"InProgress"}}`
@@ -54,8 +54,8 @@ func TestMain(m *testing.M) {
 	}, "faultplugin", "exampleplugin"))
 }
 
-// servePrinter makes this program a plugin that prints: what faultplugin serves, it
-// serves with code of its own, and here all of the SDK is at work.
+// servePrinter makes this program a plugin that prints. It uses the complete SDK, unlike
+// faultplugin, which has its own server code.
 func servePrinter() {
 	serve.New().RegisterPreBackupActionV1("print", func() (prebackupv1.PreBackupAction, error) {
 		return printer{}, nil
@@ -71,8 +71,8 @@ func (printer) Execute(_ context.Context, req *hook.Request) (*hook.Response, er
 	return hook.Done(), nil
 }
 
-// newCatalog returns a Catalog that is closed at the end of the test, after which
-// no goroutine and no process may be left.
+// newCatalog returns a Catalog that is closed at the end of the test. After that no
+// goroutine and no process may be left.
 func newCatalog(t *testing.T, opts catalog.Options) *catalog.Catalog {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()

@@ -41,7 +41,7 @@ func operate(path string) {
 			os.Exit(1)
 		}
 		if call == 3 {
-			// Called often enough: now wait for the end.
+			// Called often enough; now wait for the end.
 			select {}
 		}
 	}

@@ -16,23 +16,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
-// DeclaredActions are the actions of a plugin that has no process: nothing announces them, and each
-// is run by an executor.
+// DeclaredActions are the actions of a plugin without a process: the Plugin declares them, and
+// executors run them.
 type DeclaredActions struct {
 	// Executors run the actions: hooks and DeleteActions.
 	Executors map[ActionID]executor.Executor
-	// Resumable ends what any action of the plugin began, also one that is not declared any
-	// more; nil if nothing goes on without the operator. Nothing is executed by it.
+	// Resumable cleans up after any action of the plugin, even one that is no longer
+	// declared; nil if nothing continues without the operator. It executes no action.
 	Resumable executor.Resumable
-	// Digest changes whenever the executors do something else.
+	// Digest changes whenever the behavior of the executors changes.
 	Digest string
 }
 
-// declaredVersion is the version of declared actions: what an executor is told and answers is
-// the first version of each kind.
+// declaredVersion is the version of declared actions: the requests and responses of executors
+// are the first version of each kind.
 const declaredVersion = "v1"
 
-// loadDeclaredActions puts a plugin in service that has no process.
+// loadDeclaredActions puts a plugin without a process in service.
 func (c *Catalog) loadDeclaredActions(p *pluginEntry, spec Spec) (Info, error) {
 	actions := map[ActionID]adapter.ActionVersion{}
 	info := Info{Digest: spec.DeclaredActions.Digest}
@@ -43,8 +43,8 @@ func (c *Catalog) loadDeclaredActions(p *pluginEntry, spec Spec) (Info, error) {
 	return c.activateSuccessor(p, successor{spec: spec, info: info, actions: actions})
 }
 
-// declaredExecutor returns what runs a declared action; nil if the plugin has a process, or no such
-// action.
+// declaredExecutor returns the executor of a declared action; nil if the plugin has a process, or
+// no such action.
 func (c *Catalog) declaredExecutor(pluginObject string, id adapter.ActionID) executor.Executor {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,9 +55,9 @@ func (c *Catalog) declaredExecutor(pluginObject string, id adapter.ActionID) exe
 	return p.spec.DeclaredActions.Executors[id]
 }
 
-// ResumableExecutor returns what ends what any action of a declared plugin began, also one that it does
-// not declare any more; nil if the plugin is not loaded or has a process, or if what its actions
-// begin does not go on without the operator.
+// ResumableExecutor returns the executor that cleans up after any action of a declared plugin, even
+// one that it no longer declares. It returns nil if the plugin is not loaded or has a process, or
+// if the work of its actions does not continue without the operator.
 func (c *Catalog) ResumableExecutor(pluginObject string) executor.Resumable {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +68,8 @@ func (c *Catalog) ResumableExecutor(pluginObject string) executor.Resumable {
 	return p.spec.DeclaredActions.Resumable
 }
 
-// matchAllDeleteAction is the DeleteAction of a declared action: which Backups it concerns is said by
-// the selector in the Plugin alone.
+// matchAllDeleteAction is the DeleteAction of a declared action: only the selector in the Plugin
+// decides which Backups it applies to.
 type matchAllDeleteAction struct{}
 
 // AppliesTo implements adapter.DeleteAction.
@@ -77,12 +77,12 @@ func (matchAllDeleteAction) AppliesTo(context.Context, grpc.ClientConnInterface,
 	return labels.Everything(), nil
 }
 
-// Execute implements adapter.DeleteAction. The executor of the action makes attempts.
+// Execute implements adapter.DeleteAction. The executor of the action makes the attempts.
 func (matchAllDeleteAction) Execute(context.Context, grpc.ClientConnInterface, string, executor.Call) error {
 	return process.ErrUnloaded
 }
 
-// noConnection is the connection of a plugin that has no process.
+// noConnection is the connection of a plugin without a process.
 type noConnection struct{}
 
 // Do implements caller.Connection.

@@ -18,14 +18,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// says is an executor that answers its name.
+// says is an executor that returns its name.
 type says string
 
 func (s says) Execute(context.Context, executor.Call) (executor.Answer, error) {
 	return executor.Answer{Message: string(s)}, nil
 }
 
-// declares returns the specification of a plugin whose actions all answer one thing.
+// declares returns the specification of a plugin whose actions all return the same output.
 func declares(name, answer string, created time.Time, ids ...catalog.ActionID) catalog.Spec {
 	spec := catalog.Spec{Name: name, Created: created, DeclaredActions: &catalog.DeclaredActions{Digest: answer, Executors: map[catalog.ActionID]executor.Executor{}}}
 	for _, id := range ids {
@@ -53,7 +53,7 @@ func answerOf(t *testing.T, c *catalog.Catalog, plugin string, id catalog.Action
 	return answer.Message
 }
 
-// TestDeclaredExecutor has plugins without a process.
+// TestDeclaredExecutor loads plugins without a process.
 func TestDeclaredExecutor(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
@@ -64,10 +64,10 @@ func TestDeclaredExecutor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(info.Actions) != 3 || info.Actions[0].Version != "v1" || info.Digest != "first" {
-		t.Errorf("it provides %+v", info)
+		t.Errorf("provides %+v", info)
 	}
 	if got := answerOf(t, c, "db", freeze); got != "first" {
-		t.Errorf("the action answered %q", got)
+		t.Errorf("the action returned %q", got)
 	}
 	if _, err := c.Executor("db", "PreRestoreAction", freeze.Name); !errors.Is(err, caller.ErrNoSuchAction) {
 		t.Errorf("an action that was not declared: %v", err)
@@ -76,10 +76,10 @@ func TestDeclaredExecutor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := answerOf(t, c, "db", freeze); got != "second" {
-		t.Errorf("after a change, the action answered %q", got)
+		t.Errorf("after a change, the action returned %q", got)
 	}
 	if _, err := c.Executor("db", thaw.Kind, thaw.Name); !errors.Is(err, caller.ErrNoSuchAction) {
-		t.Errorf("an action that is declared no more: %v", err)
+		t.Errorf("an action that is no longer declared: %v", err)
 	}
 	c.Unload(t.Context(), "db")
 	if _, err := c.Executor("db", freeze.Kind, freeze.Name); err == nil {
@@ -87,7 +87,7 @@ func TestDeclaredExecutor(t *testing.T) {
 	}
 }
 
-// ends is an executor of what goes on without the operator.
+// ends is an executor whose work continues without the operator.
 type ends struct{ says }
 
 func (ends) CollectResult(context.Context, executor.Call, time.Time) (executor.Answer, bool, error) {
@@ -96,7 +96,8 @@ func (ends) CollectResult(context.Context, executor.Call, time.Time) (executor.A
 
 func (ends) Stop(context.Context, executor.Call) error { return nil }
 
-// TestResumableExecutor is what ends the Job of an action that its Plugin declares no more.
+// TestResumableExecutor covers the executor that ends the Job of an action that its Plugin
+// no longer declares.
 func TestResumableExecutor(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
@@ -112,7 +113,7 @@ func TestResumableExecutor(t *testing.T) {
 		t.Errorf("the Plugin of Jobs has %v", got)
 	}
 	if got := c.ResumableExecutor("pods"); got != nil {
-		t.Errorf("a Plugin of which nothing goes on has %v", got)
+		t.Errorf("a Plugin whose work ends with the operator has %v", got)
 	}
 	c.Unload(t.Context(), "jobs")
 	if got := c.ResumableExecutor("jobs"); got != nil {
@@ -120,7 +121,7 @@ func TestResumableExecutor(t *testing.T) {
 	}
 }
 
-// TestDeclaredTwice has two Plugins declare one action.
+// TestDeclaredTwice declares one action in two Plugins.
 func TestDeclaredTwice(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
@@ -137,11 +138,12 @@ func TestDeclaredTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := answerOf(t, c, "new", freeze); got != "new" {
-		t.Errorf("the action answered %q", got)
+		t.Errorf("the action returned %q", got)
 	}
 }
 
-// TestDeclaredDeleteAction concerns every Backup: what its Plugin selects is looked at elsewhere.
+// TestDeclaredDeleteAction checks that the action applies to every Backup: the selector in its
+// Plugin is evaluated elsewhere.
 func TestDeclaredDeleteAction(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
@@ -151,6 +153,6 @@ func TestDeclaredDeleteAction(t *testing.T) {
 	}
 	selector, err := deletable.RequestSelector(t.Context(), c.DeleteAction("db", wipe.Name), redact.New(), deletable.SelectorRequest{Action: wipe.Name, Key: "k"})
 	if err != nil || !selector.Matches(labels.Set{"any": "thing"}) {
-		t.Errorf("it concerns %v, %v", selector, err)
+		t.Errorf("it applies to %v, %v", selector, err)
 	}
 }

@@ -39,7 +39,7 @@ func loadDeletion(t *testing.T) *catalog.Catalog {
 	return c
 }
 
-// selectorOf asks a DeleteAction which Backups concern it.
+// selectorOf requests the selector of a DeleteAction.
 func selectorOf(ctx context.Context, c *catalog.Catalog, action, selector string) (got labels.Selector, err error) {
 	call := adapter.ItemCall{Action: action, Key: "run", Parameters: map[string]string{"selector": selector}}
 	err = caller.New(c.DeleteAction("p", action), c.Redactor()).Do(ctx, process.Call{Key: "run", Log: logr.Discard()},
@@ -68,7 +68,7 @@ func TestDeleteActionOfAProcess(t *testing.T) {
 	log := plugintesting.NewLog(t)
 	answer, err := execute(t, c, "p", deleteCall("run", "none"), log)
 	if diff := cmp.Diff(executor.Answer{}, answer); diff != "" || err != nil {
-		t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
+		t.Errorf("error %v, response (-want +got):\n%s", err, diff)
 	}
 	for _, want := range []string{"Removing what belongs to a backup", "nightly", "snap-1"} {
 		if !strings.Contains(log.Text(), want) {
@@ -124,7 +124,7 @@ func TestFailuresOfDeleteActions(t *testing.T) {
 				t.Errorf("error is %v (%s), want %s with %q", err, executor.ErrorKindOf(err), tc.want, tc.text)
 			}
 			checkNoSecret(t, "the error", err.Error())
-			// Nothing of it disturbs the next attempt.
+			// No fault affects the next attempt.
 			if _, err := e.Execute(t.Context(), deleteCall("after-"+name, "none")); err != nil {
 				t.Errorf("the next attempt fails: %v", err)
 			}
@@ -140,12 +140,12 @@ func TestFailuresOfSelectorsOfDeleteActions(t *testing.T) {
 		want             executor.ErrorKind
 		text             string
 	}{
-		"no selector": {selector: "a=b=c", want: executor.Failed, text: "no selector of Backups"},
-		"error":       {selector: "fault:error", want: executor.Failed, text: "the database said no"},
-		"panic":       {selector: "fault:panic", want: executor.Failed, text: "plugin panicked: something is nil"},
-		"killed":      {selector: "fault:kill", want: executor.Unreachable, text: "ended by signal 9 (killed) during the call"},
-		"hangs":       {selector: "fault:hang", timeout: 100 * time.Millisecond, want: executor.Timeout, text: "before its deadline"},
-		"no action":   {action: "a.io/y", want: executor.Invalid, text: "does not provide DeleteAction(a.io/y)"},
+		"invalid selector": {selector: "a=b=c", want: executor.Failed, text: "invalid selector of Backups"},
+		"error":            {selector: "fault:error", want: executor.Failed, text: "the database said no"},
+		"panic":            {selector: "fault:panic", want: executor.Failed, text: "plugin panicked: something is nil"},
+		"killed":           {selector: "fault:kill", want: executor.Unreachable, text: "ended by signal 9 (killed) during the call"},
+		"hangs":            {selector: "fault:hang", timeout: 100 * time.Millisecond, want: executor.Timeout, text: "before its deadline"},
+		"no action":        {action: "a.io/y", want: executor.Invalid, text: "does not provide DeleteAction(a.io/y)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, action := t.Context(), tc.action
@@ -163,12 +163,12 @@ func TestFailuresOfSelectorsOfDeleteActions(t *testing.T) {
 			}
 			checkNoSecret(t, "the error", err.Error())
 			if _, err := selectorOf(t.Context(), c, "a.io/x", ""); err != nil {
-				t.Errorf("the next question fails: %v", err)
+				t.Errorf("the next request fails: %v", err)
 			}
 		})
 	}
 	c.Unload(t.Context(), "p")
 	if _, err := selectorOf(t.Context(), c, "a.io/x", ""); kindOf(err) != executor.Unreachable || errors.Is(err, caller.ErrNoSuchAction) {
-		t.Errorf("error of a plugin that is gone is %v (%s)", err, kindOf(err))
+		t.Errorf("error of an unloaded plugin is %v (%s)", err, kindOf(err))
 	}
 }

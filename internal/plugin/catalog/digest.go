@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
-// binaryDigest is a binary whose digest is known.
+// binaryDigest is a binary with its digest.
 type binaryDigest struct {
 	fileInfo os.FileInfo
 	digest   string
 }
 
-// digestFile returns the digest of the binary at path. The file is not read again if
-// it is the one that known describes, going by identity, size and time of change.
+// digestFile returns the digest of the binary at path. The file is not read again if known
+// describes it, judged by identity, size and modification time.
 func digestFile(path string, known binaryDigest) (binaryDigest, error) {
 	if err := process.CheckExecutable(path); err != nil {
 		return binaryDigest{}, err
@@ -32,7 +32,7 @@ func digestFile(path string, known binaryDigest) (binaryDigest, error) {
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
-		return binaryDigest{}, fmt.Errorf("looking at the binary: %w", err)
+		return binaryDigest{}, fmt.Errorf("reading the attributes of the binary: %w", err)
 	}
 	if known.fileInfo != nil && os.SameFile(info, known.fileInfo) && info.Size() == known.fileInfo.Size() &&
 		info.ModTime().Equal(known.fileInfo.ModTime()) {

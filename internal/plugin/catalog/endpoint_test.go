@@ -27,7 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// greeter logs and answers.
+// greeter logs and responds.
 type greeter struct{}
 
 func (greeter) Execute(ctx context.Context, req *hook.Request) (*hook.Response, error) {
@@ -35,7 +35,7 @@ func (greeter) Execute(ctx context.Context, req *hook.Request) (*hook.Response, 
 	return hook.Done().WithOutput("key", req.IdempotencyKey), nil
 }
 
-// greeting serves a greeter of each name.
+// greeting serves a greeter for each name.
 func greeting(names ...string) *serve.Server {
 	s := serve.New().SetLogOutput(io.Discard)
 	for _, name := range names {
@@ -92,7 +92,7 @@ func TestEndpoint(t *testing.T) {
 		answer, err := execute(t, c, "p", call, log)
 		log.Close()
 		if err != nil || answer.Outputs["key"] != "k" {
-			t.Errorf("the action answered %+v, %v", answer, err)
+			t.Errorf("the action returned %+v, %v", answer, err)
 		}
 	}
 	greet()
@@ -101,7 +101,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("lost %s", name)
 	}
 	if _, err := c.Load(t.Context(), served(socket)); err == nil {
-		t.Error("a plugin was loaded that nobody serves")
+		t.Error("a plugin that is not served was loaded")
 	}
 	listen(t, socket, greeting("example.io/greet", "example.io/more"))
 	want = append(want, catalog.Action{Kind: "PreBackupAction", Version: "v1", Name: "example.io/more"})
@@ -111,13 +111,13 @@ func TestEndpoint(t *testing.T) {
 	greet()
 }
 
-// TestEndpointGivesUpDuplicate: a release that announces what an older Plugin provides is
-// refused only as long as it is the one that is served. Nothing but asking tells.
+// TestEndpointGivesUpDuplicate checks that a release that lists an action of an older
+// Plugin is refused only as long as it is served. Only listing the actions shows this.
 func TestEndpointGivesUpDuplicate(t *testing.T) {
 	const taken = "example.io/taken"
 	for name, before := range map[string][]string{
-		"the first release is refused":               nil,
-		"a later release is refused, and taken back": {"example.io/greet"},
+		"the first release is refused":                nil,
+		"a later release is refused, and rolled back": {"example.io/greet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCatalog(t, catalog.Options{})
@@ -143,13 +143,13 @@ func TestEndpointGivesUpDuplicate(t *testing.T) {
 			call := preBackup("k", nil)
 			call.Action = "example.io/greet"
 			if answer, err := execute(t, c, "p", call, nil); err != nil || answer.Outputs["key"] != "k" {
-				t.Errorf("the action answered %+v, %v", answer, err)
+				t.Errorf("the action returned %+v, %v", answer, err)
 			}
 		})
 	}
 }
 
-// hang accepts connections at a socket until the test ends, and never answers.
+// hang accepts connections at a socket until the test ends, and never responds.
 func hang(t *testing.T, socket string) (accepted <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("unix", strings.TrimPrefix(socket, "unix://"))
@@ -178,8 +178,8 @@ func hang(t *testing.T, socket string) (accepted <-chan struct{}) {
 	return came
 }
 
-// TestEndpointBecomesDeclared: a call that waits for a plugin to answer does not know what takes
-// its place, and is one that reached nobody.
+// TestEndpointBecomesDeclared checks that a call that waits for an endpoint fails as unreachable
+// when declared actions replace the endpoint.
 func TestEndpointBecomesDeclared(t *testing.T) {
 	socket := "unix://" + filepath.Join(t.TempDir(), "s")
 	lost := make(chan string, 9)
@@ -211,17 +211,17 @@ func TestEndpointBecomesDeclared(t *testing.T) {
 		t.Errorf("the call that waited returned %v, want that it is unreachable", err)
 	}
 	if got := answerOf(t, c, "p", freeze); got != "declared" {
-		t.Errorf("the next attempt is answered %q", got)
+		t.Errorf("the next attempt returned %q", got)
 	}
 }
 
-// kept is what all stores of a server hold, by the folder that each is configured with.
+// kept has the objects of all stores of a server, by the configured directory.
 type kept struct {
 	mu      sync.Mutex
 	objects map[string]string
 }
 
-// folder is a store that keeps its objects below the folder it is configured with.
+// folder is a store that keeps its objects below its configured directory.
 type folder struct {
 	kept *kept
 	dir  string
@@ -229,7 +229,7 @@ type folder struct {
 
 func (f *folder) Init(_ context.Context, config map[string]string) error {
 	if f.dir != "" {
-		return errors.New("it is in use")
+		return errors.New("the store is in use")
 	}
 	f.dir = config["dir"]
 	return nil
@@ -263,8 +263,8 @@ func (*folder) CreateSignedURL(context.Context, string, string, time.Duration) (
 	return "", nil
 }
 
-// TestEndpointStores keeps the locations of one server apart: neither gets into the folder
-// of the other, however their calls follow each other.
+// TestEndpointStores checks that the locations of one server are isolated: neither accesses
+// the directory of the other, in any order of calls.
 func TestEndpointStores(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	socket := "unix://" + filepath.Join(t.TempDir(), "s")
@@ -285,7 +285,7 @@ func TestEndpointStores(t *testing.T) {
 	}
 	c.ReleaseStore(t.Context(), "l1")
 	if err := one.put(t.Context(), "k", strings.NewReader("too late")); err == nil {
-		t.Error("a location that is gone was written to")
+		t.Error("a removed location was written to")
 	}
 	other.mustPut("k", "still there")
 }

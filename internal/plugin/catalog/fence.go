@@ -26,8 +26,8 @@ type fencedConnection struct {
 	fence func(context.Context) error
 }
 
-// Do makes a call once the fence lets it. One that is not made was interrupted: it says
-// nothing about the plugin.
+// Do makes a call once the fence allows it. A call that is not made returns Interrupted: it
+// does not indicate a failure of the plugin.
 func (f *fencedConnection) Do(
 	ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error,
 ) error {

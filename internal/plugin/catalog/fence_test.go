@@ -16,9 +16,9 @@ import (
 
 var errNotLeading = errors.New("this operator does not lead")
 
-// TestFence: an operator that may have lost its lease calls no action, and stores and deletes
-// nothing by a plugin, whether the process of that location runs or not. A call that is not made
-// says nothing about the plugin.
+// TestFence checks that an operator that may have lost its lease calls no action, and stores and
+// deletes nothing with a plugin, whether the process of the location runs or not. A call that is
+// not made does not indicate a failure of the plugin.
 func TestFence(t *testing.T) {
 	leads := true
 	c := newCatalog(t, catalog.Options{Fence: func(context.Context) error {

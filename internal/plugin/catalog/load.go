@@ -17,24 +17,25 @@ import (
 
 // Load makes sure that a plugin runs as spec says and returns what it provides.
 //
-// A plugin whose actions are declared is in service at once, and a later Load replaces its
-// executors. What follows is about processes; an endpoint is a process without a binary, that
-// somebody else starts, and one that provides other actions than before has been upgraded.
+// A plugin whose actions are declared is in service immediately, and a later Load replaces
+// its executors. The rest of this comment is about processes. An endpoint is treated as a
+// process without a binary that the operator does not start; if it provides other actions
+// than before, it has been upgraded.
 //
-// The first Load of a name starts the process. A later one with the same process
-// and an unchanged binary only asks the process again, after starting it if it has
-// ended; this is cheap. If either changed, a new process is started and takes over,
-// while the old one ends after its last open call. If the new one cannot be started
-// or provides an action that an older plugin provides, the old one stays.
+// The first Load of a name starts the process. A later one with the same process and an
+// unchanged binary only verifies the process, after starting it if it has ended; this is
+// cheap. If either changed, a new process is started and takes over, while the old one ends
+// after its last open call. If the new one cannot be started or provides an action that an
+// older plugin provides, the old one stays.
 //
-// If an older plugin provides an action of one that is in service, Load fails as well,
-// and yet that one stays: whoever names its Plugin can call it.
+// If an older plugin provides an action of a plugin that is in service, Load also fails,
+// but the plugin stays in service: callers that name its Plugin can call it.
 //
-// A binary that was refused is not started again before it changes, or what the others
-// provide. An endpoint is asked by every Load: it may be served by another release.
+// A refused binary is not started again until it or the actions of other plugins change.
+// Every Load verifies an endpoint: it may be served by another release.
 //
-// Every error is a *LoadError. With that of a plugin that is refused because an older one
-// provides the same comes the Info of what it would provide.
+// Every error is a *LoadError. If a plugin is refused because an older one provides the
+// same action, Load also returns the Info that the plugin would have.
 func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 	defer func() {
 		c.mu.Lock()
@@ -78,11 +79,11 @@ func (c *Catalog) Load(ctx context.Context, spec Spec) (Info, error) {
 	return c.replaceServer(ctx, p, spec, binary)
 }
 
-// checkStillRefused returns an error if the same was refused before and would be refused
-// again: then nothing has to be started to find that out.
+// checkStillRefused returns an error if the same plugin was refused before and would be
+// refused again: then no process has to be started.
 func (c *Catalog) checkStillRefused(p *pluginEntry, spec Spec, binary binaryDigest) error {
 	if spec.Endpoint != nil {
-		return nil // only an answer tells what is served there now
+		return nil // only a response shows what is served there now
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +95,8 @@ func (c *Catalog) checkStillRefused(p *pluginEntry, spec Spec, binary binaryDige
 	return c.newDuplicateActionError(spec.Name, v)
 }
 
-// updateWithoutRestart notes what changed without consequences for the process, and returns what is to
-// be said about the plugin.
+// updateWithoutRestart records changes that do not affect the process, and returns the Info of the
+// plugin.
 func (c *Catalog) updateWithoutRestart(p *pluginEntry, spec Spec) (Info, error) {
 	c.mu.Lock()
 	if err := c.checkNotRemovedLocked(p, spec.Name); err != nil {
@@ -115,7 +116,7 @@ func (c *Catalog) updateWithoutRestart(p *pluginEntry, spec Spec) (Info, error) 
 	return info, nil
 }
 
-// acquireLoadLock returns the plugin of a name for the use of one Load at a time.
+// acquireLoadLock returns the plugin with a name for exclusive use by one Load.
 func (c *Catalog) acquireLoadLock(ctx context.Context, spec Spec) (*pluginEntry, error) {
 	if spec.Name == "" {
 		return nil, &LoadError{Reason: string(process.ReasonInvalidSpec), Message: "the plugin has no name"}
@@ -140,7 +141,7 @@ func (c *Catalog) acquireLoadLock(ctx context.Context, spec Spec) (*pluginEntry,
 		if c.isCurrentEntry(spec.Name, p) {
 			return p, nil
 		}
-		// It was unloaded while we waited: start again with a new one.
+		// The plugin was unloaded while we waited: start over with a new entry.
 		<-p.loadLock
 	}
 }
@@ -161,7 +162,7 @@ func (c *Catalog) currentServer(p *pluginEntry) server {
 	return p.server
 }
 
-// replaceServer starts a new process for a plugin, or connects to it, and lets that take over.
+// replaceServer starts a new process for a plugin, or connects to it, and activates it.
 func (c *Catalog) replaceServer(ctx context.Context, p *pluginEntry, spec Spec, binary binaryDigest) (Info, error) {
 	spec.Process = spec.Process.deepCopy()
 	first := &registrationVerifier{kinds: c.kinds}
@@ -186,7 +187,7 @@ func (c *Catalog) replaceServer(ctx context.Context, p *pluginEntry, spec Spec, 
 	return info, err
 }
 
-// successor is what a plugin becomes.
+// successor is the next state of a plugin.
 type successor struct {
 	spec    Spec
 	binary  binaryDigest
@@ -240,9 +241,9 @@ func newRemovedError() *LoadError {
 	return &LoadError{Reason: string(process.ReasonUnloaded), Message: "the plugin was removed while it was being loaded"}
 }
 
-// registrationVerifier remembers what a plugin provided when it was loaded: a child started
-// later has to provide the same, because plans were made with it. It is called by
-// one goroutine at a time until the Load has ended, and only read after that.
+// registrationVerifier records what a plugin provided when it was loaded: a child started
+// later must provide the same, because runs were planned with it. It is called by one
+// goroutine at a time until the Load has ended, and only read after that.
 type registrationVerifier struct {
 	kinds []adapter.ActionKind
 
@@ -294,7 +295,7 @@ func (c *Catalog) toLoadError(err error) error {
 	return out
 }
 
-// redactLine makes text fit for a status.
+// redactLine makes text safe for a status.
 func (c *Catalog) redactLine(text string) string {
 	return executor.OneLine(c.host.Redactor.String(text))
 }

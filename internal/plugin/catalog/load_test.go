@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 )
 
-// secrets are what faultplugin lets slip; none may be shown.
+// secrets are the secrets that faultplugin leaks; none may be shown.
 var secrets = []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", "env-secret-value"}
 
 func checkNoSecret(t *testing.T, where, text string) {
@@ -41,7 +41,7 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-// copyPlugin makes a binary that a test can replace.
+// copyPlugin creates a binary that a test can replace.
 func copyPlugin(t *testing.T, name, to string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(plugins, name))
@@ -73,37 +73,37 @@ func TestLoadFailures(t *testing.T) {
 		wantReason string
 		want       []string
 	}{
-		"missing file":    {spec: path(dir + "/none"), wantReason: "BinaryNotFound", want: []string{"there is no file", "check the path"}},
-		"below a file":    {spec: path(plugins + "/faultplugin/x"), wantReason: "BinaryNotFound", want: []string{"check the path"}},
-		"directory":       {spec: path(dir), wantReason: "NotExecutable", want: []string{"is a directory"}},
-		"not executable":  {spec: path(writeFile(t, dir+"/plain", "x", 0o644)), wantReason: "NotExecutable", want: []string{"chmod +x"}},
-		"no program":      {spec: path(writeFile(t, dir+"/text", "x", 0o755)), wantReason: "NotExecutable", want: []string{"architecture"}},
-		"no interpreter":  {spec: path(writeFile(t, dir+"/script", "#!/none\n", 0o755)), wantReason: "NotExecutable", want: []string{"interpreter"}},
-		"relative path":   {spec: path("bin/x"), wantReason: "InvalidSpec", want: []string{"not absolute"}},
-		"no name":         {spec: catalog.Spec{}, wantReason: "InvalidSpec", want: []string{"no name"}},
-		"handshake env":   {spec: fault("p", map[string]string{"PLUGIN_CLIENT_CERT": "x"}), wantReason: "InvalidSpec", want: []string{"PLUGIN_CLIENT_CERT", "remove it"}},
-		"bad env":         {spec: fault("p", map[string]string{"A=B": "x"}), wantReason: "InvalidSpec", want: []string{"remove it"}},
-		"exits at once":   {spec: start("exit"), wantReason: "ExitedAtOnce", want: []string{"exit code 3", `"cannot read the licence file"`}},
-		"exits silently":  {spec: start("exit-silently"), wantReason: "ExitedAtOnce", want: []string{"exit code 0", "logged nothing"}},
-		"rubbish":         {spec: start("rubbish"), wantReason: "HandshakeFailed", want: []string{`"Hello! Starting up`, "prints nothing to standard output"}},
-		"rubbish, exits":  {spec: start("rubbish-and-exit"), wantReason: "HandshakeFailed", want: []string{`"usage: tool [flags]"`}},
-		"endless rubbish": {spec: start("endless"), wantReason: "HandshakeFailed", want: []string{`"xxx`}},
-		"wrong protocol":  {spec: start("wrong-protocol"), wantReason: "HandshakeFailed", want: []string{"version 2 is needed", "rebuild"}},
-		"wrong cookie":    {spec: start("wrong-cookie"), wantReason: "ExitedAtOnce"},
-		"net/rpc":         {spec: start("netrpc"), wantReason: "HandshakeFailed", want: []string{"does not offer gRPC"}},
-		"tcp":             {spec: start("tcp"), wantReason: "HandshakeFailed", want: []string{"only unix sockets"}},
-		"dead socket":     {spec: start("dead-socket"), wantReason: "HandshakeFailed", want: []string{"no connection"}},
-		"hangs":           {spec: hanging("hang"), wantReason: "StartTimeout", want: []string{"within 1s", "a lock that never comes", "raise its start timeout"}},
-		"hangs, child":    {spec: hanging("hang-with-child"), wantReason: "StartTimeout"},
-		"lister hangs":    {spec: hanging("lister-hang"), wantReason: "StartTimeout"},
-		"lister exits":    {spec: start("lister-exit"), wantReason: "ExitedAtOnce", want: []string{"exit code 5"}},
-		"lister fails":    {spec: start("lister-error"), wantReason: "ListFailed", want: []string{"did not list its actions"}},
-		"bad name":        {spec: start("lister-bad-name"), wantReason: "InvalidRegistration", want: []string{`"Not A/Name"`, `use one like`}},
-		"same name twice": {spec: start("lister-duplicate"), wantReason: "InvalidRegistration", want: []string{"PreBackupAction(a.io/b)", "twice"}},
-		"only newer":      {spec: start("lister-newer"), wantReason: "NotAdaptable", want: []string{"PreBackupAction a.io/b is offered in v9 only, this Grapnel calls v1", "upgrade Grapnel"}},
-		"no actions":      {spec: start("lister-empty"), wantReason: "InvalidRegistration", want: []string{"provides no actions"}},
-		"no lister":       {spec: start("no-lister"), wantReason: "NotAGrapnelPlugin", want: []string{"neither one of Grapnel nor one of Velero", "Grapnel's SDK"}},
-		"sdk, bad name":   {spec: fault("p", map[string]string{"FAULT_ACTIONS": "PreBackupAction:a/b/c"}), wantReason: "ExitedAtOnce"},
+		"missing file":      {spec: path(dir + "/none"), wantReason: "BinaryNotFound", want: []string{"there is no file", "check the path"}},
+		"below a file":      {spec: path(plugins + "/faultplugin/x"), wantReason: "BinaryNotFound", want: []string{"check the path"}},
+		"directory":         {spec: path(dir), wantReason: "NotExecutable", want: []string{"is a directory"}},
+		"not executable":    {spec: path(writeFile(t, dir+"/plain", "x", 0o644)), wantReason: "NotExecutable", want: []string{"chmod +x"}},
+		"no program":        {spec: path(writeFile(t, dir+"/text", "x", 0o755)), wantReason: "NotExecutable", want: []string{"architecture"}},
+		"no interpreter":    {spec: path(writeFile(t, dir+"/script", "#!/none\n", 0o755)), wantReason: "NotExecutable", want: []string{"interpreter"}},
+		"relative path":     {spec: path("bin/x"), wantReason: "InvalidSpec", want: []string{"not absolute"}},
+		"no name":           {spec: catalog.Spec{}, wantReason: "InvalidSpec", want: []string{"no name"}},
+		"handshake env":     {spec: fault("p", map[string]string{"PLUGIN_CLIENT_CERT": "x"}), wantReason: "InvalidSpec", want: []string{"PLUGIN_CLIENT_CERT", "remove it"}},
+		"bad env":           {spec: fault("p", map[string]string{"A=B": "x"}), wantReason: "InvalidSpec", want: []string{"remove it"}},
+		"exits immediately": {spec: start("exit"), wantReason: "ExitedAtOnce", want: []string{"exit code 3", `"cannot read the licence file"`}},
+		"exits silently":    {spec: start("exit-silently"), wantReason: "ExitedAtOnce", want: []string{"exit code 0", "logged nothing"}},
+		"rubbish":           {spec: start("rubbish"), wantReason: "HandshakeFailed", want: []string{`"Hello! Starting up`, "prints nothing to standard output"}},
+		"rubbish, exits":    {spec: start("rubbish-and-exit"), wantReason: "HandshakeFailed", want: []string{`"usage: tool [flags]"`}},
+		"endless rubbish":   {spec: start("endless"), wantReason: "HandshakeFailed", want: []string{`"xxx`}},
+		"wrong protocol":    {spec: start("wrong-protocol"), wantReason: "HandshakeFailed", want: []string{"version 2 is needed", "rebuild"}},
+		"wrong cookie":      {spec: start("wrong-cookie"), wantReason: "ExitedAtOnce"},
+		"net/rpc":           {spec: start("netrpc"), wantReason: "HandshakeFailed", want: []string{"does not offer gRPC"}},
+		"tcp":               {spec: start("tcp"), wantReason: "HandshakeFailed", want: []string{"only unix sockets"}},
+		"dead socket":       {spec: start("dead-socket"), wantReason: "HandshakeFailed", want: []string{"no connection"}},
+		"hangs":             {spec: hanging("hang"), wantReason: "StartTimeout", want: []string{"within 1s", "a lock that never comes", "raise its start timeout"}},
+		"hangs, child":      {spec: hanging("hang-with-child"), wantReason: "StartTimeout"},
+		"lister hangs":      {spec: hanging("lister-hang"), wantReason: "StartTimeout"},
+		"lister exits":      {spec: start("lister-exit"), wantReason: "ExitedAtOnce", want: []string{"exit code 5"}},
+		"lister fails":      {spec: start("lister-error"), wantReason: "ListFailed", want: []string{"did not list its actions"}},
+		"bad name":          {spec: start("lister-bad-name"), wantReason: "InvalidRegistration", want: []string{`"Not A/Name"`, `use one like`}},
+		"same name twice":   {spec: start("lister-duplicate"), wantReason: "InvalidRegistration", want: []string{"PreBackupAction(a.io/b)", "twice"}},
+		"only newer":        {spec: start("lister-newer"), wantReason: "NotAdaptable", want: []string{"PreBackupAction a.io/b is offered in v9 only, this Grapnel calls v1", "upgrade Grapnel"}},
+		"no actions":        {spec: start("lister-empty"), wantReason: "InvalidRegistration", want: []string{"provides no actions"}},
+		"no lister":         {spec: start("no-lister"), wantReason: "NotAGrapnelPlugin", want: []string{"neither one of Grapnel nor one of Velero", "Grapnel's SDK"}},
+		"SDK, bad name":     {spec: fault("p", map[string]string{"FAULT_ACTIONS": "PreBackupAction:a/b/c"}), wantReason: "ExitedAtOnce"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			texts := map[string]bool{}
@@ -127,8 +127,8 @@ func TestLoadFailures(t *testing.T) {
 				}
 				texts[load.Message] = true
 			}
-			// A child that listens hangs after logging something, or before: its time is
-			// over either way. A grandchild's number is in the log.
+			// A child that listens hangs after or before logging something: it times out in
+			// both cases. The log contains the number of a grandchild.
 			if name != "hangs, child" && name != "lister hangs" && len(texts) != 1 {
 				t.Errorf("the message is not always the same: %v", texts)
 			}
@@ -202,7 +202,7 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	}()
 	plugintesting.WaitForFile(t, calls)
 
-	// The binary is another one and provides other actions.
+	// The binary changed and provides other actions.
 	copyPlugin(t, "exampleplugin", binary)
 	next := load(t, c, spec)
 	freeze := catalog.Action{Kind: "PreBackupAction", Version: "v1", Name: "example.io/freeze"}
@@ -212,7 +212,7 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	call := preBackup("new", nil)
 	call.Action = "example.io/freeze"
 	if _, err := execute(t, c, "p", call, nil); err != nil {
-		t.Errorf("the new process does not answer: %v", err)
+		t.Errorf("the new process does not respond: %v", err)
 	}
 	select {
 	case r := <-slow:
@@ -224,11 +224,11 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 		t.Errorf("the call that was open during the replacement failed: %v", r.err)
 	}
 	if _, err := c.Executor("p", "PreBackupAction", "fault.example.io/fault"); err == nil {
-		t.Error("an action that is gone is still offered")
+		t.Error("a removed action is still offered")
 	}
 }
 
-// TestBusyProcessIsNotReplaced changes the binary of a process that does work of its own.
+// TestBusyProcessIsNotReplaced changes the binary of a process with open operations.
 func TestBusyProcessIsNotReplaced(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	binary := filepath.Join(t.TempDir(), "plugin")
@@ -245,7 +245,7 @@ func TestBusyProcessIsNotReplaced(t *testing.T) {
 		t.Errorf("the busy process was replaced: %+v", kept)
 	}
 	if diff := cmp.Diff(before, plugintesting.ListChildren(plugins)); diff != "" {
-		t.Errorf("the process is another one (-before +after):\n%s", diff)
+		t.Errorf("the process changed (-before +after):\n%s", diff)
 	}
 	spec.HasOpenOperations = false
 	if next := load(t, c, spec); next.ReplacementPostponed || next.Digest == old.Digest {

@@ -23,25 +23,25 @@ func TestLoadAttempted(t *testing.T) {
 	good, bad, gone := c.LoadAttempted("good"), c.LoadAttempted("bad"), c.LoadAttempted("gone")
 	for name, channel := range map[string]<-chan struct{}{"good": good, "bad": bad, "gone": gone} {
 		if closed(channel) {
-			t.Errorf("%s was tried before it was loaded", name)
+			t.Errorf("%s: load attempted before Load", name)
 		}
 	}
 	load(t, c, fault("good", nil))
 	if !closed(good) || !closed(c.LoadAttempted("good")) {
-		t.Error("a loaded plugin was not tried")
+		t.Error("no load attempted after a successful Load")
 	}
 	if _, err := c.Load(t.Context(), fault("bad", map[string]string{"FAULT_START": "exit"})); err == nil || !closed(bad) {
-		t.Errorf("a plugin that could not be loaded (%v) was not tried", err)
+		t.Errorf("no load attempted after a failed Load (%v)", err)
 	}
 	if closed(gone) {
 		t.Error("a load of another plugin counted")
 	}
 	c.Unload(t.Context(), "gone")
 	if !closed(gone) {
-		t.Error("who waits for a plugin that was unloaded waits for ever")
+		t.Error("waiting for an unloaded plugin never ends")
 	}
 	c.Unload(t.Context(), "good")
 	if closed(c.LoadAttempted("good")) {
-		t.Error("an unloaded plugin is not waited for when it comes back")
+		t.Error("there is no waiting for an unloaded plugin that is loaded again")
 	}
 }

@@ -20,22 +20,22 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk"
 )
 
-// StoreSpec describes an ObjectStore that a plugin keeps for one location.
+// StoreSpec describes an ObjectStore of a plugin for one location.
 type StoreSpec struct {
 	// Plugin is the name of the Plugin object, Name the registered name of the store.
 	Plugin, Name string
 	// Location identifies the location: its UID.
 	Location string
-	// Config is what the store is configured with. Values whose names say that they are
-	// secret are kept out of logs and errors.
+	// Config is the configuration of the store. Values whose names say that they are secret
+	// are redacted in logs and errors.
 	Config map[string]string
 }
 
-// locationStores is what the stores of one location have in common.
+// locationStores has the stores of one location.
 type locationStores struct {
-	// released says that the location is gone. Its stores cannot be called any more.
+	// released is true if the location was removed. Its stores can no longer be called.
 	released bool
-	// stores has the process of every configuration in use, by its fingerprint.
+	// stores has the process of every configuration in use, by fingerprint.
 	stores map[string]*objectStore
 }
 
@@ -45,22 +45,21 @@ type objectStore struct {
 	server server
 }
 
-// ObjectStore returns how to reach an ObjectStore, for caller.New. It starts nothing and
-// may be asked for before the plugin is loaded: calls fail as long as there is no such
-// plugin or store.
+// ObjectStore returns the resolver of an ObjectStore, for caller.New. It starts nothing and
+// may be called before the plugin is loaded: calls to the store fail as long as there is no
+// such plugin or store.
 //
-// Velero's plugins keep one configuration per store and process, so every location has
-// a process of its own. Behind an endpoint it is a connection: package serve of the SDK keeps
-// a store for each. It is started by the first call and configured, with Init,
-// before any other call, also when it is started again. It is kept, and ended after its
-// last open call when the plugin's binary or specification changes (the next call
-// starts another one), when ObjectStore is called for the location with something else
-// in spec, or by ReleaseStore, Unload or Close.
+// Velero's plugins have one configuration per store and process, so every location has its
+// own process. For an endpoint it is a connection: package serve of the SDK has a store for
+// each. The first call starts the process and configures it, with Init, before any other
+// call. This is repeated after a restart. The process is stopped after its last open call
+// when the plugin's binary or specification changes (the next call starts another one), when
+// ObjectStore is called for the location with a different spec, or by ReleaseStore, Unload or
+// Close.
 //
-// What was returned for an older spec of the location goes on to reach a store of that
-// spec: a run never finds itself in another bucket than it began in. A configuration
-// that the store refuses is an error of the call, whose *process.StartError has the
-// reason ReasonInitFailed.
+// The result for an older spec of the location still reaches a store with that spec: a run
+// never ends up in a different bucket. If the store refuses a configuration, the call
+// returns a *process.StartError with the reason ReasonInitFailed.
 func (c *Catalog) ObjectStore(spec StoreSpec) caller.ResolveFunc[adapter.ObjectStore] {
 	for name, value := range spec.Config {
 		if c.host.Redactor.IsSensitive(name) {
@@ -81,8 +80,8 @@ func (c *Catalog) ObjectStore(spec StoreSpec) caller.ResolveFunc[adapter.ObjectS
 	}
 }
 
-// ReleaseStore ends the processes of a location that is gone. It returns when they have
-// ended, which they do after their last open call, or when ctx has ended.
+// ReleaseStore stops the processes of a removed location. It returns when they have ended,
+// after their last open call, or when ctx has ended.
 func (c *Catalog) ReleaseStore(ctx context.Context, id string) {
 	c.mu.Lock()
 	var drained []<-chan struct{}
@@ -97,7 +96,7 @@ func (c *Catalog) ReleaseStore(ctx context.Context, id string) {
 	}
 }
 
-// drainStoresLocked starts to drain the stores of a location that drop says.
+// drainStoresLocked starts to drain the stores of a location that drop selects.
 func (c *Catalog) drainStoresLocked(at *locationStores, drop func(key string, s *objectStore) bool) []<-chan struct{} {
 	var drained []<-chan struct{}
 	for key, s := range at.stores {
@@ -118,7 +117,7 @@ func (c *Catalog) drainPluginStoresLocked(plugin string) []<-chan struct{} {
 	return drained
 }
 
-// storeSpecKey tells specifications apart.
+// storeSpecKey returns the key of a specification.
 func storeSpecKey(spec StoreSpec) string {
 	encoded, err := json.Marshal(spec) // maps are sorted
 	if err != nil {
@@ -140,8 +139,7 @@ func (c *Catalog) resolveStore(at *locationStores, key string, spec StoreSpec) (
 	if s := at.stores[key]; s != nil {
 		return c.wrapWithFence(s.server), version.ObjectStore, nil
 	}
-	// Whether the store works is the business of its location, not of the Plugin: it is told
-	// nothing.
+	// The location reports whether the store works, not the Plugin: OnExit is not called.
 	next, err := c.newPluginServer(p.spec, c.newStoreVerifier(spec, version.ObjectStore, p.info.Actions), nil)
 	if err != nil {
 		return nil, nil, err
@@ -150,8 +148,9 @@ func (c *Catalog) resolveStore(at *locationStores, key string, spec StoreSpec) (
 	return c.wrapWithFence(next), version.ObjectStore, nil
 }
 
-// newStoreVerifier returns what makes a new process ready for calls: it has to provide what
-// was provided when the plugin was loaded, and to accept its configuration.
+// newStoreVerifier returns the function that prepares a new process for calls: the process
+// must provide the same actions as when the plugin was loaded, and must accept its
+// configuration.
 func (c *Catalog) newStoreVerifier(
 	spec StoreSpec, calls adapter.ObjectStore, actions []Action,
 ) func(context.Context, grpc.ClientConnInterface) (process.Capabilities, error) {

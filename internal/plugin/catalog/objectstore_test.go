@@ -43,8 +43,7 @@ type bucket struct {
 	caller  *caller.Caller[adapter.ObjectStore]
 }
 
-// openBucket returns a location that is kept in dir; more of its configuration comes
-// in pairs.
+// openBucket returns a location in dir; pairs are more of its configuration.
 func openBucket(t *testing.T, c *catalog.Catalog, location, dir string, config ...string) *bucket {
 	t.Helper()
 	spec := catalog.StoreSpec{Plugin: "p", Name: storeName, Location: location, Config: map[string]string{"dir": dir}}
@@ -97,7 +96,7 @@ func (b *bucket) mustPut(key, body string) {
 	}
 }
 
-// storePlugin loads faultplugin with an ObjectStore. Its process is not one of a
+// storePlugin loads faultplugin with an ObjectStore. Its process does not belong to a
 // location.
 func storePlugin(t *testing.T, c *catalog.Catalog, env ...string) catalog.Spec {
 	t.Helper()
@@ -161,7 +160,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// hesitant returns nothing a few times before its data.
+// hesitant returns no data a few times before its data.
 type hesitant struct {
 	data  string
 	reads int
@@ -180,8 +179,8 @@ func (h *hesitant) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestInterruptedPut: a plugin takes the end of the stream for the end of the object, so
-// what breaks must not look like the end.
+// TestInterruptedPut checks that an interruption does not look like the end of the object,
+// because a plugin treats the end of the stream as the end of the object.
 func TestInterruptedPut(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	storePlugin(t, c)
@@ -263,7 +262,7 @@ func TestStoreFailures(t *testing.T) {
 		t.Errorf("get that breaks: error %v", err)
 	}
 	if err := good.get("none", io.Discard); kindOf(err) != executor.Failed || err.Error() != "no such object" {
-		t.Errorf("get of nothing: error %v", err)
+		t.Errorf("get of a missing object: error %v", err)
 	}
 }
 
@@ -286,7 +285,7 @@ func TestConfigurationRefused(t *testing.T) {
 	}
 }
 
-// inits returns the configurations that were set, in order.
+// inits returns the configurations passed to Init, in order.
 func inits(t *testing.T, log string) []string {
 	t.Helper()
 	data, err := os.ReadFile(log)
@@ -296,7 +295,8 @@ func inits(t *testing.T, log string) []string {
 	return strings.Fields(strings.ReplaceAll(string(data), "init ", ""))
 }
 
-// TestOneProcessPerLocation: a plugin for Velero has one configuration per process.
+// TestOneProcessPerLocation checks that every location has its own process, because a
+// plugin for Velero has one configuration per process.
 func TestOneProcessPerLocation(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	log := filepath.Join(t.TempDir(), "inits")
@@ -344,7 +344,7 @@ func TestOneProcessPerLocation(t *testing.T) {
 
 // TestStoreIsConfiguredAgain after everything that starts a new process.
 func TestStoreIsConfiguredAgain(t *testing.T) {
-	c := newCatalog(t, catalog.Options{OnExit: func(string) { t.Error("the exit of a location's process was told to be the Plugin's") }})
+	c := newCatalog(t, catalog.Options{OnExit: func(string) { t.Error("the exit of a location's process was reported for the Plugin") }})
 	log := filepath.Join(t.TempDir(), "inits")
 	binary := filepath.Join(t.TempDir(), "plugin")
 	copyPlugin(t, "faultplugin", binary)
@@ -362,23 +362,23 @@ func TestStoreIsConfiguredAgain(t *testing.T) {
 			}
 		}
 	}
-	// A call may still meet the process that is about to end.
+	// A call may still reach the process that is about to end.
 	plugintesting.Eventually(t, "the store works again", func() bool {
 		return b.put(t.Context(), "k2", strings.NewReader("x")) == nil
 	})
 
-	// Another configuration does not lead those astray who began with the first one.
+	// A new configuration does not affect callers that began with the first one.
 	changed := openBucket(t, c, "l", second)
 	changed.mustPut("k3", "x")
 	b.mustPut("k4", "x")
 	if got := b.list("", ""); !slices.Equal(got, []string{"k1", "k2", "k4"}) {
 		t.Errorf("the first store holds %q", got)
 	}
-	// Who asks again ends what is out of date.
+	// Calling ObjectStore again stops outdated stores.
 	openBucket(t, c, "l", second)
 	plugintesting.Eventually(t, "only one store is left", func() bool { return len(pidsOf(t, binary)) == 2 })
 
-	// Another environment is another process for all.
+	// A changed environment restarts all processes.
 	spec.Process.Env["MORE"] = "x"
 	load(t, c, spec)
 	changed.mustPut("k5", "x")

@@ -14,19 +14,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 )
 
-// ActionID is what two plugins may not have in common: the kind and the registered name
-// of an action, whatever its versions.
+// ActionID identifies an action that only one plugin may provide: by its kind and
+// registered name, regardless of versions.
 type ActionID = adapter.ActionID
 
-// ConflictingPlugin is another plugin that registers an action of a plugin and is refused for it.
+// ConflictingPlugin is another plugin that registers the same action as a plugin and is refused
+// because of it.
 type ConflictingPlugin struct {
 	// Plugin is the name of its Plugin object.
 	Plugin string
-	// Action is what both register.
+	// Action is the action that both register.
 	Action ActionID
 }
 
-// registration is what a plugin provides, or would provide if it were not refused.
+// registration is the set of actions that a plugin provides, or would provide if it were
+// not refused.
 type registration struct {
 	created time.Time
 	actions []ActionID
@@ -44,10 +46,10 @@ func newRegistration(created time.Time, actions ...map[ActionID]adapter.ActionVe
 
 func compareActionIDs(a, b ActionID) int { return strings.Compare(a.String(), b.String()) }
 
-// ownership is what the claims of all mean for one plugin.
+// ownership is the result of all registrations for one plugin.
 type ownership struct {
-	// owner is the plugin that owns action, which this one registers as well; it is empty
-	// if this one owns everything that it registers.
+	// owner is the plugin that owns action, which this plugin also registers. It is empty
+	// if this plugin owns everything that it registers.
 	owner  string
 	action ActionID
 	// conflictingPlugins are sorted by plugin and action.
@@ -60,9 +62,9 @@ func (v ownership) equal(other ownership) bool {
 	return v.owner == other.owner && v.action == other.action && slices.Equal(v.conflictingPlugins, other.conflictingPlugins)
 }
 
-// decideOwnerships says who owns what: the oldest plugin all that it registers, every later one the
-// same unless an older one owns a part of it. One that is refused owns nothing. Of two
-// that were created in the same second the name decides, so that it is always the same.
+// decideOwnerships returns which plugin owns which actions. Each plugin, oldest first, owns all
+// actions that it registers unless an older one owns any of them. A refused plugin owns nothing.
+// For plugins created in the same second, the name decides, which makes the result deterministic.
 func decideOwnerships(claims map[string]registration) map[string]ownership {
 	names := slices.SortedFunc(maps.Keys(claims), func(a, b string) int {
 		return cmp.Or(claims[a].created.Compare(claims[b].created), strings.Compare(a, b))
@@ -99,7 +101,8 @@ func decideOwnerships(claims map[string]registration) map[string]ownership {
 	return verdicts
 }
 
-// resolveOwnersLocked applies the claims and returns the plugins for which something changed.
+// resolveOwnersLocked applies the registrations and returns the plugins whose ownership
+// changed.
 func (c *Catalog) resolveOwnersLocked() []string {
 	verdicts := decideOwnerships(c.registrations)
 	var changed []string
@@ -113,8 +116,8 @@ func (c *Catalog) resolveOwnersLocked() []string {
 	return changed
 }
 
-// notifyChanged tells the plugins in names but one that something changed for them. It is called
-// without the mutex.
+// notifyChanged calls OnChange for the plugins in names except one. It is called without the
+// mutex.
 func (c *Catalog) notifyChanged(names []string, but string) {
 	for _, name := range names {
 		if name != but && c.onChange != nil {
@@ -123,9 +126,9 @@ func (c *Catalog) notifyChanged(names []string, but string) {
 	}
 }
 
-// newDuplicateActionError is the error of a plugin that is refused.
+// newDuplicateActionError returns the error of a refused plugin.
 func (c *Catalog) newDuplicateActionError(name string, v ownership) *LoadError {
 	return &LoadError{Reason: ReasonDuplicateAction, Message: c.redactLine(fmt.Sprintf(
-		"%s is provided by the older Plugin %q already and may not be provided by %q as well: remove one of the two Plugins",
+		"%s is already provided by the older Plugin %q and must not be provided by %q as well: remove one of the two Plugins",
 		v.action, v.owner, name))}
 }

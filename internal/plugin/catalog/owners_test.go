@@ -31,7 +31,7 @@ func (c *changes) add(name string) {
 	c.names = append(c.names, name)
 }
 
-// take returns the names since the last time, sorted.
+// take returns the names since the last call, sorted.
 func (c *changes) take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *changes) take() []string {
 	return names
 }
 
-// born is a Plugin of an age, in seconds, that provides the pre-backup actions with the
+// born is a Plugin with an age in seconds that provides the pre-backup actions with the
 // given names.
 func born(name string, second int64, actions ...string) catalog.Spec {
 	for i, action := range actions {
@@ -52,12 +52,12 @@ func born(name string, second int64, actions ...string) catalog.Spec {
 	return spec
 }
 
-// expectRefused loads a plugin that is refused for what owner provides.
+// expectRefused loads a plugin that is refused because of an action of owner.
 func expectRefused(t *testing.T, c *catalog.Catalog, spec catalog.Spec, owner string) {
 	t.Helper()
 	info, err := c.Load(t.Context(), spec)
 	if len(info.Actions) == 0 {
-		t.Errorf("what %s would provide is not told", spec.Name)
+		t.Errorf("the Info of %s is missing", spec.Name)
 	}
 	var refused *catalog.LoadError
 	if !errors.As(err, &refused) || refused.Reason != catalog.ReasonDuplicateAction {
@@ -78,7 +78,7 @@ func rival(plugin, action string) catalog.ConflictingPlugin {
 func expectLoaded(t *testing.T, c *catalog.Catalog, spec catalog.Spec, rivals ...catalog.ConflictingPlugin) {
 	t.Helper()
 	if diff := cmp.Diff(rivals, load(t, c, spec).ConflictingPlugins); diff != "" {
-		t.Errorf("rivals of %q (-want +got):\n%s", spec.Name, diff)
+		t.Errorf("conflicting plugins of %q (-want +got):\n%s", spec.Name, diff)
 	}
 }
 
@@ -110,7 +110,8 @@ func TestOlderPluginOwns(t *testing.T) {
 	expectLoaded(t, c, young)
 }
 
-// TestOlderPluginComesLater as when an operator starts and loads them in any order.
+// TestOlderPluginComesLater loads the older plugin last: an operator that starts loads
+// plugins in any order.
 func TestOlderPluginComesLater(t *testing.T) {
 	told := &changes{}
 	c := newCatalog(t, catalog.Options{OnChange: told.add})
@@ -120,14 +121,14 @@ func TestOlderPluginComesLater(t *testing.T) {
 	expectChanges(t, told, "a-young")
 	expectRefused(t, c, young, "z-old")
 
-	// Whoever began with it can end with it.
+	// Runs that began with it can end with it.
 	call := preBackup("k", nil)
 	for _, call.Action = range []string{"b", "c"} {
 		if _, err := execute(t, c, "a-young", call, nil); err != nil {
 			t.Errorf("calling %s of the refused plugin: %v", call.Action, err)
 		}
 	}
-	// It gives up what it had in common.
+	// It no longer registers the common action.
 	expectLoaded(t, c, born("a-young", 2, "c"))
 	expectChanges(t, told, "z-old")
 	expectLoaded(t, c, old)
@@ -151,7 +152,8 @@ func TestSameAgeGoesByName(t *testing.T) {
 	expectRefused(t, c, born("b", 1, "x"), "a")
 }
 
-// TestRefusedBinaryIsNotStartedAgain until there is a reason to.
+// TestRefusedBinaryIsNotStartedAgain checks that a refused binary is started again only
+// after a change.
 func TestRefusedBinaryIsNotStartedAgain(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	expectLoaded(t, c, born("old", 1, "a"))
@@ -161,11 +163,11 @@ func TestRefusedBinaryIsNotStartedAgain(t *testing.T) {
 	young.Process.Path = binary
 	expectRefused(t, c, young, "old")
 
-	// What would be started now does not start.
+	// The changed binary does not start.
 	young.Process.Env["FAULT_START"] = "exit"
 	var failed *catalog.LoadError
 	if _, err := c.Load(t.Context(), young); !errors.As(err, &failed) || failed.Reason != "ExitedAtOnce" {
-		t.Errorf("another specification was not tried: %v", err)
+		t.Errorf("a changed specification was not loaded: %v", err)
 	}
 	delete(young.Process.Env, "FAULT_START")
 	expectRefused(t, c, young, "old")

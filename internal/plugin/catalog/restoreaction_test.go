@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 )
 
-// restoreSubject is a Restore as a controller would hand it over.
+// restoreSubject is a Restore as a controller would pass it.
 const restoreSubject = `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Restore",
 	"metadata":{"name":"again","namespace":"grapnel-system","uid":"u-2"},
 	"spec":{"scheduleName":"every-night","includedNamespaces":["shop"]},"status":{"phase":"InProgress"}}`
@@ -29,8 +29,8 @@ func restoreCall(point, key string) executor.Call {
 	}
 }
 
-// TestOutputsReachRestoreActions goes the way of an output from a PreBackup action
-// through the actions of a later restore.
+// TestOutputsReachRestoreActions follows an output from a PreBackup action to the actions
+// of a later restore.
 func TestOutputsReachRestoreActions(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	info := load(t, c, fault("p", map[string]string{"FAULT_ACTIONS": allKinds}))
@@ -51,14 +51,14 @@ func TestOutputsReachRestoreActions(t *testing.T) {
 	pre.BackupOutputs = map[string]map[string]string{"a.io/x": kept}
 	fromPre := answer(t, c, pre)
 	if diff := cmp.Diff(map[string]string{"from": "of-pre", "pre": "", "backup": "nightly-3", "backup-pre": "of-backup"}, fromPre); diff != "" {
-		t.Errorf("PreRestore was handed (-want +got):\n%s", diff)
+		t.Errorf("PreRestore got (-want +got):\n%s", diff)
 	}
 
 	post := restoreCall(executor.PointPostRestore, "of-post")
 	post.Outputs, post.BackupOutputs = map[string]map[string]string{"a.io/x": fromPre}, pre.BackupOutputs
 	fromPost := answer(t, c, post)
 	if diff := cmp.Diff(map[string]string{"from": "of-post", "pre": "of-pre", "backup": "nightly-3", "backup-pre": "of-backup"}, fromPost); diff != "" {
-		t.Errorf("PostRestore was handed (-want +got):\n%s", diff)
+		t.Errorf("PostRestore got (-want +got):\n%s", diff)
 	}
 }
 
@@ -95,7 +95,8 @@ func TestRestoreCallFailures(t *testing.T) {
 	}
 }
 
-// TestRestoreActionLogs shows that a line of a restore action gets to its run.
+// TestRestoreActionLogs checks that a line of a restore action is written to the log of its
+// run.
 func TestRestoreActionLogs(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
-// server is what answers the calls of a plugin that announces its actions: a process, or an
-// endpoint. It is started, or connected to, when it is needed.
+// server serves the calls of a plugin that lists its actions: a process or an endpoint. It
+// is started, or connected to, on demand.
 type server interface {
 	caller.Connection
 	EnsureReady(ctx context.Context) error
@@ -23,12 +23,11 @@ type server interface {
 	Close(giveUp <-chan struct{})
 }
 
-// verifyFunc decides whether a child that was started, or a connection that was made, may
-// be used.
+// verifyFunc decides whether a started child or a new connection may be used.
 type verifyFunc func(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error)
 
-// newPluginServer returns the server of a plugin, without starting anything. ended is told that it
-// ended by itself; it may be nil.
+// newPluginServer returns the server of a plugin, without starting anything. ended is called when
+// the server ended by itself; it may be nil.
 func (c *Catalog) newPluginServer(spec Spec, check verifyFunc, ended func(plugin string)) (server, error) {
 	if spec.Endpoint != nil {
 		made, err := endpoint.New(endpoint.Config{
@@ -53,7 +52,8 @@ func (c *Catalog) newPluginServer(spec Spec, check verifyFunc, ended func(plugin
 	return made, nil
 }
 
-// digestPlugin reads the binary of a plugin; one behind an endpoint has none here.
+// digestPlugin returns the digest of the binary of a plugin; a plugin behind an endpoint
+// has none.
 func digestPlugin(spec Spec, known binaryDigest) (binaryDigest, error) {
 	if spec.Endpoint != nil {
 		return binaryDigest{}, nil
@@ -61,8 +61,8 @@ func digestPlugin(spec Spec, known binaryDigest) (binaryDigest, error) {
 	return digestFile(spec.Process.Path, known)
 }
 
-// hasRegistrationChanged reports whether there is another plugin at an address than there was: it is a
-// plugin that was upgraded. Of a process, the binary tells.
+// hasRegistrationChanged reports whether the plugin at an address was upgraded and provides other
+// actions. For a process, the binary shows this.
 func hasRegistrationChanged(spec Spec, err error) bool {
 	var start *process.StartError
 	return spec.Endpoint != nil && errors.As(err, &start) && start.Reason == ReasonRegistrationChanged

@@ -20,21 +20,23 @@ import (
 type Spec struct {
 	// Name is the name of the Plugin object. Required.
 	Name string
-	// UID and Generation are those of the Plugin object; a change of these alone
-	// does not restart the process.
+	// UID and Generation are those of the Plugin object; a change of only these does not
+	// restart the process.
 	UID        string
 	Generation int64
 	// Created is when the Plugin object was created: of two plugins that register the
 	// same action, the older one provides it.
 	Created time.Time
-	// Process describes the process. It means nothing if one of the next two is set.
+	// Process describes the process. It is ignored if one of the next two fields is set.
 	Process ProcessSpec
-	// Endpoint is where a plugin is served that is not started here; nil for any other.
+	// Endpoint is the address of a plugin that the operator does not start; nil for any
+	// other.
 	Endpoint *EndpointSpec
-	// DeclaredActions are the actions of a plugin that announces none; nil for one that does.
+	// DeclaredActions are the actions of a plugin that does not list its actions; nil for one
+	// that does.
 	DeclaredActions *DeclaredActions
-	// HasOpenOperations says that the process that runs does work which its end would lose: it is not
-	// replaced as long as it runs.
+	// HasOpenOperations means that the running process has work that would be lost if it ended: the
+	// process is not replaced then.
 	HasOpenOperations bool
 }
 
@@ -44,8 +46,8 @@ type ProcessSpec struct {
 	Path string
 	// Args are appended to --log-level and --features.
 	Args []string
-	// Env are variables in addition to the few that every plugin gets. Values whose
-	// names say that they are secret are kept out of logs and errors.
+	// Env are variables in addition to the few that every plugin gets. Values whose names
+	// say that they are secret are redacted in logs and errors.
 	Env map[string]string
 	// StartTimeout is how long the process may take until it is ready for calls;
 	// 30 seconds by default.
@@ -58,9 +60,9 @@ type EndpointSpec struct {
 	Address string
 	// Credentials is called for every connection to host:port; see endpoint.Config.
 	Credentials func(ctx context.Context) (endpoint.TLS, error)
-	// Digest changes whenever Credentials does something else.
+	// Digest changes whenever the behavior of Credentials changes.
 	Digest string
-	// ConnectTimeout is how long it may take to connect; endpoint.DefaultConnectTimeout by
+	// ConnectTimeout is the time limit for connecting; endpoint.DefaultConnectTimeout by
 	// default.
 	ConnectTimeout time.Duration
 }
@@ -72,7 +74,7 @@ func (e *EndpointSpec) equal(other *EndpointSpec) bool {
 	return e.Address == other.Address && e.Digest == other.Digest && e.ConnectTimeout == other.ConnectTimeout
 }
 
-// hasSameServer reports whether two specifications are of one process, or of one endpoint.
+// hasSameServer reports whether two specifications describe the same process or endpoint.
 func (s Spec) hasSameServer(other Spec) bool {
 	return s.Process.equal(other.Process) && s.Endpoint.equal(other.Endpoint)
 }
@@ -92,22 +94,22 @@ func (p ProcessSpec) deepCopy() ProcessSpec {
 // interface and its registered name.
 type Action = adapter.Action
 
-// Info is what is known about a loaded plugin.
+// Info describes a loaded plugin.
 type Info struct {
 	// Actions are sorted by kind, name and version. The caller must not change them.
 	Actions []Action
-	// Ignored are the actions of kinds that the operator does not know, in the plugin's
-	// own words and sorted: "VolumeSnapshotter example.io/disks".
+	// Ignored are the actions of kinds that the operator does not know, as the plugin lists
+	// them and sorted: "VolumeSnapshotter example.io/disks".
 	Ignored []string
 	// ConflictingPlugins are the plugins that are refused because they register the same as this one.
 	ConflictingPlugins []ConflictingPlugin
 	// Digest is the SHA-256 of the binary in hexadecimal digits.
 	Digest string
-	// ReplacementPostponed says that all of this is about a process whose binary or configuration
-	// is another one now, and that was not replaced because it is Busy.
+	// ReplacementPostponed means that the Info describes a process whose binary or configuration
+	// has changed, and which was not replaced because of Spec.HasOpenOperations.
 	ReplacementPostponed bool
-	// SDKVersion is the version of the SDK the plugin was built with, "" if it does
-	// not say.
+	// SDKVersion is the version of the SDK that the plugin was built with, "" if it is not
+	// reported.
 	SDKVersion string
 }
 
@@ -116,8 +118,8 @@ type LoadError struct {
 	// Reason is in CamelCase, fit for a condition: one of the constants here, of
 	// package process or of package adapter.
 	Reason string
-	// Message is one line for people that says what to do, redacted and always the
-	// same for the same cause.
+	// Message is one line for users that says what to do, redacted and always the same for
+	// the same cause.
 	Message string
 	// Err is the cause, if there is one. Its text must not be shown.
 	Err error
@@ -132,7 +134,7 @@ func (e *LoadError) Unwrap() error { return e.Err }
 // The reasons of a LoadError that this package adds to those of packages process
 // and adapter.
 const (
-	// ReasonDuplicateAction means that another plugin provides the action already.
+	// ReasonDuplicateAction means that another plugin already provides the action.
 	ReasonDuplicateAction = "DuplicateAction"
 	// ReasonRegistrationChanged means that a restarted process provides other
 	// actions than the one that was loaded.
@@ -145,38 +147,38 @@ const (
 
 // Options are the settings of a Catalog. All are optional.
 type Options struct {
-	// Logger receives what belongs to no run.
+	// Logger receives lines that belong to no run.
 	Logger logr.Logger
-	// Redactor keeps secrets out of logs and errors; by default one that knows only
-	// shapes.
+	// Redactor redacts secrets in logs and errors; the default knows only patterns.
 	Redactor *redact.Redactor
-	// LogLevel and Features are handed to every plugin: --log-level, --features.
+	// LogLevel and Features are passed to every plugin: --log-level, --features.
 	LogLevel string
 	Features []string
-	// Kinds are the kinds and versions that can be called; adapter.Kinds() by default.
+	// Kinds are the kinds and versions that can be called; adapter.SupportedKinds() by
+	// default.
 	Kinds []adapter.ActionKind
 	// Env are variables for every plugin, for example VELERO_NAMESPACE.
 	Env map[string]string
 	// LookupEnv reads the variables that plugins inherit; os.LookupEnv by default.
 	LookupEnv func(string) (string, bool)
-	// OnExit is called, with the name of the Plugin object, when a process ended by
-	// itself, so that the object can be looked at again. It must not block.
+	// OnExit is called, with the name of the Plugin object, when a process ended by itself.
+	// The controller then reconciles the object. OnExit must not block.
 	OnExit func(plugin string)
 	// OnChange is called, with the name of a Plugin object, when another plugin that
-	// registers the same actions came, changed or was unloaded, so that Load would return
-	// something else: other Info.Rivals, or that the plugin is refused or is no longer. It
-	// must not block, and may call nothing of the Catalog.
+	// registers the same actions was loaded, changed or unloaded, and Load would return a
+	// different result: other Info.ConflictingPlugins, or the plugin is refused or no
+	// longer refused. It must not block, and must not call the Catalog.
 	OnChange func(plugin string)
-	// Now is the clock of the back-off; time.Now by default.
+	// Now is the clock for the back-off; time.Now by default.
 	Now func() time.Time
 	// MaxMemory is how many bytes of memory one process of a plugin may use before it is
-	// ended, as if it had crashed. By default that is half of what the operator's
-	// container may use, and no limit if the container has none.
+	// killed, as if it had crashed. The default is half of the memory limit of the
+	// operator's container, and no limit if the container has none.
 	MaxMemory int64
-	// CallTimeout bounds calls whose ctx has no deadline; an hour by default.
+	// CallTimeout limits calls whose ctx has no deadline; an hour by default.
 	CallTimeout time.Duration
-	// Fence, if set, is asked before each call and returns when it may be made, or why it
-	// may not.
+	// Fence, if set, is called before each call. It returns nil when the call may be made,
+	// or an error that says why it may not.
 	Fence func(context.Context) error
 	// Grace is how long an abandoned call may take to end before its process is
 	// restarted; 5 seconds by default.

@@ -26,10 +26,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
-// veleroActions are what velero lets faultplugin provide.
+// veleroActions are the actions that velero lets faultplugin provide.
 const veleroActions = "BackupItemAction:fault.example.io/a,BackupItemAction:fault.example.io/b"
 
-// velero is a plugin for Velero. More variables than the list come in pairs.
+// velero is a plugin for Velero. pairs are more environment variables.
 func velero(name string, env ...string) catalog.Spec {
 	variables := map[string]string{"FAULT_VELERO": veleroActions}
 	for i := 0; i < len(env); i += 2 {
@@ -87,7 +87,7 @@ func TestLoadVelero(t *testing.T) {
 	}
 	answer, err := faulty("none").do(t.Context(), c)
 	if err != nil || !strings.Contains(string(answer.Item), "none") {
-		t.Errorf("answer %+v, error %v", answer, err)
+		t.Errorf("response %+v, error %v", answer, err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestVeleroCallFailures(t *testing.T) {
 		"endless":      {fault: "endless", want: executor.Failed, text: "named 20000 additional objects"},
 		"large object": {fault: "none", argument: strings.Repeat("x", 5<<20), want: executor.Failed, text: "more than the plugin accepts"},
 		"panic":        {fault: "panic", want: executor.Failed, text: "plugin panicked: a pointer is nil"},
-		// The plugin is there: only what it works with is not.
+		// The plugin is available, only the service that it uses is not.
 		"unavailable": {fault: "unavailable", want: executor.Failed, text: "the storage is unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestVeleroCallFailures(t *testing.T) {
 			if kindOf(err) != tc.want || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("error is %v (%s), want %s with %q", err, kindOf(err), tc.want, tc.text)
 			}
-			// Whatever it was, the next object is treated as if nothing had been.
+			// After any fault, the next object is handled normally.
 			if _, err := faulty("none").do(t.Context(), c); err != nil {
 				t.Errorf("the next call: %v", err)
 			}
@@ -135,18 +135,19 @@ func TestVeleroCallFailures(t *testing.T) {
 	}
 }
 
-// TestGarbageIsHandedOn: what an object looks like is judged by those who know it.
+// TestGarbageIsHandedOn checks that invalid objects are passed on: the callers validate
+// them.
 func TestGarbageIsHandedOn(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	answer, err := faulty("garbage").do(t.Context(), c)
 	if err != nil || string(answer.Item) != "\x00\xff no json" {
-		t.Errorf("answer %q, error %v", answer.Item, err)
+		t.Errorf("response %q, error %v", answer.Item, err)
 	}
 }
 
-// TestOwnStatusKeepsTheProcess: a plugin that says "unavailable" of something else is
-// not restarted, which would end the calls of others.
+// TestOwnStatusKeepsTheProcess checks that a plugin that returns Unavailable for another
+// service is not restarted, which would end the calls of others.
 func TestOwnStatusKeepsTheProcess(t *testing.T) {
 	exits := make(chan string, 1)
 	c := newCatalog(t, catalog.Options{OnExit: func(name string) { exits <- name }})
@@ -160,8 +161,8 @@ func TestOwnStatusKeepsTheProcess(t *testing.T) {
 	}
 }
 
-// TestFirstCallsAreMadeOneByOne: the framework of these plugins dies of two first calls
-// at a time, so after every start somebody has to make them in order.
+// TestFirstCallsAreMadeOneByOne checks that first calls are serialized after every start:
+// the framework of these plugins crashes on concurrent first calls.
 func TestFirstCallsAreMadeOneByOne(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
@@ -209,8 +210,8 @@ func TestFirstCallFails(t *testing.T) {
 	}
 }
 
-// TestRestartThatFailsHalfWay: a process that runs but is not ready is not used, and
-// does not keep a good one from being started later.
+// TestRestartThatFailsHalfWay checks that a process that runs but is not ready is not used,
+// and does not prevent a later start.
 func TestRestartThatFailsHalfWay(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Now()
@@ -241,7 +242,7 @@ func TestRestartThatFailsHalfWay(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	mu.Unlock()
 	if _, err := faulty("none").do(t.Context(), c); err != nil {
-		t.Errorf("the plugin works again, and its calls do not: %v", err)
+		t.Errorf("the plugin works again, but its calls do not: %v", err)
 	}
 }
 
@@ -253,14 +254,14 @@ func TestForkedChildrenEndWithThePlugin(t *testing.T) {
 	}
 	const child = "sleep 31536001"
 	if len(plugintesting.FindProcesses(child)) != 1 {
-		t.Fatal("the plugin forked nothing")
+		t.Fatal("the plugin did not fork")
 	}
 	c.Unload(t.Context(), "p")
-	plugintesting.Eventually(t, "what the plugin forked has ended", func() bool { return len(plugintesting.FindProcesses(child)) == 0 })
+	plugintesting.Eventually(t, "the forked process has ended", func() bool { return len(plugintesting.FindProcesses(child)) == 0 })
 }
 
-// TestLinesWithoutCalls: lines of plugins that know nothing of calls go to the run if it
-// is the only one at work.
+// TestLinesWithoutCalls checks that lines of plugins that do not mark calls go to the run
+// if it is the only active one.
 func TestLinesWithoutCalls(t *testing.T) {
 	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
@@ -292,12 +293,12 @@ func TestLinesWithoutCalls(t *testing.T) {
 	end3()
 	end4()
 	if text := one.Text() + other.Text(); strings.Contains(text, filepath.Join(dir, "3")) {
-		t.Errorf("a line of nobody knows whom is in the log of a run: %s", text)
+		t.Errorf("a line that cannot be assigned is in the log of a run: %s", text)
 	}
 }
 
-// TestLinesOfAbandonedCalls: nobody can tell when a call has ended that the plugin does
-// not end, so its lines must not get into the log of another run.
+// TestLinesOfAbandonedCalls checks that the lines of an abandoned call, whose end is
+// unknown, are not written to the log of another run.
 func TestLinesOfAbandonedCalls(t *testing.T) {
 	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
@@ -323,11 +324,11 @@ func TestLinesOfAbandonedCalls(t *testing.T) {
 	}
 	plugintesting.Eventually(t, "the line is in the operator's log", func() bool { return strings.Contains(operator.Text(), "at the barrier") })
 	if text := other.Text(); text != "" {
-		t.Errorf("the log of the other run holds %s", text)
+		t.Errorf("the log of the other run contains %s", text)
 	}
 }
 
-// TestStackOfAnError is for the log and for nothing else.
+// TestStackOfAnError checks that the stack is written only to the log.
 func TestStackOfAnError(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
@@ -339,11 +340,12 @@ func TestStackOfAnError(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if text := log.Text(); !strings.Contains(text, "/src/plugin/action.go:42 plugin.(*Action).Execute") || strings.Contains(text, "main.go") {
-		t.Errorf("the log does not say where the error comes from: %s", text)
+		t.Errorf("the log does not contain the origin of the error: %s", text)
 	}
 }
 
-// TestVeleroEnvironment hands on where the API server is, and no more than that.
+// TestVeleroEnvironment checks that the address of the API server is passed on, and nothing
+// else.
 func TestVeleroEnvironment(t *testing.T) {
 	c := newCatalog(t, catalog.Options{
 		Env: map[string]string{"VELERO_NAMESPACE": "backups"},
@@ -365,11 +367,12 @@ func TestVeleroEnvironment(t *testing.T) {
 		}
 	}
 	if strings.Contains(env, "KUBECONFIG") {
-		t.Errorf("the environment holds more than it should:%s", env)
+		t.Errorf("the environment contains more than it should:%s", env)
 	}
 }
 
-// TestLeakingPluginIsEnded before it takes the operator along.
+// TestLeakingPluginIsEnded checks that a leaking plugin is killed before it affects the
+// operator.
 func TestLeakingPluginIsEnded(t *testing.T) {
 	exits := make(chan string, 1)
 	c := newCatalog(t, catalog.Options{MaxMemory: 100 << 20, OnExit: func(name string) { exits <- name }})

@@ -23,7 +23,7 @@ import (
 )
 
 // backupItemV3 calls the version 3 of BackupItemAction that exists only in these tests.
-// It is all that a host needs for a new version, with its line in the table.
+// Together with its line in the table, it is all that a host needs for a new version.
 type backupItemV3 struct{}
 
 var _ adapter.BackupItemAction = backupItemV3{}
@@ -33,7 +33,7 @@ func (backupItemV3) AppliesTo(context.Context, grpc.ClientConnInterface, adapter
 	return item.Selector{}, nil
 }
 
-// Execute puts everything into one message.
+// Execute sends everything in one message.
 func (backupItemV3) Execute(
 	ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, object, backup []byte,
 ) (adapter.BackupItemAnswer, error) {
@@ -48,7 +48,7 @@ func (backupItemV3) Execute(
 	return adapter.BackupItemAnswer{Item: []byte(out.GetFields()["item"].GetStringValue())}, err
 }
 
-// Progress and Cancel are as in version 1: this version starts nothing.
+// Progress and Cancel are as in version 1: this version starts no operations.
 func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
 	return item.Progress{}, adapter.ErrOperationsUnsupported
 }
@@ -65,7 +65,7 @@ func kindsWithV3() []adapter.ActionKind {
 	return kinds
 }
 
-// versioned is a plugin that offers its action in the versions of a list.
+// versioned is a plugin that offers its action in the listed versions.
 func versioned(t *testing.T, versions string) catalog.Spec {
 	t.Helper()
 	self, err := os.Executable()
@@ -97,30 +97,30 @@ func TestVersions(t *testing.T) {
 		kinds   []adapter.ActionKind
 		offered string
 		want    string
-		// operation says that what only version 2 can do arrives.
+		// operation is true if the result that only version 2 supports arrives.
 		operation string
 	}{
-		"new host, new plugin":            {kinds: kindsWithV3(), offered: "v3,v2", want: "v3"},
-		"new host, newest plugin":         {kinds: kindsWithV3(), offered: "v3", want: "v3"},
-		"new host, older plugin":          {kinds: kindsWithV3(), offered: "v2,v1", want: "v2", operation: "op"},
-		"new host, oldest plugin":         {kinds: kindsWithV3(), offered: "v1", want: "v1"},
-		"old host, new plugin":            {offered: "v3,v2", want: "v2", operation: "op"},
-		"old host, plugin with all":       {offered: "v1,v2,v3", want: "v2", operation: "op"},
-		"old host, newest and oldest":     {offered: "v3,v1", want: "v1"},
-		"old host, plugin of its own age": {offered: "v2", want: "v2", operation: "op"},
+		"new host, new plugin":             {kinds: kindsWithV3(), offered: "v3,v2", want: "v3"},
+		"new host, newest plugin":          {kinds: kindsWithV3(), offered: "v3", want: "v3"},
+		"new host, older plugin":           {kinds: kindsWithV3(), offered: "v2,v1", want: "v2", operation: "op"},
+		"new host, oldest plugin":          {kinds: kindsWithV3(), offered: "v1", want: "v1"},
+		"old host, new plugin":             {offered: "v3,v2", want: "v2", operation: "op"},
+		"old host, plugin with all":        {offered: "v1,v2,v3", want: "v2", operation: "op"},
+		"old host, newest and oldest":      {offered: "v3,v1", want: "v1"},
+		"old host, plugin of the same age": {offered: "v2", want: "v2", operation: "op"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCatalog(t, catalog.Options{Kinds: tc.kinds})
 			load(t, c, versioned(t, tc.offered))
 			answer, err := show(t, c, "{}")
 			if want := `{"calledBy":"` + tc.want + `"}`; err != nil || string(answer.Item) != want || answer.OperationID != tc.operation {
-				t.Errorf("answer is %s with operation %q, error %v; want %s with %q", answer.Item, answer.OperationID, err, want, tc.operation)
+				t.Errorf("response is %s with operation %q, error %v; want %s with %q", answer.Item, answer.OperationID, err, want, tc.operation)
 			}
 		})
 	}
 }
 
-// TestNotAdaptable: a host that knows too little says so, and names both sides.
+// TestNotAdaptable checks that a host that is too old reports the versions of both sides.
 func TestNotAdaptable(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	_, err := c.Load(t.Context(), versioned(t, "v3"))
@@ -131,13 +131,13 @@ func TestNotAdaptable(t *testing.T) {
 	}
 }
 
-// TestErrorsAreNotDowngraded: a version that is offered and fails has failed, whatever
-// it says. Another one might do half of the work twice.
+// TestErrorsAreNotDowngraded checks that an offered version that fails is not replaced with
+// another one for any error: that might do part of the work twice.
 func TestErrorsAreNotDowngraded(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Kinds: kindsWithV3()})
 	load(t, c, versioned(t, "v3,v2"))
 	answer, err := show(t, c, `{"x":"please fail"}`)
 	if kindOf(err) != executor.Invalid || !strings.Contains(err.Error(), "version 3 does not do that") || len(answer.Item) > 0 {
-		t.Errorf("answer %s, error %v (%s)", answer.Item, err, kindOf(err))
+		t.Errorf("response %s, error %v (%s)", answer.Item, err, kindOf(err))
 	}
 }

@@ -23,9 +23,9 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// This is the plugin of the worked example of docs/plugins/VERSIONING.md. Its version 3
-// of BackupItemAction exists only here; what an author would get from the SDK is done by
-// hand: the service, its registration and its line in the list.
+// This is the plugin of the worked example of docs/plugins/VERSIONING.md. Its version 3 of
+// BackupItemAction exists only here. The parts that an author would get from the SDK are
+// hand-written: the service, its registration and its line in the list.
 
 // versionedAction is the name of its one action.
 const versionedAction = "example.io/versioned"
@@ -83,13 +83,13 @@ func (l *versionedLister) ListPlugins(context.Context, *pluginpb.ListPluginsRequ
 	return out, nil
 }
 
-// itemV3 has two changes: Execute gets one message with everything in it, and says in
-// what it returns why it changed the object.
+// itemV3 has two changes: Execute gets one message with all data, and its response says why
+// it changed the object.
 type itemV3 struct{}
 
 const itemV3Name = "example.backupitemaction.v3.BackupItemAction"
 
-// itemV3Service is what protoc would generate.
+// itemV3Service is the code that protoc would generate.
 var itemV3Service = grpc.ServiceDesc{
 	ServiceName: itemV3Name, HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{
@@ -104,10 +104,10 @@ var itemV3Service = grpc.ServiceDesc{
 	}},
 }
 
-// Execute says that version 3 was called, and fails for objects that ask for it.
+// Execute reports that version 3 was called, and fails for objects that request it.
 func (itemV3) Execute(_ context.Context, in *structpb.Struct) (*structpb.Struct, error) {
 	if strings.Contains(in.GetFields()["item"].GetStringValue(), "please fail") {
-		// The worst code for this: it is the one that a missing version has.
+		// The worst code for this: a missing version has the same code.
 		return nil, status.Error(codes.Unimplemented, "version 3 does not do that")
 	}
 	return structpb.NewStruct(map[string]any{
@@ -124,8 +124,8 @@ func (itemV2) AppliesTo(context.Context, *itempb.AppliesToRequest) (*itempb.Appl
 	return &itempb.AppliesToResponse{}, nil
 }
 
-// Execute says that version 2 was called. It is built with a later SDK, in which the
-// answer has one more optional field.
+// Execute reports that version 2 was called. It is built with a later SDK, in which the
+// response has one more optional field.
 func (itemV2) Execute(context.Context, *itemv2pb.ExecuteRequest) (*itemv2pb.ExecuteResponse, error) {
 	out := &itemv2pb.ExecuteResponse{Item: []byte(`{"calledBy":"v2"}`), OperationID: "op"}
 	out.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "from the future"))
@@ -140,7 +140,7 @@ func (itemV1) AppliesTo(context.Context, *itempb.AppliesToRequest) (*itempb.Appl
 	return &itempb.AppliesToResponse{}, nil
 }
 
-// Execute says that version 1 was called.
+// Execute reports that version 1 was called.
 func (itemV1) Execute(context.Context, *itemv1pb.ExecuteRequest) (*itemv1pb.ExecuteResponse, error) {
 	return &itemv1pb.ExecuteResponse{Item: []byte(`{"calledBy":"v1"}`)}, nil
 }

@@ -1,6 +1,6 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deletable asks DeleteActions of plugins which Backups concern them. What they do
-// about one is a HookRun, and called by package executor.
+// Package deletable requests from DeleteActions of plugins which Backups they apply to.
+// Executing them is done in HookRuns, through package executor.
 package deletable

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// SelectorRequest is about one action.
+// SelectorRequest is a request for the selector of one action.
 type SelectorRequest struct {
 	// Action is its registered name, and Key the UID of the DeletionRun.
 	Action, Key string
@@ -24,8 +24,9 @@ type SelectorRequest struct {
 	Parameters map[string]string
 }
 
-// RequestSelector asks an action once which Backups concern it, by their labels. The error is a
-// *caller.Error, whose text can be shown. The logger of ctx gets what the plugin logs.
+// RequestSelector calls an action once for the label selector of the Backups that it applies
+// to. The error is a *caller.Error, whose text can be shown. The logger of ctx receives the log
+// lines of the plugin.
 func RequestSelector(ctx context.Context, resolve caller.ResolveFunc[adapter.DeleteAction], redactor *redact.Redactor, q SelectorRequest) (labels.Selector, error) {
 	log := logr.FromContextOrDiscard(ctx)
 	var selector labels.Selector

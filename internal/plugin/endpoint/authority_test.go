@@ -81,7 +81,7 @@ func (a *authority) issue(t *testing.T, edits ...func(*x509.Certificate)) (certi
 
 func expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 
-// files are what a server with TLS reads.
+// files are the files that a server with TLS reads.
 type files struct{ dir string }
 
 func newFiles(t *testing.T) files {
@@ -98,7 +98,8 @@ func (f files) write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// use makes the files those of a server of one authority that accepts clients of another.
+// use writes the files for a server with a certificate of one authority that accepts
+// clients of another.
 func (f files) use(t *testing.T, server, clients *authority, edits ...func(*x509.Certificate)) {
 	t.Helper()
 	certificate, key := server.issue(t, edits...)

@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// logEndTimeout is how long a call that was answered waits for its last log line. It is
-	// reached only if the log of the plugin is jammed, or goes another way than its calls.
+	// logEndTimeout is how long a completed call waits for its last log line. It is reached
+	// only if the log of the plugin is blocked, or takes another network path than its
+	// calls.
 	logEndTimeout = 5 * time.Second
-	// deadlineSlack is how much faster than ours a server's clock may be.
+	// deadlineSlack is how far a server's clock may run ahead of the operator's clock.
 	deadlineSlack = time.Second
 )
 
-// Do makes one call as process.Process.Do does: it connects if there is no connection and
-// calls fn with one and an id for the call. fn makes exactly one gRPC call, with the ctx it
-// gets, and returns its error. Do returns
+// Do makes one call as process.Process.Do does. It connects if there is no connection, and
+// calls fn with the connection and an ID for the call. fn makes exactly one gRPC call, with
+// the ctx it gets, and returns its error. Do returns
 //
-//   - a *process.StartError if there is no connection and none can be made,
+//   - a *process.StartError if there is no connection and connecting failed,
 //   - a *process.LostError if the connection broke during the call,
 //   - context.DeadlineExceeded or context.Canceled if ctx ended first (a ctx without
-//     deadline gets one of Config.CallTimeout),
-//   - else what fn returned.
+//     deadline gets Config.CallTimeout),
+//   - otherwise the result of fn.
 //
-// When Do has returned, nothing is written to call.Log any more. What the plugin still logs
-// for a call that nobody waits for goes to Config.Logger. call.RunLog is not needed: every
-// line says which call it belongs to.
+// After Do has returned, nothing is written to call.Log. Lines that the plugin logs for an
+// abandoned call are written to Config.Logger. call.RunLog is not needed: every line
+// identifies its call.
 func (e *Endpoint) Do(
 	ctx context.Context, call process.Call, fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error,
 ) error {
@@ -55,7 +56,7 @@ func (e *Endpoint) Do(
 	lines := s.activeLogStream(ctx)
 	callID := lines.newCallID()
 	log := lines.beginCallLog(callID, call.Log)
-	// Whatever happens, also a panic of fn: the log of the run is left alone.
+	// In every case, also if fn panics, nothing more is written to the log of the run.
 	defer log.detachRunLog()
 	conn := &callConn{ClientConnInterface: s.conn}
 	err = fn(ctx, conn, callID)
@@ -70,7 +71,7 @@ func (e *Endpoint) Do(
 	return err
 }
 
-// unansweredCallError returns why a call has no answer, nil if it has one.
+// unansweredCallError returns why a call has no response, nil if it has one.
 func (e *Endpoint) unansweredCallError(ctx context.Context, s *session, err error) error {
 	code := status.Code(err)
 	if code == codes.Canceled || code == codes.DeadlineExceeded {
@@ -88,8 +89,8 @@ func (e *Endpoint) unansweredCallError(ctx context.Context, s *session, err erro
 	}
 }
 
-// waitForNearDeadline waits for the end of ctx if it is near: the server knows the deadline, too,
-// and its clock may be a little faster than ours.
+// waitForNearDeadline waits for the end of ctx if it is near: the server also knows the deadline,
+// and its clock may run slightly ahead.
 func waitForNearDeadline(ctx context.Context) {
 	deadline, ok := ctx.Deadline()
 	if ok && time.Until(deadline) < deadlineSlack {
@@ -97,8 +98,8 @@ func waitForNearDeadline(ctx context.Context) {
 	}
 }
 
-// handleLostConnection explains a connection that broke during a call. It is shared by all calls: no other
-// begins on it.
+// handleLostConnection returns the error for a connection that broke during a call. All calls share
+// the connection, so no further call begins on it.
 func (e *Endpoint) handleLostConnection(s *session, cause error) error {
 	closed := e.isClosed()
 	s.retire()
@@ -106,18 +107,18 @@ func (e *Endpoint) handleLostConnection(s *session, cause error) error {
 		return &process.LostError{Err: cause, Message: "the plugin was unloaded during the call"}
 	}
 	return &process.LostError{Err: cause, Message: "the connection to the plugin at " + e.config.Address +
-		" broke during the call; it is made again for the next one"}
+		" broke during the call; the next call reconnects"}
 }
 
-// isRejectedBeforeHandler reports whether a call ended before it reached the plugin's own code: it was
-// too large, or for a service that is not there.
+// isRejectedBeforeHandler reports whether a call ended before it reached the plugin's own code,
+// because it was too large or the service does not exist.
 func isRejectedBeforeHandler(err error) bool {
 	code := status.Code(err)
 	return code == codes.ResourceExhausted || code == codes.Unimplemented
 }
 
-// waitForLogEnd waits until all lines that the plugin logged during the call are read: they come
-// another way than the answer.
+// waitForLogEnd waits until all lines that the plugin logged during the call are read: they
+// arrive on another stream than the response.
 func (s *session) waitForLogEnd(lines *logStream, log *callLog) {
 	timer := time.NewTimer(logEndTimeout)
 	defer timer.Stop()
@@ -129,10 +130,10 @@ func (s *session) waitForLogEnd(lines *logStream, log *callLog) {
 	}
 }
 
-// callConn is the connection as one call sees it.
+// callConn is the connection of one call.
 type callConn struct {
 	grpc.ClientConnInterface
-	// used says that a call was begun.
+	// used is true after a call began.
 	used atomic.Bool
 }
 
@@ -142,7 +143,7 @@ func (c *callConn) Invoke(ctx context.Context, method string, args, reply any, o
 	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream begins a call with a stream.
+// NewStream starts a streaming call.
 func (c *callConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// What a process is used as, an endpoint is, too.
+// An Endpoint implements the same interfaces as a process.
 var (
 	_ caller.Connection = (*Endpoint)(nil)
 	_ plugin            = (*Endpoint)(nil)
@@ -59,30 +59,31 @@ func TestCalls(t *testing.T) {
 			t.Parallel()
 			c := connect(t)
 			if c.IsRunning() {
-				t.Error("it is running before the first call")
+				t.Error("IsRunning before the first call")
 			}
 			log := plugintesting.NewLog(t)
 			out, err := c.execute(t.Context(), log, "", "run-1")
 			if err != nil || out != "run-1" {
 				t.Fatalf("the call returned %q, %v", out, err)
 			}
-			// All lines are there when the call returns; none comes later, or goes elsewhere.
+			// All lines have been written when the call returns; none is written later or
+			// elsewhere.
 			if lines := log.Lines(); len(lines) != 2 || !contains(lines[0], `"begun" "run"="run-1"`) ||
 				!contains(lines[1], `"done" "severity"="warning"`) {
 				t.Errorf("the log of the run is %q", lines)
 			}
 			if !c.IsRunning() {
-				t.Error("it is not running after a call")
+				t.Error("not IsRunning after a call")
 			}
 			log = plugintesting.NewLog(t)
 			if _, err := c.execute(t.Context(), log, "fail", "run-2"); status.Code(err) != codes.Unknown || !contains(err.Error(), "there is no disk") {
-				t.Errorf("a call that fails returned %v", err)
+				t.Errorf("a failing call returned %v", err)
 			}
 			if err := c.EnsureReady(t.Context()); err != nil {
 				t.Errorf("Ensure: %v", err)
 			}
 			if n := c.calls.Load(); n != 2 {
-				t.Errorf("it was verified %d times, want once for the connection and once by Ensure", n)
+				t.Errorf("verified %d times, want once for the connection and once by Ensure", n)
 			}
 			if lines := c.log.Lines(); len(lines) > 0 {
 				t.Errorf("the operator's log is %q", lines)
@@ -107,7 +108,7 @@ func TestConcurrentCalls(t *testing.T) {
 			results <- err
 		}()
 	}
-	// All are open at the same time.
+	// All calls are open at the same time.
 	for range n {
 		<-s.action.begun
 	}
@@ -122,8 +123,9 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsAnyMore: the caller gets the reason at once, the plugin is told, what it
-// logged before is in the log of the run, and what it logs then is not.
+// TestNobodyWaitsAnyMore checks an abandoned call: the caller gets the reason immediately,
+// the context of the action ends, earlier lines are in the log of the run, and later lines
+// are not.
 func TestNobodyWaitsAnyMore(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
@@ -151,10 +153,10 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 				t.Errorf("the call returned %v, want %v", err, want)
 			}
 			if err := <-s.action.ended; err == nil {
-				t.Error("the action was not told")
+				t.Error("the context of the action did not end")
 			}
-			plugintesting.Eventually(t, "the operator's log has the rest", func() bool {
-				return contains(c.log.Text(), "Ending an action whose time was over")
+			plugintesting.Eventually(t, "the operator's log has the remaining lines", func() bool {
+				return contains(c.log.Text(), "Returning after the context of the action ended")
 			})
 		})
 	}
@@ -164,7 +166,8 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	}
 }
 
-// TestRefusedCalls: a call that does not reach the action has no log to wait for.
+// TestRefusedCalls checks that a call that does not reach the action does not wait for log
+// lines.
 func TestRefusedCalls(t *testing.T) {
 	t.Parallel()
 	c := startSecured(t).newClient(t)
@@ -191,7 +194,8 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestServerWithoutLog: one that was not built with the SDK need not hand over its log.
+// TestServerWithoutLog checks that a server that was not built with the SDK need not stream
+// its log.
 func TestServerWithoutLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plugin.sock")
@@ -213,7 +217,7 @@ func TestServerWithoutLog(t *testing.T) {
 	})
 	c := newClient(t, "unix://"+path, nil)
 	c.must(t, "run")
-	if !contains(c.log.Text(), "does not hand over its log") {
+	if !contains(c.log.Text(), "does not stream its log") {
 		t.Errorf("the operator's log is %s", c.log.Text())
 	}
 }

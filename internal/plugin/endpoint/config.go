@@ -19,12 +19,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// DefaultConnectTimeout is how long it may take from the first packet until the plugin
-// has answered what it provides.
+// DefaultConnectTimeout is the time limit from the first packet until the plugin has listed
+// what it provides.
 const DefaultConnectTimeout = 10 * time.Second
 
-// DefaultReconnectTimeout is how long a plugin that was there a moment ago is waited for: a
-// Service may point to the pod that just ended for a second or two.
+// DefaultReconnectTimeout is how long connecting is retried for a plugin that was connected
+// a moment ago: a Service may point to a Pod that just ended for a second or two.
 const DefaultReconnectTimeout = 10 * time.Second
 
 // Config describes the endpoint of one plugin.
@@ -34,40 +34,42 @@ type Config struct {
 	// Address is host:port, or unix:///path of a socket. Required.
 	Address string
 	// Credentials is called for every connection to host:port, within ConnectTimeout, and
-	// required there. Its error is shown to people. It is called by one goroutine at a time.
+	// required there. Its error is shown to users. It is called by one goroutine at a time.
 	Credentials func(ctx context.Context) (TLS, error)
-	// ConnectTimeout replaces DefaultConnectTimeout. Callers that have less time than that do
-	// not end the attempt.
+	// ConnectTimeout replaces DefaultConnectTimeout. Callers with a shorter deadline do not
+	// end the attempt.
 	ConnectTimeout time.Duration
-	// ReconnectTimeout replaces DefaultReconnectTimeout: how long an attempt is repeated that
-	// follows the loss of a connection, while nobody is at the address.
+	// ReconnectTimeout replaces DefaultReconnectTimeout: how long connecting is retried after
+	// the loss of a connection, while the address is unreachable.
 	ReconnectTimeout time.Duration
-	// CallTimeout bounds a call whose ctx has no deadline: process.DefaultCallTimeout if it is
-	// zero.
+	// CallTimeout limits a call whose ctx has no deadline. Zero means
+	// process.DefaultCallTimeout.
 	CallTimeout time.Duration
-	// Verify is called for every new connection before it gets any other call, and decides
-	// whether it may be used. Its error is returned as it is, unless it says that the services
-	// of a plugin are not there. Of what it finds out nothing is needed here. Required.
+	// Verify is called for every new connection before any other call, and decides whether the
+	// connection may be used. Its error is returned unchanged, unless it says that the
+	// services of a plugin do not exist. Required.
 	Verify func(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error)
-	// Logger is the operator's log: for lines that belong to no call.
+	// Logger is the operator's log, for lines that belong to no call.
 	Logger logr.Logger
-	// Redactor cleans log lines and errors; by default one without exact values.
+	// Redactor redacts log lines and errors; the default has no exact values.
 	Redactor *redact.Redactor
-	// OnLost is called, from a goroutine of its own, after a connection ended without having
-	// been told to. It must not call Close. Optional.
+	// OnLost is called, in its own goroutine, after a connection ended unexpectedly. It must
+	// not call Close. Optional.
 	OnLost func(plugin string)
-	// Now is the clock of the back-off; time.Now by default.
+	// Now is the clock for the back-off; time.Now by default.
 	Now func() time.Time
 }
 
-// TLS is how a server is trusted, and who the operator is. Texts are PEM.
+// TLS configures the trust in a server and the identity of the operator. All values are
+// PEM.
 type TLS struct {
-	// CABundle has the authorities that are trusted; those of the system if it is empty.
+	// CABundle has the trusted authorities. If it is empty, the authorities of the system
+	// are trusted.
 	CABundle []byte
 	// ServerName is the name in the server's certificate; the host of the address if it is
 	// empty.
 	ServerName string
-	// Certificate and Key prove who the operator is. Both or none.
+	// Certificate and Key are the client certificate of the operator. Both or none.
 	Certificate, Key []byte
 }
 
@@ -94,9 +96,9 @@ func (c Config) withDefaults() Config {
 type targetAddress struct {
 	// network is "unix" or "tcp".
 	network string
-	// path is that of a socket.
+	// path is the path of a socket.
 	path string
-	// host and port are the rest.
+	// host and port are those of a TCP address.
 	host, port string
 }
 
@@ -113,12 +115,12 @@ func parseAddress(address string) (targetAddress, error) {
 		return targetAddress{}, newInvalidSpecError("the address %q is neither host:port nor unix:///path/of/socket", address)
 	}
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return targetAddress{}, newInvalidSpecError("the port in the address %q is no number from 1 to 65535", address)
+		return targetAddress{}, newInvalidSpecError("the port in the address %q is not a number from 1 to 65535", address)
 	}
 	return targetAddress{network: "tcp", host: host, port: port}, nil
 }
 
-// grpcAuthority is what calls name as the server they are for.
+// grpcAuthority is the :authority of calls.
 func (t targetAddress) grpcAuthority() string {
 	if t.network == "unix" {
 		return "localhost"

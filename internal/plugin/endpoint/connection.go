@@ -17,17 +17,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
-// minAddressTimeout is the least time for one of several addresses: a server that is slow is not
-// passed over for one that does not exist.
+// minAddressTimeout is the minimum time for one of several addresses: a slow server is not
+// skipped because of an address that does not exist.
 const minAddressTimeout = 2 * time.Second
 
-// redialTimeLimit is how long it is waited for the first packet from an address at which a plugin
-// was a moment ago: that may be gone, and its place taken by something that another attempt
-// reaches.
+// redialTimeLimit is how long a connection attempt waits for the first packet from an address at
+// which a plugin was connected a moment ago. The plugin may have been replaced by one that only
+// another attempt reaches.
 const redialTimeLimit = 4 * time.Second
 
-// minRetryDelay is that after the first attempt to reach a plugin that was there a moment ago.
-// It doubles up to maxRetryDelay.
+// minRetryDelay is the delay after the first attempt to reach a plugin that was connected a
+// moment ago. It doubles up to maxRetryDelay.
 const minRetryDelay, maxRetryDelay = 100 * time.Millisecond, time.Second
 
 var (
@@ -35,9 +35,9 @@ var (
 	errDialTimeout    = errors.New("dial timeout")
 )
 
-// pendingConnect is an attempt to connect that is under way. It belongs to the Endpoint and not
-// to the call that began it: a server that needs longer than its callers have time would
-// never be reached otherwise.
+// pendingConnect is an attempt to connect that is in progress. It belongs to the Endpoint and
+// not to the call that began it: otherwise a server that needs longer than the deadlines of its
+// callers would never be reached.
 type pendingConnect struct {
 	// cancel ends the attempt.
 	cancel context.CancelFunc
@@ -46,7 +46,7 @@ type pendingConnect struct {
 	err  error
 }
 
-// waitForConnect waits for the end of the attempt, or of ctx, and returns the error of either.
+// waitForConnect waits for the end of the attempt or of ctx, and returns its error.
 func (c *pendingConnect) waitForConnect(ctx context.Context) error {
 	select {
 	case <-c.done:
@@ -56,8 +56,8 @@ func (c *pendingConnect) waitForConnect(ctx context.Context) error {
 	}
 }
 
-// connectOrJoinLocked returns the attempt that is under way, and begins one if there is none. It
-// is called with mu held.
+// connectOrJoinLocked returns the attempt that is in progress, or starts one. It is called with
+// mu held.
 func (e *Endpoint) connectOrJoinLocked(ctx context.Context, force bool) (*pendingConnect, error) {
 	switch {
 	case e.pendingConnect != nil:
@@ -66,7 +66,7 @@ func (e *Endpoint) connectOrJoinLocked(ctx context.Context, force bool) (*pendin
 		return nil, newInterruptedError(ctx)
 	case !force && e.config.Now().Before(e.nextAttempt):
 		return nil, &process.StartError{Reason: ReasonConnectBackOff, Err: e.lastErr, Message: fmt.Sprintf(
-			"the plugin could not be reached repeatedly and is tried again later; the last failure: %s", e.lastErr)}
+			"connecting to the plugin failed repeatedly and is retried later; the last failure: %s", e.lastErr)}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	under := &pendingConnect{cancel: cancel, done: make(chan struct{})}
@@ -78,11 +78,11 @@ func (e *Endpoint) connectOrJoinLocked(ctx context.Context, force bool) (*pendin
 	return under, nil
 }
 
-// runPendingConnect connects, which takes no longer than Config.ConnectTimeout, after
-// Config.ReconnectTimeout if the plugin was there a moment ago.
+// runPendingConnect connects within Config.ConnectTimeout. If the plugin was connected a
+// moment ago, it first retries for Config.ReconnectTimeout.
 func (e *Endpoint) runPendingConnect(ctx context.Context, under *pendingConnect) {
 	e.mu.Lock()
-	// As long as current is set, nobody has noticed yet that it was lost.
+	// As long as current is set, the loss of the connection has not been detected.
 	wasThere := e.wasConnected || e.currentSession != nil
 	e.wasConnected = false
 	e.mu.Unlock()
@@ -111,8 +111,8 @@ func (e *Endpoint) runPendingConnect(ctx context.Context, under *pendingConnect)
 	e.watchers.Go(func() { e.watchSession(s) })
 }
 
-// reconnectWithRetry does what open does, and again while nobody is there, for
-// Config.ReconnectTimeout.
+// reconnectWithRetry opens a session, and retries for Config.ReconnectTimeout while the
+// address is unreachable.
 func (e *Endpoint) reconnectWithRetry(ctx context.Context) (*session, error) {
 	waiting, cancel := context.WithTimeout(ctx, e.config.ReconnectTimeout)
 	defer cancel()
@@ -124,7 +124,7 @@ func (e *Endpoint) reconnectWithRetry(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// sleepWithContext waits, and reports whether ctx is not over after that.
+// sleepWithContext waits for a duration, and reports whether ctx is still active after it.
 func sleepWithContext(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -136,21 +136,21 @@ func sleepWithContext(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// isAddressUnreachable reports whether an error says that nobody is at the address.
+// isAddressUnreachable reports whether an error says that the address is unreachable.
 func isAddressUnreachable(err error) bool {
 	start, ok := errors.AsType[*process.StartError](err)
 	return ok && (start.Reason == ReasonUnreachable || errors.Is(err, errDialTimeout))
 }
 
-// recordFailureLocked notes a failure. The pause after it is that of the n-th one.
+// recordFailureLocked records a failure and sets the back-off for it.
 func (e *Endpoint) recordFailureLocked(err error, n int) {
 	e.failures++
 	e.lastErr = err
 	e.nextAttempt = e.config.Now().Add(backoffDelay(n))
 }
 
-// backoffDelay returns that after the n-th failure in a row: gRPC's own, without what it adds by
-// chance, for there is one operator.
+// backoffDelay returns the delay after the n-th failure in a row: that of gRPC without jitter,
+// because there is only one operator.
 func backoffDelay(n int) time.Duration {
 	if n < 1 {
 		return 0
@@ -162,8 +162,8 @@ func backoffDelay(n int) time.Duration {
 	return min(length, grow.MaxDelay)
 }
 
-// openVerifiedSession returns a verified session at the first address of the target where there can be
-// one. Dialling is how long it waits for the first packet from each.
+// openVerifiedSession returns a verified session at the first address of the target that works.
+// dialTimeout is how long it waits for the first packet from each address.
 func (e *Endpoint) openVerifiedSession(ctx context.Context, dialling time.Duration) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.config.ConnectTimeout, errConnectTimeout)
 	defer cancel()
@@ -187,11 +187,12 @@ func (e *Endpoint) openVerifiedSession(ctx context.Context, dialling time.Durati
 			break
 		}
 	}
-	// Names are resolved to their addresses in any order: the text must not change with it.
+	// Addresses of a name are returned in any order, and the text must not depend on it.
 	return nil, slices.MinFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
-// openWithTimeShare gives one of the addresses that are left its share of the time.
+// openWithTimeShare opens a session at one of the remaining addresses, within its share of
+// the time.
 func (e *Endpoint) openWithTimeShare(ctx context.Context, address string, left int, secure transportSecurity) (*session, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		share := max(time.Until(deadline)/time.Duration(left), minAddressTimeout)
@@ -202,7 +203,7 @@ func (e *Endpoint) openWithTimeShare(ctx context.Context, address string, left i
 	return e.openSessionAt(ctx, address, secure)
 }
 
-// resolveAddresses returns what can be dialled.
+// resolveAddresses returns the addresses to dial.
 func (e *Endpoint) resolveAddresses(ctx context.Context) ([]string, error) {
 	if e.targetAddress.network == "unix" {
 		return []string{e.targetAddress.path}, nil
@@ -221,7 +222,7 @@ func (e *Endpoint) resolveAddresses(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// watchSession waits for the end of a session and removes what is left of it.
+// watchSession waits for the end of a session and cleans it up.
 func (e *Endpoint) watchSession(s *session) {
 	<-s.retired
 	e.mu.Lock()
@@ -231,7 +232,7 @@ func (e *Endpoint) watchSession(s *session) {
 	}
 	if unexpected {
 		e.wasConnected = true
-		// The first end in a row costs no pause: the next call connects again.
+		// The first loss in a row causes no back-off: the next call reconnects.
 		e.recordFailureLocked(&process.LostError{Message: "the connection to " + e.config.Address + " was lost"}, e.failures)
 	}
 	s.signalIdleLocked()

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// short is a time in which nothing happens at a server that hangs.
+// short is a timeout for a server that hangs.
 const short = time.Second
 
 func noCredentials(context.Context) (TLS, error) { return TLS{}, nil }
@@ -33,7 +33,7 @@ func accepting(t *testing.T, handle func(net.Conn)) string {
 	return rawserver.Listen(t, "tcp", "127.0.0.1:0", handle)
 }
 
-// silent accepts connections and says nothing.
+// silent accepts connections and sends nothing.
 func silent(t *testing.T) (address string, accepted <-chan struct{}) {
 	t.Helper()
 	began := make(chan struct{}, 9)
@@ -43,7 +43,7 @@ func silent(t *testing.T) (address string, accepted <-chan struct{}) {
 	}), began
 }
 
-// nowhere returns an address at which nobody listens.
+// nowhere returns an address at which no program listens.
 func nowhere(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +64,7 @@ func within(d time.Duration) func(*Config) {
 	return func(c *Config) { c.ConnectTimeout = d }
 }
 
-// changed returns the credentials of s with a change.
+// changed returns the credentials of s with a modification.
 func changed(s *secured, change func(*TLS)) func(context.Context) (TLS, error) {
 	return func(context.Context) (TLS, error) {
 		given := *s.tls.Load()
@@ -77,9 +77,9 @@ func TestServerIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	wantStart(t, try(t, s.address, changed(s, func(c *TLS) { c.CABundle = newAuthority(t).bundle })),
-		ReasonServerNotTrusted, "not of an authority that is trusted")
+		ReasonServerNotTrusted, "not signed by a trusted authority")
 	wantStart(t, try(t, s.address, changed(s, func(c *TLS) { c.CABundle = nil })),
-		ReasonServerNotTrusted, "not of an authority that is trusted")
+		ReasonServerNotTrusted, "not signed by a trusted authority")
 	wantStart(t, try(t, s.address, changed(s, func(c *TLS) { c.ServerName = "other.test" })),
 		ReasonServerNotTrusted, `is not for "other.test"`)
 	wantStart(t, try(t, s.address, changed(s, func(c *TLS) { c.ServerName = "" })),
@@ -97,7 +97,7 @@ func TestOperatorIsRefused(t *testing.T) {
 	wantStart(t, try(t, s.address, stranger), ReasonCertificateRefused, "refuses the operator's certificate")
 	old := changed(s, func(c *TLS) { c.Certificate, c.Key = s.client.issue(t, expired) })
 	wantStart(t, try(t, s.address, old), ReasonCertificateRefused, "refuses the operator's certificate")
-	// Unless the server does not care.
+	// Unless the server accepts any client.
 	options := s.files.options("127.0.0.1:0")
 	options.ClientCAFile, options.Insecure = "", serve.AnyClient
 	if err := try(t, start(t, s.action.server(), options).address, none); err != nil {
@@ -122,7 +122,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 }
 
 func TestNobodyIsThere(t *testing.T) {
-	wantStart(t, try(t, nowhere(t), noCredentials), ReasonUnreachable, "nobody listens at 127.0.0.1:")
+	wantStart(t, try(t, nowhere(t), noCredentials), ReasonUnreachable, "connection refused at 127.0.0.1:")
 	path := filepath.Join(t.TempDir(), "plugin.sock")
 	wantStart(t, try(t, "unix://"+path, nil), ReasonUnreachable, "there is no socket unix:///")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
@@ -131,7 +131,7 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 	listener.SetUnlinkOnClose(false)
 	_ = listener.Close()
-	wantStart(t, try(t, "unix://"+path, nil), ReasonUnreachable, "nobody listens at unix:///")
+	wantStart(t, try(t, "unix://"+path, nil), ReasonUnreachable, "connection refused at unix:///")
 
 	c := newClient(t, "plugin.example.test:1", noCredentials)
 	c.lookupHost = func(context.Context, string) ([]string, error) { return nil, &net.DNSError{IsNotFound: true} }
@@ -146,7 +146,7 @@ func TestSomethingElseIsThere(t *testing.T) {
 	web := accepting(t, func(conn net.Conn) { _, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })
 	wantStart(t, try(t, web, noCredentials), ReasonServerNotTrusted, "does not speak TLS")
 	rude := accepting(t, func(net.Conn) {})
-	wantStart(t, try(t, rude, noCredentials), ReasonUnreachable, "ends them at once")
+	wantStart(t, try(t, rude, noCredentials), ReasonUnreachable, "closes them immediately")
 	certificate, key := s.servers.issue(t)
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -155,7 +155,7 @@ func TestSomethingElseIsThere(t *testing.T) {
 	secure := accepting(t, func(conn net.Conn) {
 		_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}).Handshake()
 	})
-	wantStart(t, try(t, secure, s.credentials), ReasonNotAGrapnelPlugin, "no plugin of Grapnel")
+	wantStart(t, try(t, secure, s.credentials), ReasonNotAGrapnelPlugin, "not a Grapnel plugin")
 
 	talks := "unix://" + rawserver.Listen(t, "unix", filepath.Join(t.TempDir(), "talks.sock"), func(conn net.Conn) {
 		_, _ = conn.Write([]byte("220 mail.example.test ESMTP ready\r\n"))
@@ -177,7 +177,7 @@ func TestSomethingElseIsThere(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	wantStart(t, try(t, "unix://"+path, nil), ReasonNotAGrapnelPlugin, "is no plugin of Grapnel")
+	wantStart(t, try(t, "unix://"+path, nil), ReasonNotAGrapnelPlugin, "is not a Grapnel plugin")
 }
 
 func TestItHangs(t *testing.T) {
@@ -206,17 +206,17 @@ func TestItHangs(t *testing.T) {
 	c.must(t, "well")
 	hangs = true
 	c.config.ConnectTimeout = short
-	wantStart(t, c.EnsureReady(t.Context()), ReasonConnectTimeout, "did not say within 1s what it provides")
+	wantStart(t, c.EnsureReady(t.Context()), ReasonConnectTimeout, "did not list within 1s what it provides")
 	first := s.newClient(t, within(3*time.Second), func(config *Config) {
 		config.Verify = func(ctx context.Context, _ grpc.ClientConnInterface) (process.Capabilities, error) {
 			<-ctx.Done()
 			return process.Capabilities{}, ctx.Err()
 		}
 	})
-	wantStart(t, first.EnsureReady(t.Context()), ReasonConnectTimeout, "did not say within 3s what it provides")
+	wantStart(t, first.EnsureReady(t.Context()), ReasonConnectTimeout, "did not list within 3s what it provides")
 }
 
-// TestSeveralAddresses: what stands behind a name is tried in turn.
+// TestSeveralAddresses checks that all addresses of a name are tried in turn.
 func TestSeveralAddresses(t *testing.T) {
 	s := startSecured(t)
 	_, port, err := net.SplitHostPort(s.address)
@@ -232,10 +232,10 @@ func TestSeveralAddresses(t *testing.T) {
 	c.must(t, "the third")
 	s.stop()
 	<-c.lost
-	// Which of the reasons is said does not depend on the order of the addresses.
-	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "nobody listens at plugin.example.test:")
+	// The reported reason does not depend on the order of the addresses.
+	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "connection refused at plugin.example.test:")
 	slices.Reverse(addresses)
-	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "nobody listens at plugin.example.test:")
+	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "connection refused at plugin.example.test:")
 	other.stop()
 	addresses = nil
 	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "has no address")
@@ -246,11 +246,11 @@ func TestNewRefuses(t *testing.T) {
 	for address, want := range map[string]string{
 		"plugin":            "neither host:port nor",
 		":7443":             "neither host:port nor",
-		"plugin:0":          "no number from 1 to 65535",
-		"plugin:https":      "no number from 1 to 65535",
-		"plugin:70000":      "no number from 1 to 65535",
+		"plugin:0":          "not a number from 1 to 65535",
+		"plugin:https":      "not a number from 1 to 65535",
+		"plugin:70000":      "not a number from 1 to 65535",
 		"unix://plugin":     "no absolute path",
-		"unix:plugin.sock":  "no number from 1 to 65535",
+		"unix:plugin.sock":  "not a number from 1 to 65535",
 		"plugin.ns.svc:443": "there is no TLS",
 	} {
 		_, err := New(Config{Address: address})

@@ -16,8 +16,8 @@ import (
 )
 
 // Endpoint is one plugin at an address and, most of the time, one connection to it. It
-// connects when it is needed. It is safe for concurrent use. Create it with New and end it
-// with Close.
+// connects on demand. It is safe for concurrent use. Create it with New and close it with
+// Close.
 type Endpoint struct {
 	config        Config
 	targetAddress targetAddress
@@ -26,52 +26,53 @@ type Endpoint struct {
 
 	mu             sync.Mutex
 	currentSession *session
-	// sessions are those of which something is left; current is one of them.
+	// sessions are all sessions that are not cleaned up yet; current is one of them.
 	sessions map[*session]bool
-	// pendingConnect is the attempt that is under way; there is no current session then.
+	// pendingConnect is the attempt in progress; there is no current session then.
 	pendingConnect *pendingConnect
 	closed         bool
-	// failures counts failed attempts and lost connections since the last answer.
+	// failures counts failed attempts and lost connections since the last response.
 	failures    int
 	lastErr     error
 	nextAttempt time.Time
-	// wasConnected says that the last thing that happened was the loss of a connection.
+	// wasConnected is true if the last event was the loss of a connection.
 	wasConnected bool
 	// watchers are the goroutines that connect, or wait for the end of a connection.
 	watchers sync.WaitGroup
 }
 
 // New returns an Endpoint without connecting, or a *process.StartError if the configuration
-// is wrong.
+// is invalid.
 func New(config Config) (*Endpoint, error) {
 	at, err := parseAddress(config.Address)
 	if err != nil {
 		return nil, err
 	}
 	if at.network == "tcp" && config.Credentials == nil {
-		return nil, newInvalidSpecError("there is no TLS for %s: parameters and objects would cross the network in the clear", config.Address)
+		return nil, newInvalidSpecError("there is no TLS for %s: parameters and objects would cross the network unencrypted", config.Address)
 	}
 	return &Endpoint{
 		config: config.withDefaults(), targetAddress: at, lookupHost: net.DefaultResolver.LookupHost, sessions: map[*session]bool{},
 	}, nil
 }
 
-// EnsureReady connects if there is no connection, without regard to the back-off (the caller has
-// its own), and asks Config.Verify about it in any case. It takes at most four times
-// Config.ConnectTimeout, and Config.ReconnectTimeout. An attempt to connect goes on when ctx ends first: Close ends it.
+// EnsureReady connects if there is no connection, ignoring the back-off (the caller has its own),
+// and always calls Config.Verify. It takes at most four times Config.ConnectTimeout plus
+// Config.ReconnectTimeout. If ctx ends first, the attempt to connect continues until Close.
 func (e *Endpoint) EnsureReady(ctx context.Context) error {
 	err := e.ensureVerified(ctx)
 	if !isConnectionLost(err) {
 		return err
 	}
-	// The server went just now: once more with a new connection.
+	// The server disappeared just now: retry once with a new connection.
 	if err = e.ensureVerified(ctx); !isConnectionLost(err) {
 		return err
 	}
 	return e.newStartError(ReasonUnreachable, err, noAnswerFormat)
 }
 
-// ensureVerified does what Ensure does, and returns a status Unavailable if the connection broke.
+// ensureVerified connects and verifies like EnsureReady, and returns a status Unavailable if the
+// connection broke.
 func (e *Endpoint) ensureVerified(ctx context.Context) error {
 	s, err := e.acquireSession(ctx, true)
 	if err != nil {
@@ -81,14 +82,15 @@ func (e *Endpoint) ensureVerified(ctx context.Context) error {
 	return e.verifySession(ctx, s)
 }
 
-// IsRunning reports whether there is a connection that calls can use now.
+// IsRunning reports whether calls can use a connection now.
 func (e *Endpoint) IsRunning() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return !e.closed && e.currentSession != nil && !e.currentSession.isRetired()
 }
 
-// acquireSession returns a session with one more open call; release gives it back.
+// acquireSession returns a session and counts an open call on it; releaseSession ends the
+// call.
 func (e *Endpoint) acquireSession(ctx context.Context, force bool) (*session, error) {
 	for {
 		e.mu.Lock()
@@ -112,7 +114,7 @@ func (e *Endpoint) acquireSession(ctx context.Context, force bool) (*session, er
 	}
 }
 
-// releaseSession ends what acquire began.
+// releaseSession ends a call that acquireSession began.
 func (e *Endpoint) releaseSession(s *session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,17 +122,16 @@ func (e *Endpoint) releaseSession(s *session) {
 	s.signalIdleLocked()
 }
 
-// resetFailures notes that the plugin is well.
+// resetFailures resets the back-off after a response of the plugin.
 func (e *Endpoint) resetFailures() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failures = 0
 }
 
-// Close refuses further calls, waits until the open ones have ended or giveUp is closed,
-// and then ends all connections. Nothing is left of them when Close returns; calls that
-// were still open end with a *process.LostError soon after. It may be called more than
-// once.
+// Close rejects further calls, waits until the open ones have ended or giveUp is closed,
+// and then closes all connections. They are cleaned up when Close returns; calls that were
+// still open end with a *process.LostError soon after. Close may be called more than once.
 func (e *Endpoint) Close(giveUp <-chan struct{}) {
 	e.mu.Lock()
 	e.closed = true
@@ -172,7 +173,7 @@ func newInterruptedError(ctx context.Context) error {
 	}
 }
 
-// toStartError makes what Config.Verify returned distinguishable from the answer of a call.
+// toStartError makes the error of Config.Verify distinguishable from the error of a call.
 func toStartError(err error) error {
 	if errors.As(err, new(*process.StartError)) {
 		return err

@@ -37,10 +37,10 @@ const (
 	serverName = "plugin.test"
 )
 
-// action is the plugin: what it does is a parameter of the call.
+// action is the action of the plugin. A parameter of the call selects its behavior.
 type action struct {
-	// begun gets the key of each call that waits, and ended the reason why it ended
-	// without having been released.
+	// begun receives the key of each waiting call, ended the reason if it ended without
+	// having been released.
 	begun   chan string
 	release chan struct{}
 	ended   chan error
@@ -77,14 +77,14 @@ func (a *action) server(names ...string) *serve.Server {
 	return s
 }
 
-// running is a server that runs.
+// running is a running server.
 type running struct {
 	address string
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
 
-// stop ends the server and waits for that.
+// stop stops the server and waits for its end.
 func (r *running) stop() {
 	r.cancel()
 	<-r.done
@@ -124,7 +124,7 @@ type secured struct {
 	action          *action
 	files           files
 	servers, client *authority
-	// tls is what Credentials returns.
+	// tls is the result of Credentials.
 	tls atomic.Pointer[TLS]
 }
 
@@ -137,7 +137,7 @@ func startSecured(t *testing.T, edits ...func(*x509.Certificate)) *secured {
 	return s
 }
 
-// trust makes clients trust servers, and prove with a new certificate who they are.
+// trust sets the authority that clients trust, and issues a new client certificate.
 func (s *secured) trust(t *testing.T, servers, client *authority) {
 	t.Helper()
 	certificate, key := client.issue(t)
@@ -165,12 +165,12 @@ func (v *verifier) list(ctx context.Context, conn grpc.ClientConnInterface) (pro
 		v.known = listing.Actions
 	}
 	if len(v.known) != len(listing.Actions) {
-		return process.Capabilities{}, &process.StartError{Reason: "RegistrationChanged", Message: "it provides other actions"}
+		return process.Capabilities{}, &process.StartError{Reason: "RegistrationChanged", Message: "the plugin provides other actions"}
 	}
 	return process.Capabilities{MarksLogEnd: listing.MarksLogEnd}, nil
 }
 
-// client is an Endpoint with what it was made of.
+// client is an Endpoint with its configuration.
 type client struct {
 	*Endpoint
 	verifier
@@ -218,7 +218,7 @@ func (c *client) execute(ctx context.Context, log *plugintesting.Log, do, key st
 	return out, err
 }
 
-// must makes a call that has to succeed.
+// must makes a call that must succeed.
 func (c *client) must(t *testing.T, key string) {
 	t.Helper()
 	log := plugintesting.NewLog(t)
@@ -228,7 +228,7 @@ func (c *client) must(t *testing.T, key string) {
 	}
 }
 
-// wait begins a call that waits for the action, and returns the way to its error.
+// wait begins a call that waits for the action, and returns the channel for its error.
 func (c *client) wait(ctx context.Context, t *testing.T, a *action, key string) <-chan error {
 	t.Helper()
 	answer := make(chan error, 1)
@@ -243,8 +243,8 @@ func (c *client) wait(ctx context.Context, t *testing.T, a *action, key string) 
 	return answer
 }
 
-// wantStart fails the test unless an error is a *process.StartError of a reason with a
-// part of a text.
+// wantStart fails the test unless an error is a *process.StartError with the given reason
+// and text.
 func wantStart(t *testing.T, err error, reason process.Reason, part string) {
 	t.Helper()
 	var start *process.StartError

@@ -13,11 +13,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
-// followTimeout is how long a call waits until the log is followed again.
+// followTimeout is how long a call waits for following the log again.
 const followTimeout = 5 * time.Second
 
-// startFollowingLog begins to read the lines for l. An error says that there is no connection, or no
-// time; a server that has no log is none.
+// startFollowingLog starts to read the lines for l. It returns an error if there is no connection
+// or ctx ended; a server without a log is not an error.
 func (s *session) startFollowingLog(ctx context.Context, l *logStream) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
@@ -30,7 +30,7 @@ func (s *session) startFollowingLog(ctx context.Context, l *logStream) error {
 		if code := status.Code(err); code == codes.Unavailable || ctx.Err() != nil {
 			return err
 		}
-		l.operatorLog.Info("The plugin does not hand over its log; look for its lines where it runs",
+		l.operatorLog.Info("The plugin does not stream its log; find its lines where it runs",
 			"reason", logline.SanitizeLine(l.redactor.String(status.Convert(err).Message())))
 		l.unsupported = true
 		l.closeStopped()
@@ -43,9 +43,9 @@ func (s *session) startFollowingLog(ctx context.Context, l *logStream) error {
 	return nil
 }
 
-// activeLogStream returns what takes the lines of a call that begins. If their stream has ended and
-// the connection goes on, as it does when a proxy ends streams that are idle, the log is
-// asked for again. No call fails because of that.
+// activeLogStream returns the log stream for a new call. If the stream has ended while the
+// connection continues, for example because a proxy ends idle streams, the log is followed again.
+// No call fails because of that.
 func (s *session) activeLogStream(ctx context.Context) *logStream {
 	l := s.logStream.Load()
 	if !l.isStopped() || l.unsupported || s.isRetired() {
@@ -65,7 +65,8 @@ func (s *session) activeLogStream(ctx context.Context) *logStream {
 	return s.logStream.Load()
 }
 
-// shouldRetryFollowing reports whether the log may be asked for again. It is called with turn held.
+// shouldRetryFollowing reports whether the log may be followed again. It is called with followLock
+// held.
 func (s *session) shouldRetryFollowing(ended *logStream) bool {
 	if ended.receivedLines.Load() {
 		s.emptyFollows, s.nextFollow = 0, time.Time{}
@@ -73,8 +74,8 @@ func (s *session) shouldRetryFollowing(ended *logStream) bool {
 	return !ended.unsupported && !s.isRetired() && !s.now().Before(s.nextFollow)
 }
 
-// retryFollowingLog asks for the log again. What is used up without a line costs a pause, which
-// grows: a server may end every stream at once. It is called with turn held.
+// retryFollowingLog follows the log again. A stream that ends without a line causes a growing
+// back-off: a server may end every stream immediately. It is called with followLock held.
 func (s *session) retryFollowingLog(ctx context.Context, ended *logStream) {
 	ctx, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
@@ -83,8 +84,8 @@ func (s *session) retryFollowingLog(ctx context.Context, ended *logStream) {
 	if err != nil {
 		next.closeStopped()
 	}
-	if err == nil || s.emptyFollows > 0 { // else it may be the connection that has ended
-		next.warnLinesMissing("it ended, and the connection goes on")
+	if err == nil || s.emptyFollows > 0 { // otherwise the connection may have ended
+		next.warnLinesMissing("it ended while the connection continues")
 	}
 	s.logStream.Store(next)
 	s.nextFollow = s.now().Add(backoffDelay(s.emptyFollows))

@@ -22,13 +22,13 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// fickle is a server whose streams of log lines end while the connection goes on.
+// fickle is a server whose streams of log lines end while the connection continues.
 type fickle struct {
 	pluginpb.UnimplementedPluginLogServer
 	address string
-	// ends says how each stream ends, after its headers; those that are not in it go on.
+	// ends are the errors that end each stream after its headers; later streams stay open.
 	ends []error
-	// lines are those of the calls, for the stream that is followed.
+	// lines are the lines of the calls, for the followed stream.
 	lines chan *pluginpb.LogLine
 
 	mu       sync.Mutex
@@ -59,7 +59,7 @@ func startFickle(t *testing.T, ends ...error) *fickle {
 	return f
 }
 
-// call hands over a line for each call.
+// call sends a line for each call.
 func (f *fickle) call(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if call, ok := in.(*hookpb.ExecuteRequest); ok {
 		f.lines <- &pluginpb.LogLine{CallId: call.GetCallId(), Text: []byte("a line of " + call.GetIdempotencyKey())}
@@ -68,8 +68,8 @@ func (f *fickle) call(ctx context.Context, in any, _ *grpc.UnaryServerInfo, hand
 	return handler(ctx, in)
 }
 
-// Follow serves grapnel.plugin.v1.PluginLog. As of a server that is slow to notice, no stream
-// of a session that had one already can be had.
+// Follow serves grapnel.plugin.v1.PluginLog. Like a server that detects closed streams late,
+// it refuses a second stream of a session.
 func (f *fickle) Follow(in *pluginpb.FollowRequest, stream grpc.ServerStreamingServer[pluginpb.FollowResponse]) error {
 	f.mu.Lock()
 	n := len(f.sessions)
@@ -77,7 +77,7 @@ func (f *fickle) Follow(in *pluginpb.FollowRequest, stream grpc.ServerStreamingS
 	f.sessions = append(f.sessions, in.GetSession())
 	f.mu.Unlock()
 	if again {
-		return status.Error(codes.AlreadyExists, "the session is followed already")
+		return status.Error(codes.AlreadyExists, "the session already has a follower")
 	}
 	if err := stream.SendHeader(nil); err != nil {
 		return err
@@ -103,14 +103,14 @@ func (f *fickle) followed() int {
 	return len(f.sessions)
 }
 
-// TestLogIsFollowedAgain: a proxy may end the stream of lines, which is idle for long, and let
-// the connection be. The calls after that have their lines.
+// TestLogIsFollowedAgain checks that calls have their lines after a proxy ended the idle
+// stream of lines but not the connection.
 func TestLogIsFollowedAgain(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
-		"as if the server stopped":         nil,
-		"as if the connection broke":       status.Error(codes.Unavailable, "idle for too long"),
-		"with a reason that it was broken": status.Error(codes.Internal, "idle for too long"),
+		"as if the server stopped":   nil,
+		"as if the connection broke": status.Error(codes.Unavailable, "idle for too long"),
+		"with an error":              status.Error(codes.Internal, "idle for too long"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,15 +129,15 @@ func TestLogIsFollowedAgain(t *testing.T) {
 			if n := c.calls.Load(); n != 1 || f.followed() != 2 {
 				t.Errorf("there were %d connections and %d streams of lines, want 1 and 2", n, f.followed())
 			}
-			if n := strings.Count(c.log.Text(), "The log of the plugin broke off"); n != 1 {
-				t.Errorf("the operator's log says %d times what happened: %s", n, c.log.Text())
+			if n := strings.Count(c.log.Text(), "The log stream of the plugin broke"); n != 1 {
+				t.Errorf("the operator's log reports the failure %d times: %s", n, c.log.Text())
 			}
 		})
 	}
 }
 
-// TestLogThatAlwaysEnds costs neither the calls nor the server anything to speak of, and is
-// asked for again later.
+// TestLogThatAlwaysEnds checks that such a log costs neither the calls nor the server much,
+// and is followed again later.
 func TestLogThatAlwaysEnds(t *testing.T) {
 	t.Parallel()
 	f := startFickle(t, make([]error, 99)...)
@@ -147,15 +147,15 @@ func TestLogThatAlwaysEnds(t *testing.T) {
 		c.must(t, "run")
 	}
 	if n := f.followed(); n != 3 {
-		t.Errorf("the log was asked for %d times, want once, again, and once more before a pause", n)
+		t.Errorf("the log was followed %d times, want once, one retry, and one more before the back-off", n)
 	}
 	now = now.Add(time.Minute)
 	c.must(t, "later")
 	if n := f.followed(); n != 4 {
-		t.Errorf("after a pause, the log was asked for %d times, want 4", n)
+		t.Errorf("after the back-off, the log was followed %d times, want 4", n)
 	}
-	if n := strings.Count(c.log.Text(), "The log of the plugin broke off"); n != 1 {
-		t.Errorf("the operator's log says %d times that lines are missing: %s", n, c.log.Text())
+	if n := strings.Count(c.log.Text(), "The log stream of the plugin broke"); n != 1 {
+		t.Errorf("the operator's log reports missing lines %d times: %s", n, c.log.Text())
 	}
 	if n := c.calls.Load(); n != 1 || len(c.lost) > 0 {
 		t.Errorf("there were %d connections, and %d were lost, want 1 and none", n, len(c.lost))

@@ -22,21 +22,23 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// logStream hands the log lines of one stream to the calls they belong to.
+// logStream sends the log lines of one stream to the calls they belong to.
 type logStream struct {
-	// id begins the ids of the calls. It is a random text, and another one for every stream: a
-	// server may notice late that one ended, and refuses a second one of the same id until then.
+	// id is the prefix of the IDs of the calls. It is random and different for every stream: a
+	// server may detect late that a stream ended, and refuses a second one with the same ID
+	// until then.
 	id          string
 	lastCall    atomic.Uint64
 	operatorLog logr.Logger
 	redactor    *redact.Redactor
-	// stopped is closed when no further lines come, and stop closes it.
+	// stopped is closed by stop when no further lines arrive.
 	stopped chan struct{}
-	// unsupported says that there is no such stream. It is set before stopped is closed.
+	// unsupported is true if the server has no log stream. It is set before stopped is
+	// closed.
 	unsupported bool
-	// receivedLines says that lines came.
+	// receivedLines is true after lines arrived.
 	receivedLines atomic.Bool
-	// warnOnce is done when the operator's log says that lines are missing: once for a session.
+	// warnOnce guards the warning about missing lines: one per session.
 	warnOnce *sync.Once
 
 	mu       sync.Mutex
@@ -50,7 +52,7 @@ func newLogStream(operator logr.Logger, redactor *redact.Redactor) *logStream {
 	}
 }
 
-// newNextStream returns what takes the lines of another stream of the same session.
+// newNextStream returns the logStream for another stream of the same session.
 func (l *logStream) newNextStream() *logStream {
 	next := newLogStream(l.operatorLog, l.redactor)
 	next.warnOnce = l.warnOnce
@@ -61,7 +63,7 @@ func (l *logStream) newCallID() string {
 	return fmt.Sprintf("%s.%d", l.id, l.lastCall.Add(1))
 }
 
-// openFollowStream asks for the lines and returns when none can be missed any more.
+// openFollowStream opens the stream and returns when no more lines can be missed.
 func (l *logStream) openFollowStream(ctx context.Context, conn grpc.ClientConnInterface) (grpc.ServerStreamingClient[pluginpb.FollowResponse], error) {
 	stream, err := pluginpb.NewPluginLogClient(conn).Follow(ctx, &pluginpb.FollowRequest{Session: l.id})
 	if err != nil {
@@ -71,12 +73,12 @@ func (l *logStream) openFollowStream(ctx context.Context, conn grpc.ClientConnIn
 	if err != nil || headers != nil {
 		return stream, err
 	}
-	// It ended without having begun, and this says why.
+	// The stream ended before it began; Recv returns the reason.
 	_, err = stream.Recv()
 	return nil, err
 }
 
-// readLogLines reads lines until there are no more.
+// readLogLines reads lines until the stream ends.
 func (l *logStream) readLogLines(stream grpc.ServerStreamingClient[pluginpb.FollowResponse]) {
 	defer l.closeStopped()
 	for {
@@ -92,7 +94,7 @@ func (l *logStream) readLogLines(stream grpc.ServerStreamingClient[pluginpb.Foll
 	}
 }
 
-// warnIfBroken says why no further lines come, unless it may be that the connection or the server ends.
+// warnIfBroken logs why no further lines arrive, unless the connection or the server may be ending.
 func (l *logStream) warnIfBroken(err error) {
 	if code := status.Code(err); errors.Is(err, io.EOF) || code == codes.Canceled || code == codes.Unavailable {
 		return
@@ -100,17 +102,17 @@ func (l *logStream) warnIfBroken(err error) {
 	l.warnLinesMissing(status.Convert(err).Message())
 }
 
-// warnLinesMissing says once in a session that lines are missing.
+// warnLinesMissing logs once per session that lines are missing.
 func (l *logStream) warnLinesMissing(reason string) {
 	l.warnOnce.Do(func() {
-		l.operatorLog.Info("The log of the plugin broke off; look for the lines that are missing where it runs",
+		l.operatorLog.Info("The log stream of the plugin broke; find the missing lines where it runs",
 			"reason", logline.SanitizeLine(l.redactor.String(reason)))
 	})
 }
 
 func (l *logStream) closeStopped() { close(l.stopped) }
 
-// isStopped reports whether no further lines come.
+// isStopped reports whether no further lines arrive.
 func (l *logStream) isStopped() bool {
 	select {
 	case <-l.stopped:
@@ -120,7 +122,7 @@ func (l *logStream) isStopped() bool {
 	}
 }
 
-// routeLogLine takes one line. Those of calls that are not known are of no use to anybody.
+// routeLogLine sends one line to its call. Lines of unknown calls are dropped.
 func (l *logStream) routeLogLine(line *pluginpb.LogLine) {
 	l.mu.Lock()
 	s := l.callLogs[line.GetCallId()]
@@ -135,7 +137,7 @@ func (l *logStream) routeLogLine(line *pluginpb.LogLine) {
 }
 
 // beginCallLog opens the log of a call. It stays open, without the log of the run, until the
-// plugin says that the call has ended, or forget is called.
+// plugin reports the end of the call, or removeCallLog is called.
 func (l *logStream) beginCallLog(callID string, log logr.Logger) *callLog {
 	s := &callLog{
 		ended: make(chan struct{}), log: log, operatorLog: l.operatorLog, attached: true, parser: logline.NewParser(l.redactor),
@@ -153,30 +155,30 @@ func (l *logStream) removeCallLog(callID string) {
 	delete(l.callLogs, callID)
 }
 
-// callLog is the way to the log of one call.
+// callLog routes the log lines of one call.
 type callLog struct {
 	operatorLog logr.Logger
 	// ended is closed when the plugin has logged the last line of the call.
 	ended chan struct{}
-	// parser is for the goroutine that reads the log.
+	// parser is used only by the goroutine that reads the log.
 	parser *logline.Parser
 
 	mu  sync.Mutex
 	log logr.Logger
-	// attached says that somebody waits for the call.
+	// attached is true while a caller waits for the call.
 	attached bool
 	budget   logline.CallBudget
 }
 
-// detachRunLog guarantees that nothing is written to the log of the run any more.
+// detachRunLog guarantees that nothing more is written to the log of the run.
 func (s *callLog) detachRunLog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attached = false
 }
 
-// writeLogLine writes a line to the log of the run, or of the operator if nobody waits for the
-// call any more.
+// writeLogLine writes a line to the log of the run, or to the operator's log if the call was
+// abandoned.
 func (s *callLog) writeLogLine(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +186,7 @@ func (s *callLog) writeLogLine(line []byte) {
 	if s.attached {
 		log = s.log
 	}
-	// Before it is read: a plugin that logs without end must not cost more than that.
+	// Checked before parsing: an endlessly logging plugin must not cost more than that.
 	if !s.budget.SpendBytes(len(line), log) {
 		return
 	}

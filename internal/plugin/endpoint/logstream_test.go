@@ -18,8 +18,8 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// TestLogIsLimited: a plugin that logs without end fills no disk, and lines of calls that
-// never were go nowhere.
+// TestLogIsLimited checks that an endlessly logging plugin does not fill the disk, and that
+// lines of unknown calls are dropped.
 func TestLogIsLimited(t *testing.T) {
 	t.Parallel()
 	operator, run := plugintesting.NewLog(t), plugintesting.NewLog(t)
@@ -49,8 +49,8 @@ func TestLogIsLimited(t *testing.T) {
 	<-open.ended
 }
 
-// TestLinesOfCallsAreKeptApart: a private key that one call logs is hidden line by line, and
-// hides nothing of another call whose lines come between.
+// TestLinesOfCallsAreKeptApart checks that a private key that one call logs is redacted line
+// by line, and that interleaved lines of another call are not.
 func TestLinesOfCallsAreKeptApart(t *testing.T) {
 	t.Parallel()
 	first, second := plugintesting.NewLog(t), plugintesting.NewLog(t)
@@ -84,7 +84,8 @@ type breaking struct {
 
 func (b breaking) Recv() (*pluginpb.FollowResponse, error) { return nil, b.err }
 
-// TestLogThatBreaksOff is said once, and is no reason to wait for lines.
+// TestLogThatBreaksOff checks that a broken log stream is logged once, and that no call
+// waits for its lines.
 func TestLogThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
 )
 
-// Tests that need a port at which nobody listens, or to listen again at the same port, do not
-// run beside others, which could get it.
+// Tests that need an unused port, or listen again at the same port, do not run in parallel
+// with others, which could take the port.
 
 func TestRestartBetweenCalls(t *testing.T) {
 	s := startSecured(t)
@@ -26,19 +26,20 @@ func TestRestartBetweenCalls(t *testing.T) {
 	c.must(t, "before")
 	s.stop()
 	if name := <-c.lost; name != "test" {
-		t.Errorf("OnLost was told %q", name)
+		t.Errorf("OnLost was called with %q", name)
 	}
 	if c.IsRunning() {
-		t.Error("it is running without a server")
+		t.Error("IsRunning without a server")
 	}
 	start(t, s.action.server(), s.files.options(s.address))
 	c.must(t, "after")
 	if n := c.calls.Load(); n != 2 {
-		t.Errorf("it was verified %d times, want once for each connection", n)
+		t.Errorf("verified %d times, want once for each connection", n)
 	}
 }
 
-// TestReturn: what took the place of a server is found, though nobody was there at first.
+// TestReturn checks that the replacement of a server is found, although no server was there
+// at first.
 func TestReturn(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
@@ -50,8 +51,8 @@ func TestReturn(t *testing.T) {
 	c.returns(t, way)
 }
 
-// TestReturnUnnoticed: a call that finds its connection over waits for what takes the place of
-// the server also if nobody has noticed the loss yet.
+// TestReturnUnnoticed checks that a call whose connection has ended waits for the replacement
+// of the server, even if the loss has not been detected yet.
 func TestReturnUnnoticed(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
@@ -65,7 +66,7 @@ func TestReturnUnnoticed(t *testing.T) {
 	c.returns(t, way)
 }
 
-// returns fails the test unless Ensure waits until the way to the server is open.
+// returns fails the test unless Ensure waits until the server is reachable.
 func (c *client) returns(t *testing.T, way *relay) {
 	t.Helper()
 	refused := way.refuse(t)
@@ -85,7 +86,7 @@ func (c *client) returns(t *testing.T, way *relay) {
 	}
 }
 
-// TestAnotherPlugin: what comes back has to provide what was there before.
+// TestAnotherPlugin checks that a replacement must provide the same actions as before.
 func TestAnotherPlugin(t *testing.T) {
 	s := startSecured(t)
 	c := s.newClient(t)
@@ -97,11 +98,11 @@ func TestAnotherPlugin(t *testing.T) {
 	wantStart(t, err, "RegistrationChanged", "other actions")
 	wantStart(t, c.EnsureReady(t.Context()), "RegistrationChanged", "other actions")
 	if c.IsRunning() {
-		t.Error("it is running")
+		t.Error("IsRunning")
 	}
 }
 
-// TestServerStopsDuringCall: the call ends as if nothing were, the next one needs a
+// TestServerStopsDuringCall checks that the call ends normally and the next call needs a
 // server.
 func TestServerStopsDuringCall(t *testing.T) {
 	s := startSecured(t)
@@ -116,14 +117,14 @@ func TestServerStopsDuringCall(t *testing.T) {
 	s.cancel()
 	<-c.lost
 	_, err := c.execute(t.Context(), plugintesting.NewLog(t), "", "another")
-	wantStart(t, err, ReasonUnreachable, "nobody listens")
+	wantStart(t, err, ReasonUnreachable, "connection refused")
 	close(s.action.release)
 	if err := <-answer; err != nil || len(log.Lines()) != 2 {
 		t.Errorf("the open call returned %v with the log %s", err, log.Text())
 	}
 	<-s.done
-	if text := c.log.Text(); contains(text, "broke off") {
-		t.Errorf("the end of the plugin's log is told although nothing is missing: %s", text)
+	if text := c.log.Text(); contains(text, "log stream of the plugin broke") {
+		t.Errorf("the end of the plugin's log is reported although nothing is missing: %s", text)
 	}
 }
 
@@ -143,16 +144,16 @@ func TestConnectionBreaksDuringCalls(t *testing.T) {
 	<-c.lost
 	c.must(t, "after")
 	if n := c.calls.Load(); n != 2 {
-		t.Errorf("it was verified %d times, want once for each connection", n)
+		t.Errorf("verified %d times, want once for each connection", n)
 	}
 	for range 2 {
 		if err := <-s.action.ended; err == nil {
-			t.Error("the action was not told")
+			t.Error("the context of the action did not end")
 		}
 	}
 }
 
-// TestNoConnectionIsUsedUnverified: gRPC does not connect again by itself.
+// TestNoConnectionIsUsedUnverified checks that gRPC does not reconnect by itself.
 func TestNoConnectionIsUsedUnverified(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
@@ -167,12 +168,12 @@ func TestNoConnectionIsUsedUnverified(t *testing.T) {
 		return err
 	})
 	if lost := new(process.LostError); !errors.As(err, &lost) {
-		t.Errorf("a call on a connection that was lost returned %v, want a LostError", err)
+		t.Errorf("a call on a lost connection returned %v, want a LostError", err)
 	}
 }
 
-// TestRotation: certificates of both sides are replaced while a connection is open, which
-// goes on; the next one is made with the new ones.
+// TestRotation replaces the certificates of both sides while a connection is open. The
+// connection continues; the next one uses the new certificates.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
@@ -187,7 +188,7 @@ func TestRotation(t *testing.T) {
 	servers, clients := newAuthority(t), newAuthority(t)
 	s.files.use(t, servers, s.client)
 	c.must(t, "after the server's certificate was replaced")
-	wantStart(t, again(), ReasonServerNotTrusted, "not of an authority that is trusted")
+	wantStart(t, again(), ReasonServerNotTrusted, "not signed by a trusted authority")
 	s.trust(t, servers, s.client)
 	if err := c.EnsureReady(t.Context()); err != nil {
 		t.Fatalf("with the new authority: %v", err)
@@ -199,7 +200,7 @@ func TestRotation(t *testing.T) {
 	if err := c.EnsureReady(t.Context()); err != nil {
 		t.Fatalf("with the new certificate: %v", err)
 	}
-	// What is half replaced is not used.
+	// Partly replaced credentials are not used.
 	s.files.write(t, "tls.key", []byte("nothing"))
 	if err := again(); err != nil {
 		t.Errorf("with a broken key: %v", err)
@@ -215,13 +216,13 @@ func TestBackOff(t *testing.T) {
 		_, err := c.execute(t.Context(), plugintesting.NewLog(t), "", "run")
 		return err
 	}
-	wantStart(t, try(), ReasonUnreachable, "nobody listens")
-	wantStart(t, try(), ReasonConnectBackOff, "nobody listens")
-	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "nobody listens")
+	wantStart(t, try(), ReasonUnreachable, "connection refused")
+	wantStart(t, try(), ReasonConnectBackOff, "connection refused")
+	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "connection refused")
 	now = now.Add(time.Second)
-	wantStart(t, try(), ReasonConnectBackOff, "tried again later")
+	wantStart(t, try(), ReasonConnectBackOff, "retried later")
 	now = now.Add(time.Second)
-	wantStart(t, try(), ReasonUnreachable, "nobody listens")
+	wantStart(t, try(), ReasonUnreachable, "connection refused")
 	start(t, s.action.server(), s.files.options(s.address))
 	if err := c.EnsureReady(t.Context()); err != nil {
 		t.Fatal(err)
@@ -237,13 +238,13 @@ func TestBackoffDelay(t *testing.T) {
 		-1: 0, 0: 0, 1: time.Second, 2: 1600 * time.Millisecond, 3: 2560 * time.Millisecond, 99: 2 * time.Minute,
 	} {
 		if got := backoffDelay(n); got != want {
-			t.Errorf("the pause after failure %d is %s, want %s", n, got, want)
+			t.Errorf("the back-off after failure %d is %s, want %s", n, got, want)
 		}
 	}
 }
 
-// TestAttemptOutlastsItsCalls: a server that needs longer than its callers have time gets
-// ready all the same, and is connected to once.
+// TestAttemptOutlastsItsCalls checks that a server that needs longer than the deadlines of
+// its callers is connected to, and only once.
 func TestAttemptOutlastsItsCalls(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
@@ -270,6 +271,6 @@ func TestAttemptOutlastsItsCalls(t *testing.T) {
 	close(verdict)
 	c.must(t, "long")
 	if again := len(begun); again > 0 {
-		t.Errorf("there were %d attempts more than one", again)
+		t.Errorf("there were %d additional attempts", again)
 	}
 }

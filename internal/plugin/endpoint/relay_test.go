@@ -10,14 +10,15 @@ import (
 	"testing"
 )
 
-// relay is a way to a server that can be cut.
+// relay forwards connections to a server and can cut them.
 type relay struct {
 	listener net.Listener
 	target   string
 	tasks    sync.WaitGroup
 	mu       sync.Mutex
 	open     []net.Conn
-	// refused is told of each connection that is ended at once; nil if none is.
+	// refused receives each connection that is closed immediately; nil if connections are
+	// accepted.
 	refused chan struct{}
 }
 
@@ -66,7 +67,7 @@ func (r *relay) accept() {
 	}
 }
 
-// refuses says whether a connection that was made is to be ended.
+// refuses reports whether a new connection is to be closed.
 func (r *relay) refuses() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +81,7 @@ func (r *relay) refuses() bool {
 	return true
 }
 
-// refuse ends all connections, and those that are made, of which it tells.
+// refuse closes all connections and all new ones, which it reports.
 func (r *relay) refuse(t *testing.T) <-chan struct{} {
 	t.Helper()
 	refused := make(chan struct{}, 99)
@@ -91,14 +92,14 @@ func (r *relay) refuse(t *testing.T) <-chan struct{} {
 	return refused
 }
 
-// admit is the end of refuse.
+// admit accepts connections again.
 func (r *relay) admit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = nil
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,43 +18,44 @@ import (
 )
 
 const (
-	// pingInterval and pingTimeout find out, while anything is open, that a server is gone without
-	// having said so. Servers have to allow it: gRPC's own default does not.
+	// pingInterval and pingTimeout detect, while calls are open, that a server disappeared without
+	// closing the connection. Servers have to allow these pings: the default of gRPC does not.
 	pingInterval, pingTimeout = 30 * time.Second, 20 * time.Second
-	// maxHeaderBytes is the size of headers and trailers that is accepted: a status has 2 KiB and
-	// where it comes from.
+	// maxHeaderBytes is the maximum size of headers and trailers: a status has 2 KiB and its
+	// origin.
 	maxHeaderBytes = 64 << 10
 )
 
-// session is one connection with the calls that are open on it.
+// session is one connection with its open calls.
 type session struct {
 	conn *grpc.ClientConn
-	// logStream takes the lines of the calls that begin now.
+	// logStream receives the lines of new calls.
 	logStream atomic.Pointer[logStream]
 
-	// retired is closed when no call may begin any more, and retire closes it.
+	// retired is closed by retire when no more calls may begin.
 	retired <-chan struct{}
 	retire  context.CancelFunc
-	// terminated is closed when what is open is cut off, and end closes it.
+	// terminated is closed by end when open calls are cut off.
 	terminated <-chan struct{}
 	terminate  context.CancelFunc
-	// tasks are the goroutines of the session. They end with it.
+	// tasks are the goroutines of the session.
 	tasks sync.WaitGroup
 
-	// followLock is held by the call that asks for the log again. It guards barren and nextFollow.
+	// followLock is held by the call that follows the log again. It guards emptyFollows and
+	// nextFollow.
 	followLock chan struct{}
-	// emptyFollows is how often in a row that was done without a line since.
+	// emptyFollows counts streams in a row that ended without a line.
 	emptyFollows int
 	nextFollow   time.Time
 	now          func() time.Time
 
-	// active is how many calls are open, guarded by the mutex of the Endpoint.
+	// active is the number of open calls, guarded by the mutex of the Endpoint.
 	active int
-	// idle is closed when the session is over and no call is open.
+	// idle is closed when the session is retired and no call is open.
 	idle chan struct{}
 }
 
-// openSessionAt returns a verified session at one address, or an error for people.
+// openSessionAt returns a verified session at one address, or an error for users.
 func (e *Endpoint) openSessionAt(ctx context.Context, address string, secure transportSecurity) (*session, error) {
 	t := &failureRecorder{hasCertificate: secure.hasCertificate}
 	s, err := e.dialSession(ctx, address, secure, t)
@@ -75,13 +76,13 @@ func (e *Endpoint) openSessionAt(ctx context.Context, address string, secure tra
 	return s, nil
 }
 
-// dialSession returns a session that is connected. What went wrong is in t.
+// dialSession returns a connected session. Failures are recorded in t.
 func (e *Endpoint) dialSession(ctx context.Context, address string, secure transportSecurity, t *failureRecorder) (*session, error) {
 	transport := &transport{transportSecurity: secure, recorder: t, network: e.targetAddress.network, address: address}
 	conn, err := grpc.NewClient("passthrough:///plugin",
 		grpc.WithContextDialer(transport.dialOnce), grpc.WithTransportCredentials(transport), grpc.WithNoProxy(),
 		grpc.WithAuthority(e.targetAddress.grpcAuthority()), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
-		// Our own timer decides; gRPC's only has to be later.
+		// Our own timer decides; that of gRPC only has to be longer.
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: e.config.ConnectTimeout + time.Minute}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout}),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes))
@@ -98,7 +99,7 @@ func (e *Endpoint) dialSession(ctx context.Context, address string, secure trans
 	return e.newSession(ctx, conn), nil
 }
 
-// waitUntilReady waits until a connection is ready, or will not become that.
+// waitUntilReady waits until a connection is ready or can no longer become ready.
 func waitUntilReady(ctx context.Context, conn *grpc.ClientConn) bool {
 	state := conn.GetState()
 	for state == connectivity.Idle || state == connectivity.Connecting {
@@ -112,7 +113,7 @@ func waitUntilReady(ctx context.Context, conn *grpc.ClientConn) bool {
 	return state == connectivity.Ready
 }
 
-// newSession returns the session of a connection. It goes on when ctx ends.
+// newSession returns the session of a connection. The session continues after ctx ends.
 func (e *Endpoint) newSession(ctx context.Context, conn *grpc.ClientConn) *session {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	inUse, retire := context.WithCancel(life)
@@ -122,16 +123,16 @@ func (e *Endpoint) newSession(ctx context.Context, conn *grpc.ClientConn) *sessi
 	}
 	s.logStream.Store(newLogStream(e.config.Logger.WithValues("plugin", e.config.Name), e.config.Redactor))
 	s.tasks.Go(func() {
-		// It is the end of use, too, when the server says that it stops.
+		// The session also retires when the server announces that it stops.
 		conn.WaitForStateChange(inUse, connectivity.Ready)
 		retire()
 	})
 	return s
 }
 
-// verifyConnection asks Config.Verify about a connection. The ctx that it gets is cancelled when ctx
-// ends, and has no deadline: gRPC would send that to the server, whose clock may end the
-// call before ours does, and nobody could tell a timeout from an error.
+// verifyConnection calls Config.Verify for a connection. Its ctx is canceled when ctx ends, and has
+// no deadline: gRPC would send the deadline to the server, whose clock may end the call earlier.
+// Then a timeout would look like an error.
 func (e *Endpoint) verifyConnection(ctx context.Context, conn grpc.ClientConnInterface) error {
 	bare, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -143,7 +144,7 @@ func (e *Endpoint) verifyConnection(ctx context.Context, conn grpc.ClientConnInt
 	return err
 }
 
-// verifySession asks Config.Verify about a session that is in use.
+// verifySession calls Config.Verify for a session that is in use.
 func (e *Endpoint) verifySession(ctx context.Context, s *session) error {
 	limited, cancel := context.WithTimeoutCause(ctx, e.config.ConnectTimeout, errConnectTimeout)
 	defer cancel()
@@ -166,12 +167,12 @@ func (e *Endpoint) verifySession(ctx context.Context, s *session) error {
 	}
 }
 
-// isConnectionLost reports whether an error says that there is no connection.
+// isConnectionLost reports whether an error means that there is no connection.
 func isConnectionLost(err error) bool {
 	return err != nil && status.Code(err) == codes.Unavailable
 }
 
-// isRetired reports whether no call may begin any more.
+// isRetired reports whether no more calls may begin.
 func (s *session) isRetired() bool {
 	select {
 	case <-s.retired:
@@ -181,8 +182,8 @@ func (s *session) isRetired() bool {
 	}
 }
 
-// signalIdleLocked closes idle if it is time. It is called with the mutex of the Endpoint
-// held.
+// signalIdleLocked closes idle if the session is retired and has no open calls. It is
+// called with the mutex of the Endpoint held.
 func (s *session) signalIdleLocked() {
 	if s.active > 0 || !s.isRetired() {
 		return
@@ -194,11 +195,11 @@ func (s *session) signalIdleLocked() {
 	}
 }
 
-// closeAndWait cuts off what is open and waits until nothing is left of the session.
+// closeAndWait cuts off open calls and waits until the session is cleaned up.
 func (s *session) closeAndWait() {
 	s.terminate()
 	_ = s.conn.Close()
-	s.followLock <- struct{}{} // who has it may be about to begin a task; after that, there is no stream
+	s.followLock <- struct{}{} // the holder may be about to start a task; after that, there is no stream
 	<-s.followLock
 	s.tasks.Wait()
 }

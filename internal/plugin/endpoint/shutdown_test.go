@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
-// wantClosed makes a call that has to be refused because of Close.
+// wantClosed makes a call that must be rejected because of Close.
 func (c *client) wantClosed(t *testing.T) {
 	t.Helper()
 	if _, err := c.execute(t.Context(), plugintesting.NewLog(t), "", "late"); !errors.Is(err, process.ErrUnloaded) {
@@ -33,7 +33,7 @@ func TestCloseWaits(t *testing.T) {
 	c.wantClosed(t)
 	select {
 	case <-closed:
-		t.Error("Close has not waited for the open call")
+		t.Error("Close did not wait for the open call")
 	default:
 	}
 	close(s.action.release)
@@ -45,7 +45,7 @@ func TestCloseWaits(t *testing.T) {
 		t.Errorf("Ensure after Close returned %v", err)
 	}
 	if told := len(c.lost); told > 0 {
-		t.Error("OnLost was told of what was wanted")
+		t.Error("OnLost was called for an expected end")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestCloseGivesUp(t *testing.T) {
 	}
 	c.wantClosed(t)
 	if err := <-s.action.ended; err == nil {
-		t.Error("the action was not told")
+		t.Error("the context of the action did not end")
 	}
 	c.Close(nil)
 }

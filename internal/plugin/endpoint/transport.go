@@ -18,26 +18,26 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// transportSecurity is how connections are made and protected.
+// transportSecurity configures how connections are made and protected.
 type transportSecurity struct {
 	credentials credentials.TransportCredentials
-	// serverName is what the server's certificate has to be for.
+	// serverName is the name that the server's certificate must contain.
 	serverName string
-	// hasCertificate says that the operator has something to prove who it is.
+	// hasCertificate is true if the operator has a client certificate.
 	hasCertificate bool
-	// dialTimeout is how long it is waited for the first packet.
+	// dialTimeout is how long to wait for the first packet.
 	dialTimeout time.Duration
 }
 
-// loadSecurity asks Config.Credentials, and returns a *process.StartError if what it gets is of
-// no use. A socket is protected by the rights of its file.
+// loadSecurity calls Config.Credentials, and returns a *process.StartError if the credentials
+// are not usable. A socket is protected by its file permissions.
 func (e *Endpoint) loadSecurity(ctx context.Context) (transportSecurity, error) {
 	if e.targetAddress.network == "unix" {
 		return transportSecurity{credentials: insecure.NewCredentials()}, nil
 	}
 	given, err := e.config.Credentials(ctx)
 	if err != nil {
-		return transportSecurity{}, e.newCredentialsError("the credentials for %s could not be read: "+e.redactLine(err.Error()), err)
+		return transportSecurity{}, e.newCredentialsError("reading the credentials for %s failed: "+e.redactLine(err.Error()), err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(given.CABundle) > 0 {
@@ -52,8 +52,8 @@ func (e *Endpoint) loadSecurity(ctx context.Context) (transportSecurity, error) 
 			return transportSecurity{}, e.newCredentialsError("the operator's own certificate for %s cannot be used: "+
 				"check that tls.crt and tls.key of its Secret belong together", err)
 		}
-		// Not Certificates: these are kept back from a server that lists other authorities,
-		// which could not say what it has against them then.
+		// Not Certificates: these are withheld from a server that lists other authorities,
+		// and the server could not report why it rejects them.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	return transportSecurity{
@@ -62,7 +62,7 @@ func (e *Endpoint) loadSecurity(ctx context.Context) (transportSecurity, error) 
 	}, nil
 }
 
-// connectStage is how far a connection came.
+// connectStage is the last stage that a connection reached.
 type connectStage int32
 
 const (
@@ -71,8 +71,8 @@ const (
 	stageConnected
 )
 
-// failureRecorder is what went wrong with a connection, with the types of errors that gRPC makes
-// texts of.
+// failureRecorder records the failure of a connection, with the error types that gRPC converts
+// to text.
 type failureRecorder struct {
 	hasCertificate bool
 	stage          atomic.Int32
@@ -100,7 +100,7 @@ func (t *failureRecorder) setStage(s connectStage) { t.stage.Store(int32(s)) }
 
 func (t *failureRecorder) currentStage() connectStage { return connectStage(t.stage.Load()) }
 
-// transport makes one connection, once, and notes what goes wrong with it.
+// transport makes one connection, once, and records its failure.
 type transport struct {
 	transportSecurity
 	recorder         *failureRecorder
@@ -112,8 +112,8 @@ var _ credentials.TransportCredentials = (*transport)(nil)
 
 var errOneConnection = errors.New("a session has one connection")
 
-// dialOnce connects to the address. A second time it fails: the connection would be used
-// without having been verified.
+// dialOnce connects to the address. A second call fails: the connection would be used
+// without verification.
 func (t *transport) dialOnce(ctx context.Context, _ string) (net.Conn, error) {
 	if t.dialed.Swap(true) {
 		return nil, errOneConnection
@@ -133,8 +133,7 @@ func (t *transport) dialOnce(ctx context.Context, _ string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ClientHandshake does what it does for the credentials, for the name of the server and not
-// the one that gRPC has.
+// ClientHandshake performs the handshake for the configured server name instead of gRPC's.
 func (t *transport) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := t.credentials.ClientHandshake(ctx, t.serverName, raw)
 	if err != nil {
@@ -149,12 +148,12 @@ func (t *transport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, e
 	return nil, nil, errors.New("this is the client side")
 }
 
-// Info returns that of the credentials.
+// Info returns the info of the credentials.
 func (t *transport) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: t.credentials.Info().SecurityProtocol}
 }
 
-// Clone returns the same: it is for one connection.
+// Clone returns the same credentials: they are for one connection.
 func (t *transport) Clone() credentials.TransportCredentials { return t }
 
 // OverrideServerName is not used.
@@ -162,11 +161,12 @@ func (t *transport) OverrideServerName(string) error {
 	return errors.New("the name is that of the configuration")
 }
 
-// alertTimeout is how long it is waited for what a server says before it hangs up.
+// alertTimeout is how long to wait for an alert that a server sends before it closes the
+// connection.
 const alertTimeout = time.Second
 
-// recordingConn is a connection that notes why it ended. With TLS 1.3, a server says only there
-// that it does not accept the certificate of the client.
+// recordingConn is a connection that records why it ended. With TLS 1.3, a server reports only
+// there that it rejects the client certificate.
 type recordingConn struct {
 	net.Conn
 	recorder *failureRecorder
@@ -185,8 +185,8 @@ func (n *recordingConn) Read(p []byte) (int, error) {
 	return count, err
 }
 
-// Write writes to the connection. If it cannot, whoever reads is about to learn why, and must
-// not find the connection closed for that.
+// Write writes to the connection. If writing fails, the reader is about to learn the reason,
+// and must not find the connection closed before that.
 func (n *recordingConn) Write(p []byte) (int, error) {
 	count, err := n.Conn.Write(p)
 	if err != nil {
@@ -201,7 +201,7 @@ func (n *recordingConn) Write(p []byte) (int, error) {
 	return count, err
 }
 
-// newCredentialsError is newStartError for what is wrong with the configuration.
+// newCredentialsError is newStartError for an invalid configuration.
 func (e *Endpoint) newCredentialsError(format string, err error) error {
 	return e.newStartError(ReasonInvalidCredentials, err, format)
 }

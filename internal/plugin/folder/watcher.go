@@ -18,35 +18,35 @@ import (
 )
 
 const (
-	// defaultDebounce is how long nothing must happen before a change is told.
+	// defaultDebounce is how long no event must arrive before a change is reported.
 	defaultDebounce = 500 * time.Millisecond
-	// maxDebounce bounds how long a change is held back while others follow.
+	// maxDebounce limits how long a change is held back while others follow.
 	maxDebounce = 10 * time.Second
 )
 
-// Watcher tells of changes below a folder. Set the fields, then call Run once.
+// Watcher reports changes below a directory. Set the fields, then call Run once.
 type Watcher struct {
-	// Dir is the absolute path of the folder. It may come later, and go and come
-	// again.
+	// Dir is the absolute path of the directory. It may be created, removed and recreated
+	// at any time.
 	Dir string
 	// OnChange is called, in one goroutine, with the paths that were created, written,
-	// removed, renamed or whose permissions changed, sorted. One of a folder stands for
-	// everything below it. It must not block.
+	// removed, renamed or whose permissions changed, sorted. The path of a directory stands
+	// for everything below it. OnChange must not block.
 	OnChange func(paths []string)
-	// OnError, if set, is told what keeps a folder from being watched. Its changes are
-	// not seen then.
+	// OnError, if set, is called with the error if a directory cannot be watched. Its
+	// changes are not reported then.
 	OnError func(err error)
-	// DebounceInterval replaces the half second that nothing must happen before Changed is
-	// called.
+	// DebounceInterval replaces the default of half a second without events before OnChange
+	// is called.
 	DebounceInterval time.Duration
 }
 
-// Run watches until ctx is done, and calls Changed for what changed since it began. Its
-// error says that nothing can be watched at all.
+// Run watches until ctx is done, and calls OnChange for changes since it began. It returns
+// an error if nothing can be watched at all.
 func (w *Watcher) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("watching the plugin folder %s: %w", w.Dir, err)
+		return fmt.Errorf("watching the plugin directory %s: %w", w.Dir, err)
 	}
 	defer func() { _ = watcher.Close() }()
 	r := &activeWatch{Watcher: w, watcher: watcher, paths: map[string]bool{}}
@@ -57,11 +57,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return r.processEvents(ctx)
 }
 
-// activeWatch is a Watch that runs.
+// activeWatch is a running Watcher.
 type activeWatch struct {
 	*Watcher
 	watcher *fsnotify.Watcher
-	// paths changed since the last call of Changed, the first at since.
+	// paths changed since the last call of OnChange, the first at since.
 	paths       map[string]bool
 	firstChange time.Time
 }
@@ -92,10 +92,10 @@ func (r *activeWatch) processEvents(ctx context.Context) error {
 	}
 }
 
-// handleFSEvent notes one event and reports whether it concerns the folder.
+// handleFSEvent records one event and reports whether it concerns the directory.
 func (r *activeWatch) handleFSEvent(event fsnotify.Event) bool {
 	if event.Name == r.Dir || !r.isInWatchedDir(event.Name) {
-		// The folder itself came or went, or something on the way to it.
+		// The directory or one of its ancestors was created or removed.
 		if !r.isDirOrAncestor(event.Name) {
 			return false
 		}
@@ -117,20 +117,20 @@ func (r *activeWatch) recordChangedPath(path string) {
 	r.paths[path] = true
 }
 
-// isInWatchedDir reports whether a path lies in the folder.
+// isInWatchedDir reports whether a path is in the directory.
 func (r *activeWatch) isInWatchedDir(path string) bool {
 	relative, err := filepath.Rel(r.Dir, path)
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// isDirOrAncestor reports whether the folder is at path or below it.
+// isDirOrAncestor reports whether the directory is at path or below it.
 func (r *activeWatch) isDirOrAncestor(path string) bool {
 	relative, err := filepath.Rel(path, r.Dir)
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// watchRootAndParent watches the folder, and the next one above it, so that its coming and going is
-// seen.
+// watchRootAndParent watches the directory and its nearest existing ancestor, which reports its
+// creation and removal.
 func (r *activeWatch) watchRootAndParent() {
 	for dir := filepath.Dir(r.Dir); ; dir = filepath.Dir(dir) {
 		if err := r.watcher.Add(dir); err == nil || dir == filepath.Dir(dir) {
@@ -140,10 +140,11 @@ func (r *activeWatch) watchRootAndParent() {
 	r.watchRecursively(r.Dir)
 }
 
-// watchRecursively watches a folder and those below it. What is no folder, or gone, is passed over.
+// watchRecursively watches a directory and its subdirectories. Other files and missing paths are
+// skipped.
 func (r *activeWatch) watchRecursively(path string) {
 	if path == r.Dir {
-		path += string(filepath.Separator) // it may be a link to the folder
+		path += string(filepath.Separator) // it may be a link to the directory
 	}
 	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -165,6 +166,6 @@ func ignoreNotExist(err error) error {
 
 func (r *activeWatch) reportWatchError(err error) {
 	if r.OnError != nil {
-		r.OnError(fmt.Errorf("watching the plugin folder %s: %w", r.Dir, err))
+		r.OnError(fmt.Errorf("watching the plugin directory %s: %w", r.Dir, err))
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is only reached by a test that fails.
+// patience is reached only by a failing test.
 const patience = 30 * time.Second
 
 // watch watches dir until the test ends.
@@ -42,8 +42,7 @@ func watch(t *testing.T, dir string) <-chan []string {
 	return changes
 }
 
-// await does something, again and again until the watch has begun, and waits until it
-// is told of path.
+// await calls do repeatedly until the watch has begun, and waits until path is reported.
 func await(t *testing.T, changes <-chan []string, path string, do func()) {
 	t.Helper()
 	do()
@@ -60,7 +59,7 @@ func await(t *testing.T, changes <-chan []string, path string, do func()) {
 		case <-again.C:
 			do()
 		case <-end.C:
-			t.Fatalf("nobody told of %s", path)
+			t.Fatalf("%s was not reported", path)
 		}
 	}
 }
@@ -105,7 +104,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestLinkToFolder watches a folder by another name.
+// TestLinkToFolder watches a directory through a link.
 func TestLinkToFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	if err := os.Symlink(t.TempDir(), dir); err != nil {
@@ -116,7 +115,7 @@ func TestLinkToFolder(t *testing.T) {
 	await(t, changes, file, func() { write(t, file) })
 }
 
-// TestFolderComesLater begins before there is a folder.
+// TestFolderComesLater begins before the directory exists.
 func TestFolderComesLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mnt", "plugins")
 	file := filepath.Join(dir, "plugin")
@@ -142,7 +141,7 @@ func TestFolderComesLater(t *testing.T) {
 	await(t, changes, file, func() { write(t, file) })
 }
 
-// TestElsewhere is not told of what happens beside the folder.
+// TestElsewhere checks that changes outside the directory are not reported.
 func TestElsewhere(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "plugins")
@@ -164,7 +163,7 @@ func TestElsewhere(t *testing.T) {
 		case paths := <-changes:
 			for _, path := range paths {
 				if path != file {
-					t.Errorf("told of %s", path)
+					t.Errorf("%s was reported", path)
 				}
 			}
 			continue

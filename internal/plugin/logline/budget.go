@@ -7,17 +7,18 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// MaxCallBytes is how many bytes of lines one call may add to the log of its run.
+// MaxCallBytes is the maximum size of the lines that one call may add to the log of its
+// run.
 const MaxCallBytes = 8 << 20
 
-// CallBudget is what one call may log. Its zero value is that of a call that has logged nothing.
+// CallBudget limits what one call may log. Its zero value is for a call that has logged nothing.
 // It is not safe for concurrent use.
 type CallBudget struct {
 	spent int
 }
 
-// SpendBytes takes the size of a line in bytes off the budget, and reports whether the line may be
-// logged. The first one that may not is mentioned in log.
+// SpendBytes subtracts the size of a line in bytes from the budget, and reports whether the line
+// may be logged. The first dropped line is reported in log.
 func (b *CallBudget) SpendBytes(size int, log logr.Logger) bool {
 	if b.spent > MaxCallBytes {
 		return false

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// MaxLineBytes is how many bytes of a line its reader should hand over, as in go-plugin.
+	// MaxLineBytes is the size to which readers should truncate a line, as in go-plugin.
 	MaxLineBytes = 64 << 10
 	// MaxTextBytes is the largest length in bytes of a message or value that is passed on.
 	MaxTextBytes = 16 << 10
@@ -27,20 +27,20 @@ const (
 
 // Record is one line of a plugin's log, redacted and cleaned.
 type Record struct {
-	// Level is in lower case; "" if the line says none.
+	// Level is in lower case; "" if the line has none.
 	Level   string
 	Message string
-	// Fields are keys and values by turns, both texts.
+	// Fields are alternating keys and values, all strings.
 	Fields []any
-	// Key, Call and End are the fields of package sdk/proto: the idempotency key and id of
-	// the call that logged the line, and the id of a call that ends with it. They are as the
-	// plugin wrote them.
+	// Key, Call and End are the fields of package sdk/proto: the idempotency key and ID of
+	// the call that logged the line, and the ID of a call that ends with it. They are
+	// unchanged.
 	Key, CallID, EndedCallID string
-	// Size is that of the line in bytes.
+	// Size is the size of the line in bytes.
 	Size int
 }
 
-// LogTo logs the record. logr knows no level for warnings, so they carry a field.
+// LogTo logs the record. logr has no level for warnings, so they get a field.
 func (r Record) LogTo(log logr.Logger) {
 	switch r.Level {
 	case "trace":
@@ -56,20 +56,20 @@ func (r Record) LogTo(log logr.Logger) {
 	}
 }
 
-// Parser turns the lines of one stream into records. It is for one goroutine: a private
-// key over several lines is recognised by those before it.
+// Parser turns the lines of one stream into records. It is not safe for concurrent use: a
+// private key with several lines is recognized by the lines before.
 type Parser struct {
 	redactor *redact.Redactor
 	stream   *redact.Stream
 }
 
-// NewParser returns a Parser for a stream that begins.
+// NewParser returns a Parser for a new stream.
 func NewParser(r *redact.Redactor) *Parser {
 	return &Parser{redactor: r, stream: r.NewStream()}
 }
 
-// Parse returns the record of a line, and false if nothing of it may be shown. Cut says that
-// the end of the line is missing.
+// Parse returns the record of a line, and false if nothing of it may be shown. cut means
+// that the end of the line is missing.
 func (p *Parser) Parse(line []byte, cut bool) (Record, bool) {
 	var object map[string]json.RawMessage
 	if !cut && len(line) > 0 && line[0] == '{' && json.Unmarshal(line, &object) == nil {
@@ -88,7 +88,7 @@ func (p *Parser) Parse(line []byte, cut bool) (Record, bool) {
 
 func (p *Parser) parseStructured(object map[string]json.RawMessage, size int) Record {
 	tag := func(name string) string {
-		var text string // it stays empty if the tag is no text
+		var text string // it stays empty if the tag is not a string
 		_ = json.Unmarshal(object[name], &text)
 		return text
 	}
@@ -101,7 +101,7 @@ func (p *Parser) parseStructured(object map[string]json.RawMessage, size int) Re
 	}
 	names := slices.Sorted(maps.Keys(object))
 	for _, name := range names[:min(len(names), MaxFields)] {
-		// An @ in front marks the fields of the format itself ("@module").
+		// A leading @ marks the fields of the format itself ("@module").
 		out.Fields = append(out.Fields, SanitizeLine(strings.TrimPrefix(name, "@")), SanitizeLine(p.redactor.RedactPair(name, jsonToText(object[name]))))
 	}
 	return out
@@ -116,7 +116,7 @@ func jsonToText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// parseLevelPrefix recognises how lines without structure say their level.
+// parseLevelPrefix recognizes the level prefix of unstructured lines.
 func parseLevelPrefix(line string) (level, rest string) {
 	for _, level := range []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"} {
 		if rest, ok := strings.CutPrefix(line, "["+level+"]"); ok {
@@ -129,9 +129,8 @@ func parseLevelPrefix(line string) (level, rest string) {
 	return "info", line
 }
 
-// SanitizeLine brings text to one line of printable characters and limited length, so that a plugin
-// can neither forge lines nor send codes to a terminal. What is secret in it has to be
-// replaced before.
+// SanitizeLine converts text to one line of printable characters and limited length: a plugin can
+// neither forge lines nor send control codes to a terminal. Secrets must be replaced before.
 func SanitizeLine(text string) string {
 	if len(text) > MaxTextBytes {
 		text = text[:MaxTextBytes] + "…"

@@ -68,7 +68,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParserHidesKeys: a private key has several lines, and only the first says what it is.
+// TestParserHidesKeys checks a private key, which has several lines, of which only the
+// first identifies it.
 func TestParserHidesKeys(t *testing.T) {
 	t.Parallel()
 	p := logline.NewParser(redact.New())
@@ -105,7 +106,7 @@ func TestBudget(t *testing.T) {
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	var b logline.CallBudget
 	if !b.SpendBytes(logline.MaxCallBytes, log) || len(lines) != 0 {
-		t.Errorf("what just fits is dropped: %v", lines)
+		t.Errorf("a line that just fits is dropped: %v", lines)
 	}
 	for range 3 {
 		if b.SpendBytes(1, log) {
@@ -117,7 +118,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// FuzzParse has no line of a plugin become two, reach a terminal, or panic.
+// FuzzParse checks that a line of a plugin never becomes two lines, sends control codes to
+// a terminal, or panics.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "{", "{}", `{"@message":"a\nb","x":[1e999]}`, "[WARN] x\x1b[2J", "\xff\x00", `{"\u0000":"\r"}`} {
 		f.Add([]byte(seed))

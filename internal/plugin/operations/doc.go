@@ -1,11 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operations asks actions of plugins about operations that they started: how far
-// one is, and for its end.
+// Package operations calls actions of plugins for the operations that they started: for the
+// progress of an operation, and to cancel it.
 //
-// A call that does not succeed is not an error here but a Failure that says what can be
-// concluded from it: whether the plugin answered, and whether it knows the operation. What
-// becomes of the operation is decided elsewhere (internal/kube/operation). The texts that come
-// back hold no secrets.
+// A call that does not succeed returns a Failure instead of an error. It says whether the
+// plugin responded and whether it knows the operation. Package internal/kube/operation decides
+// what happens to the operation. The returned texts contain no secrets.
 package operations

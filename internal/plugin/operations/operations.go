@@ -24,17 +24,17 @@ import (
 
 // Actions finds actions of plugins; *catalog.Catalog does.
 type Actions interface {
-	// BackupItemAction and RestoreItemAction return how to reach an action, whether it
-	// can be reached now or not. The kind is one that has operations.
+	// BackupItemAction and RestoreItemAction return the client of an action, even if the
+	// action cannot be reached now. The kind must have operations.
 	BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction]
 	RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction]
 }
 
-// Target is an operation, and how its action is asked about it.
+// Target is an operation and the action to call for it.
 type Target struct {
-	// Plugin is the name of the Plugin, Kind and Action those of the action.
+	// Plugin is the name of the Plugin. Kind and Action identify the action.
 	Plugin, Kind, Action string
-	// ID is what the action calls the operation.
+	// ID is the ID that the action gave to the operation.
 	ID string
 	// Key is the UID of the run that the operation belongs to, and Subject the Backup or
 	// Restore in the form of velero.io/v1.
@@ -42,22 +42,22 @@ type Target struct {
 	Parent []byte
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
-	// Log receives what the plugin logs during the call, and RunLog what may belong to
-	// other calls of the same run.
+	// Log receives the lines that the plugin logs during the call. RunLog receives lines
+	// that may belong to other calls of the same run.
 	Log, RunLog logr.Logger
 }
 
-// OperationClient asks actions. It is safe for concurrent use.
+// OperationClient calls actions for operations. It is safe for concurrent use.
 type OperationClient struct {
 	// Actions finds them.
 	Actions Actions
-	// Redactor keeps secrets out of what they say.
+	// Redactor removes secrets from their texts.
 	Redactor *redact.Redactor
-	// Timeout bounds each call.
+	// Timeout limits each call.
 	Timeout time.Duration
 }
 
-// GetProgress asks how far an operation is.
+// GetProgress returns the progress of an operation.
 func (a *OperationClient) GetProgress(ctx context.Context, target Target) (item.Progress, *operation.Failure) {
 	var progress item.Progress
 	failure := a.callAction(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.OperationRef) error {
@@ -74,8 +74,8 @@ func (a *OperationClient) GetProgress(ctx context.Context, target Target) (item.
 	return progress, nil
 }
 
-// CancelOperation asks for the end of an operation. No failure means that the action acknowledged
-// that, not that the operation has ended.
+// CancelOperation requests the cancellation of an operation. No failure means that the action
+// accepted the request, not that the operation has ended.
 func (a *OperationClient) CancelOperation(ctx context.Context, target Target) *operation.Failure {
 	return a.callAction(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.Operations, op adapter.OperationRef) error {
 		return action.Cancel(ctx, conn, call, op)
@@ -108,7 +108,7 @@ func callResolved[A adapter.Operations](ctx context.Context, a *OperationClient,
 		})
 }
 
-// toOperationFailure tells apart what the plugin answered and that it did not.
+// toOperationFailure distinguishes errors that the plugin returned from a missing response.
 func (a *OperationClient) toOperationFailure(err error) *operation.Failure {
 	var failed *caller.Error
 	if !errors.As(err, &failed) {
@@ -119,7 +119,7 @@ func (a *OperationClient) toOperationFailure(err error) *operation.Failure {
 	case executor.Failed:
 		failure.Answered = true
 	case executor.Invalid:
-		// Of these only the plugin's own answers are about the operation.
+		// Only errors that the plugin itself returned are about the operation.
 		failure.Answered = !errors.Is(err, caller.ErrNoSuchAction) && !errors.As(err, new(*process.StartError))
 	case executor.Timeout:
 		failure.Text = fmt.Sprintf("it did not answer within %s", a.Timeout)

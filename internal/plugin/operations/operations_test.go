@@ -25,11 +25,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// fake is a catalog, a connection, and what actions do.
+// fake is a catalog, a connection, and the behavior of actions.
 type fake struct {
 	resolve, err error
 	hang         bool
-	// found is which action was looked up, asked what it was asked.
+	// found is the action that was looked up, asked are its requests.
 	found string
 	asked []any
 }
@@ -48,7 +48,7 @@ func (f *fake) RestoreItemAction(plugin, kind, action string) caller.ResolveFunc
 	}
 }
 
-// backing and restoring are the actions of backups and of restores.
+// backing and restoring are the actions of backups and restores.
 type (
 	backing struct {
 		adapter.BackupItemAction
@@ -110,7 +110,7 @@ func TestAsked(t *testing.T) {
 	call := adapter.ItemCall{Action: "example.io/copy", CallID: "call-7", Key: "uid", Parameters: map[string]string{"a": "b"}}
 	op := adapter.OperationRef{OperationID: "job-1", Parent: []byte("{}")}
 	if diff := cmp.Diff([]any{"uid", call, op, "uid", call, op}, f.asked); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	for kind, want := range map[string]string{
 		"AsyncBackupItemAction": "backup", "BackupItemAction": "backup", "AsyncRestoreItemAction": "restore", "RestoreItemAction": "restore",
@@ -123,7 +123,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestFailures has what can be concluded from errors.
+// TestFailures checks the Failures for errors.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -1,10 +1,10 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugintesting helps tests of the plugin host: it builds the plugins under
-// test/, collects log lines and looks for processes that were left behind.
+// Package plugintesting helps tests of the plugin host: it builds the plugins under test/,
+// collects log lines and finds processes that were left behind.
 //
-// It is NOT for tests of plugins; those use sdk/plugintest.
+// Tests of plugins use sdk/plugintest instead.
 package plugintesting
 
 import (
@@ -24,12 +24,12 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// RunWithPlugins is for TestMain: it builds the named plugins (folders of test/) into a
-// temporary folder, calls run with it and returns run's result.
+// RunWithPlugins is for TestMain: it builds the named plugins (directories of test/) into a
+// temporary directory, calls run with it and returns run's result.
 func RunWithPlugins(ctx context.Context, run func(dir string) int, plugins ...string) int {
 	dir, err := os.MkdirTemp("", "grapnel-plugins")
 	if err != nil {
-		return reportFailure("creating a folder", err)
+		return reportFailure("creating a directory", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	_, here, _, _ := runtime.Caller(0)
@@ -54,7 +54,7 @@ func reportFailure(what string, err error) int {
 type Log struct {
 	mu    sync.Mutex
 	lines []string
-	// closed makes a later line an error of the test.
+	// closed makes later lines fail the test.
 	closed bool
 	tb     testing.TB
 }
@@ -77,7 +77,7 @@ func (l *Log) Logger() logr.Logger {
 	}, funcr.Options{Verbosity: 9})
 }
 
-// Close makes every further line an error of the test.
+// Close makes every further line fail the test.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,10 +110,10 @@ func listProcesses() []procEntry {
 	for _, path := range entries {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			// It ended meanwhile.
+			// It ended in the meantime.
 			continue
 		}
-		// "pid (comm) state ppid ..."; comm may hold anything, also ")".
+		// "pid (comm) state ppid ..."; comm may contain anything, also ")".
 		text := string(data)
 		end := strings.LastIndex(text, ")") + 1
 		rest := strings.Fields(text[end:])
@@ -125,8 +125,8 @@ func listProcesses() []procEntry {
 	return found
 }
 
-// ListChildren returns this program's child processes and all processes whose binary
-// lies in dir, zombies included.
+// ListChildren returns this program's child processes and all processes whose binary is in
+// dir, zombies included.
 func ListChildren(dir string) []string {
 	var found []string
 	for _, p := range listProcesses() {
@@ -149,7 +149,7 @@ func FindProcesses(command string) []string {
 	return found
 }
 
-// WaitForFile waits until there is a file at path that is not empty.
+// WaitForFile waits until the file at path exists and is not empty.
 func WaitForFile(tb testing.TB, path string) {
 	tb.Helper()
 	Eventually(tb, "the file "+filepath.Base(path)+" was written", func() bool {
@@ -174,5 +174,5 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// waitTimeout is never reached when things work.
+// waitTimeout is reached only by failing tests.
 const waitTimeout = 30 * time.Second

@@ -19,36 +19,36 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// logEndTimeout is how long a call that was answered waits for its last log line. It is
-// reached only if the child's log is jammed.
+// logEndTimeout is how long a completed call waits for its last log line. It is reached
+// only if the child's log is blocked.
 const logEndTimeout = 5 * time.Second
 
-// deadlineSlack is how much faster than ours a child's clock may be.
+// deadlineSlack is how far a child's clock may run ahead of the operator's clock.
 const deadlineSlack = time.Second
 
-// Call is what Do has to know about a call.
+// Call describes a call for Do.
 type Call struct {
 	// Key is the idempotency key, or the UID of the run that the call belongs to.
 	Key string
 	// Log receives the lines that the child logs during the call.
 	Log logr.Logger
-	// RunLog receives lines that belong to one of several calls with the same Key that
-	// are open, when nobody can tell to which: the lines of plugins that know nothing of
-	// calls. By default that is the Log of any of them.
+	// RunLog receives lines that belong to one of several open calls with the same Key if
+	// they cannot be assigned to one: the lines of plugins that do not mark calls. The
+	// default is the Log of any of these calls.
 	RunLog logr.Logger
 }
 
-// Do makes one call: it starts the child if there is none and calls fn with a
-// connection to it and an id for the call. fn makes exactly one gRPC call, with
-// the ctx it gets, and returns its error. Do returns
+// Do makes one call: it starts the child if there is none and calls fn with a connection to
+// it and an ID for the call. fn makes exactly one gRPC call, with the ctx it gets, and
+// returns its error. Do returns
 //
-//   - a *StartError if there is no child and none can be started,
+//   - a *StartError if there is no child and starting one failed,
 //   - a *LostError if the connection broke during the call,
 //   - context.DeadlineExceeded or context.Canceled if ctx ended first (a ctx without
-//     deadline gets one of Host.CallTimeout),
-//   - else what fn returned.
+//     deadline gets Host.CallTimeout),
+//   - otherwise the result of fn.
 //
-// When Do has returned, nothing is written to call.Log any more.
+// After Do has returned, nothing is written to call.Log.
 func (p *Process) Do(
 	ctx context.Context, call Call, fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error,
 ) error {
@@ -67,25 +67,24 @@ func (p *Process) Do(
 	defer p.releaseSession(s)
 	callID := p.nextCallID()
 	log := s.router.beginCallLog(callID, call)
-	// Whatever happens, also a panic of fn: the log of the run is left alone.
+	// In every case, also if fn panics, nothing more is written to the log of the run.
 	defer log.detachRunLog()
 	conn := newCallConn(s.conn)
 	err = fn(ctx, conn, callID)
 	if where, ok := errorOrigin(err, p.host.Redactor); ok {
-		call.Log.V(1).Info("The plugin says where its error comes from", "origin", where)
+		call.Log.V(1).Info("The plugin reports the origin of its error", "origin", where)
 	}
 	return p.finishCall(ctx, s, openCall{id: callID, log: log, reached: conn.used.Load() && !isRejectedBeforeHandler(err)}, err)
 }
 
-// isRejectedBeforeHandler reports whether a call ended before it reached the plugin's own code: it was
-// too large, or for a service that is not there.
+// isRejectedBeforeHandler reports whether a call ended before it reached the plugin's own code,
+// because it was too large or the service does not exist.
 func isRejectedBeforeHandler(err error) bool {
 	code := status.Code(err)
 	return code == codes.ResourceExhausted || code == codes.Unimplemented
 }
 
-// toStartError makes what Config.Verify returned distinguishable from the answer of
-// a call.
+// toStartError makes the error of Config.Verify distinguishable from the error of a call.
 func toStartError(err error) error {
 	if errors.As(err, new(*StartError)) {
 		return err
@@ -97,7 +96,8 @@ func toStartError(err error) error {
 type openCall struct {
 	id  string
 	log *callLog
-	// reached says that the plugin's own code was asked, which marks the end of its log.
+	// reached is true if the call reached the plugin's own code, which marks the end of its
+	// log.
 	reached bool
 }
 
@@ -131,8 +131,8 @@ func (p *Process) finishCall(ctx context.Context, s *session, call openCall, err
 	return err
 }
 
-// waitForNearDeadline waits for the end of ctx if it is near: the child knows the deadline,
-// too, and its clock may be a little faster than ours.
+// waitForNearDeadline waits for the end of ctx if it is near: the child also knows the
+// deadline, and its clock may run slightly ahead.
 func waitForNearDeadline(ctx context.Context) {
 	deadline, ok := ctx.Deadline()
 	if ok && time.Until(deadline) < deadlineSlack {
@@ -140,16 +140,16 @@ func waitForNearDeadline(ctx context.Context) {
 	}
 }
 
-// isStopping reports whether we or the child have ended the connection of s.
+// isStopping reports whether the operator or the child has ended the connection of s.
 func (p *Process) isStopping(s *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return s.stopping || s.hasExited()
 }
 
-// waitForLogEnd waits until all lines that the child logged during the call are read:
-// they come another way than the answer. A child that does not mark the end of a call
-// has written them before it answered.
+// waitForLogEnd waits until all lines that the child logged during the call are read: they
+// arrive on another channel than the response. A child that does not mark the end of a call
+// has written them before its response.
 func (s *session) waitForLogEnd(call openCall) {
 	if !call.reached {
 		return
@@ -167,9 +167,9 @@ func (s *session) waitForLogEnd(call openCall) {
 	}
 }
 
-// markCallOverdue notes a call that we no longer wait for and that the child may still be
-// working on. Of a child that does not mark the end of its calls nobody knows whether it
-// is: if a call ran into its deadline the child may be stuck, and is not kept.
+// markCallOverdue records an abandoned call that the child may still be working on. If the
+// child does not mark the end of its calls, this is unknown: after a call that exceeded its
+// deadline, the child may be stuck, and is not kept.
 func (p *Process) markCallOverdue(s *session, call openCall, cause error) {
 	call.log.detachRunLog()
 	if !s.capabilities.MarksLogEnd {
@@ -184,16 +184,16 @@ func (p *Process) markCallOverdue(s *session, call openCall, cause error) {
 	s.overdueCalls[call.id] = overdueCall{log: call.log, until: time.Now().Add(p.host.Grace)}
 }
 
-// overdueCall is a call that was abandoned, and when its grace ends. It counts from
-// then, and not from the next call: one that has less time than that would only wait,
-// as would all that follow it.
+// overdueCall is an abandoned call with the end of its grace period. The period starts when
+// the call is abandoned, not with the next call: a next call with a shorter deadline would
+// only wait, and so would all that follow it.
 type overdueCall struct {
 	log   *callLog
 	until time.Time
 }
 
-// pruneOverdueCalls removes the calls that have ended meanwhile. It is called with the
-// mutex of the Process held.
+// pruneOverdueCalls removes the calls that have ended in the meantime. It is called with
+// the mutex of the Process held.
 func (s *session) pruneOverdueCalls() {
 	for id, call := range s.overdueCalls {
 		select {
@@ -204,8 +204,8 @@ func (s *session) pruneOverdueCalls() {
 	}
 }
 
-// waitForOverdueCalls gives abandoned calls some time to end and restarts the child if
-// they do not: the next attempt would only wait behind them.
+// waitForOverdueCalls gives abandoned calls some time to end and restarts the child if they
+// do not end: the next attempt would only wait behind them.
 func (p *Process) waitForOverdueCalls(ctx context.Context, s *session) error {
 	p.mu.Lock()
 	calls := slices.SortedFunc(maps.Values(s.overdueCalls), func(a, b overdueCall) int { return a.until.Compare(b.until) })
@@ -242,7 +242,7 @@ func (p *Process) waitForOverdueCalls(ctx context.Context, s *session) error {
 	return nil
 }
 
-// handleLostConnection explains a connection that broke during a call.
+// handleLostConnection returns the error for a connection that broke during a call.
 func (p *Process) handleLostConnection(ctx context.Context, s *session, cause error) error {
 	name := filepath.Base(p.config.Path)
 	timer := time.NewTimer(exitTimeout)
@@ -254,8 +254,7 @@ func (p *Process) handleLostConnection(ctx context.Context, s *session, cause er
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	// The connection is shared by all calls, and it is gone: so is the use of this
-	// child.
+	// All calls share the connection. Without it, the child is useless.
 	s.child.killUnlessExiting()
 	return &LostError{Err: cause, Message: fmt.Sprintf(
 		"the connection to the plugin process %s broke during the call; it is started again for the next one", name)}

@@ -22,28 +22,28 @@ import (
 )
 
 const (
-	// outputDrainTimeout is how long output is still read after the child has ended; only a
+	// outputDrainTimeout is how long output is read after the child has ended; only a
 	// grandchild that left the process group can keep the pipes open.
 	outputDrainTimeout = 500 * time.Millisecond
-	// exitTimeout is how long a child that closed its standard output may take to end
-	// by itself, so that its exit code can be reported instead of a kill.
+	// exitTimeout is how long a child that closed its standard output may take to exit by
+	// itself. This allows reporting its exit code instead of a kill.
 	exitTimeout = time.Second
 	// maxHeadBytes is how much of standard output is kept for error messages.
 	maxHeadBytes = 512
 )
 
-// childProcess is one child process, in the form that go-plugin wants.
+// childProcess is one child process, in the form that go-plugin requires.
 type childProcess struct {
 	spawner *Spawner
-	// onLine gets the lines of standard error from one goroutine.
+	// onLine receives the lines of standard error from one goroutine.
 	onLine func(line []byte, cut bool)
 	// cmd is set before Start.
 	cmd    *exec.Cmd
 	stdout *headReader
 	// log reads standard error. It is set when Start has returned without an error.
 	log *logPipe
-	// dead is closed when the child has ended, and exited when it is reaped, too, and its
-	// standard error is read.
+	// dead is closed when the child has ended. exited is closed when it is also reaped and
+	// its standard error is read.
 	dead, exited chan struct{}
 	// state is valid once exited is closed.
 	state *os.ProcessState
@@ -52,7 +52,7 @@ type childProcess struct {
 	// pid is 0 before the start.
 	pid    int
 	reaped bool
-	// killed says that the end was ours, not the child's, and why it was.
+	// killed is true if the operator killed the child, with the reason.
 	killed     bool
 	killReason string
 }
@@ -78,11 +78,11 @@ func (r *childProcess) Start(context.Context) error {
 	if r.log, err = newLogPipe(errRead); err != nil {
 		return errors.Join(err, outRead.Close(), outWrite.Close(), errRead.Close(), errWrite.Close())
 	}
-	// go-plugin would hand our own standard input to the child.
+	// go-plugin would pass the operator's standard input to the child.
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = nil, outWrite, errWrite
 	r.cmd.SysProcAttr = childAttributes()
 	startErr := r.spawnUnlessKilled()
-	// The child has the write ends now; ours would keep the pipes open.
+	// The child has the write ends now; the operator's copies would keep the pipes open.
 	closeErr := errors.Join(outWrite.Close(), errWrite.Close())
 	if startErr != nil {
 		return errors.Join(startErr, closeErr, outRead.Close(), errRead.Close())
@@ -112,8 +112,7 @@ func (r *childProcess) spawnUnlessKilled() error {
 	return nil
 }
 
-// reapAndClose reaps the child, ends what is left of its process group and closes the
-// pipes.
+// reapAndClose reaps the child, kills the rest of its process group and closes the pipes.
 func (r *childProcess) reapAndClose(outRead, errRead *os.File, stderrRead <-chan struct{}) {
 	if awaitExit(r.cmd.Process.Pid) {
 		close(r.dead)
@@ -139,7 +138,7 @@ func (r *childProcess) reapAndClose(outRead, errRead *os.File, stderrRead <-chan
 	select {
 	case <-r.stdout.end:
 	case <-timer.C:
-		// go-plugin stops reading after a line that is too long.
+		// go-plugin stops reading after a line that exceeds its limit.
 	}
 	_ = outRead.Close()
 	_ = errRead.Close()
@@ -148,12 +147,12 @@ func (r *childProcess) reapAndClose(outRead, errRead *os.File, stderrRead <-chan
 }
 
 // killProcessGroup is called with mu held and not after the child was reaped. The only
-// possible error is that nobody is left.
+// possible error is that no process is left.
 func (r *childProcess) killProcessGroup() {
 	_ = syscall.Kill(-r.pid, syscall.SIGKILL)
 }
 
-// Wait waits until the child is gone.
+// Wait waits until the child has exited and is reaped.
 func (r *childProcess) Wait(context.Context) error {
 	<-r.exited
 	if !r.state.Success() {
@@ -170,7 +169,7 @@ func (r *childProcess) Kill(context.Context) error {
 
 func (r *childProcess) killUnlessExiting() {
 	if r.stdout.hasReachedEOF() {
-		// It is ending by itself: let it, so that we learn how.
+		// The child is exiting by itself: wait for its exit status.
 		timer := time.NewTimer(exitTimeout)
 		defer timer.Stop()
 		select {
@@ -188,7 +187,7 @@ func (r *childProcess) killUnlessExiting() {
 	}
 }
 
-// killWithReason kills the child and has the reason reported instead of a signal.
+// killWithReason kills the child. The reason is reported instead of a signal.
 func (r *childProcess) killWithReason(why string) {
 	r.mu.Lock()
 	r.killReason = why
@@ -221,13 +220,13 @@ func (r *childProcess) hasExitedByItself() bool {
 // Stdout is read by go-plugin up to the handshake and drained after it.
 func (r *childProcess) Stdout() io.ReadCloser { return r.stdout }
 
-// Stderr is empty: this package reads the real one, with limits of its own.
+// Stderr is empty: this package reads the real standard error, with its own limits.
 func (r *childProcess) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
 
 // Name returns the file name of the binary.
 func (r *childProcess) Name() string { return filepath.Base(r.cmd.Path) }
 
-// ID returns the process id, and "" before the start.
+// ID returns the process ID, and "" before the start.
 func (r *childProcess) ID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,8 +239,8 @@ func (r *childProcess) ID() string {
 // Diagnose returns nothing: handshake.go explains failures.
 func (r *childProcess) Diagnose(context.Context) string { return "" }
 
-// PluginToHost accepts unix sockets only: a plugin must not point us to a server
-// elsewhere.
+// PluginToHost accepts only unix sockets: a plugin must not redirect the operator to
+// another server.
 func (r *childProcess) PluginToHost(network, addr string) (string, string, error) {
 	if network != "unix" || !filepath.IsAbs(addr) {
 		return "", "", fmt.Errorf("the plugin listens on %q, only a unix socket is accepted", network)
@@ -254,7 +253,7 @@ func (r *childProcess) HostToPlugin(network, addr string) (string, string, error
 	return network, addr, nil
 }
 
-// headReader keeps the beginning of what is read through it and remembers its end.
+// headReader keeps the beginning of the data read through it and records its end.
 type headReader struct {
 	// file is set before the first Read.
 	file *os.File
@@ -291,7 +290,7 @@ func (h *headReader) hasReachedEOF() bool {
 	}
 }
 
-// firstLine returns the first line read so far, and false if there is nothing.
+// firstLine returns the first line read so far, and false if there is none.
 func (h *headReader) firstLine() (string, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,40 +15,39 @@ import (
 )
 
 const (
-	// DefaultStartTimeout is how long a plugin may take from its start until it has
-	// answered what it provides.
+	// DefaultStartTimeout is how long a plugin may take from its start until it has listed
+	// its actions.
 	DefaultStartTimeout = 30 * time.Second
-	// DefaultCallTimeout bounds a call whose ctx has no deadline.
+	// DefaultCallTimeout limits a call whose ctx has no deadline.
 	DefaultCallTimeout = time.Hour
 	// DefaultGrace is how long an abandoned call may take to end before its process
 	// is restarted to make room for the next call.
 	DefaultGrace = 5 * time.Second
 )
 
-// Host is what all plugins of one operator have in common.
+// Host has the settings that all plugins of one operator share.
 type Host struct {
 	// Spawner starts the children. Required.
 	Spawner *Spawner
-	// Logger is the operator's log: for lines that belong to no call.
+	// Logger is the operator's log, for lines that belong to no call.
 	Logger logr.Logger
-	// Redactor cleans log lines and errors; by default one without exact values.
+	// Redactor redacts log lines and errors; the default has no exact values.
 	Redactor *redact.Redactor
-	// LogLevel is handed to the children with --log-level: trace, debug, info (the
+	// LogLevel is passed to the children with --log-level: trace, debug, info (the
 	// default), warn or error.
 	LogLevel string
-	// Features are handed to the children with --features.
+	// Features are passed to the children with --features.
 	Features []string
 	// Env are variables for all children, VELERO_NAMESPACE for example.
 	Env map[string]string
 	// LookupEnv reads the variables that children inherit; os.LookupEnv by default.
 	LookupEnv func(string) (string, bool)
-	// Now is the clock of the back-off; time.Now by default.
+	// Now is the clock for the back-off; time.Now by default.
 	Now func() time.Time
-	// OnExit is called, from a goroutine of its own, after a child ended without
-	// having been told to. Optional.
+	// OnExit is called, in its own goroutine, after a child ended unexpectedly. Optional.
 	OnExit func(plugin string)
-	// MaxMemory is how many bytes of memory a child may use before it is ended; without
-	// limit if it is zero. It is looked at now and then, and on Linux only.
+	// MaxMemory is how many bytes of memory a child may use before it is killed. Zero means
+	// no limit. The memory is checked periodically, and only on Linux.
 	MaxMemory int64
 	// CallTimeout and Grace replace DefaultCallTimeout and DefaultGrace.
 	CallTimeout, Grace time.Duration
@@ -84,19 +83,19 @@ type Config struct {
 	Path string
 	// Args are appended to the arguments that every plugin gets.
 	Args []string
-	// Env are variables for this plugin alone. Values whose names say that they are
-	// secret are registered with the Redactor.
+	// Env are variables only for this plugin. Values whose names say that they are secret
+	// are registered with the Redactor.
 	Env map[string]string
-	// StartTimeout replaces DefaultStartTimeout. Callers that have less time than that
-	// do not end the start.
+	// StartTimeout replaces DefaultStartTimeout. Callers with a shorter deadline do not end
+	// the start.
 	StartTimeout time.Duration
-	// Verify is called for every new child before it gets any other call, and
-	// decides whether the child may be used. Its error is returned as it is.
+	// Verify is called for every new child before any other call, and decides whether the
+	// child may be used. Its error is returned unchanged.
 	Verify func(ctx context.Context, conn grpc.ClientConnInterface) (Capabilities, error)
 }
 
-// Capabilities are what Verify found out about a child.
+// Capabilities are the properties of a child that Verify determined.
 type Capabilities struct {
-	// MarksLogEnd says that the child marks the end of the log lines of every call.
+	// MarksLogEnd is true if the child marks the end of the log lines of every call.
 	MarksLogEnd bool
 }

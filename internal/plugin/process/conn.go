@@ -22,12 +22,12 @@ import (
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-// callConn is a connection to a child that tells what the child said from what happened to
-// the connection. gRPC uses one code for both: a plugin that hands on "unavailable",
-// which it got from elsewhere, would look as if it were gone.
+// callConn is a connection to a child that distinguishes statuses of the child from
+// failures of the connection. gRPC uses one code for both: a plugin that passes on
+// Unavailable from another service would look as if it had ended.
 type callConn struct {
 	grpc.ClientConnInterface
-	// used says that a call was begun.
+	// used is true after a call began.
 	used atomic.Bool
 }
 
@@ -42,7 +42,7 @@ func (c *callConn) Invoke(ctx context.Context, method string, args, reply any, o
 	return maskUnavailable(c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...), answered)
 }
 
-// NewStream begins a call with a stream.
+// NewStream starts a streaming call.
 func (c *callConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -55,7 +55,7 @@ func (c *callConn) NewStream(
 	return &callStream{ClientStream: inner, answered: answered}, nil
 }
 
-// callStream does for a stream what conn does for a call.
+// callStream does for a stream what callConn does for a call.
 type callStream struct {
 	grpc.ClientStream
 	answered *atomic.Bool
@@ -66,7 +66,7 @@ func (s *callStream) RecvMsg(m any) error {
 	return maskUnavailable(s.ClientStream.RecvMsg(m), s.answered)
 }
 
-// maskUnavailable takes the code Unavailable from a status that the child sent.
+// maskUnavailable replaces the code Unavailable in a status that the child sent.
 func maskUnavailable(err error, answered *atomic.Bool) error {
 	if !isConnectionLost(err) || !answered.Load() {
 		return err
@@ -76,7 +76,7 @@ func maskUnavailable(err error, answered *atomic.Bool) error {
 	return status.ErrorProto(own)
 }
 
-// answeredKey is the key of the mark of a call in its context.
+// answeredKey is the context key of the mark of a call.
 type answeredKey struct{}
 
 func withAnswerMark(ctx context.Context) (context.Context, *atomic.Bool) {
@@ -84,8 +84,8 @@ func withAnswerMark(ctx context.Context) (context.Context, *atomic.Bool) {
 	return context.WithValue(ctx, answeredKey{}, answered), answered
 }
 
-// answerMarker marks the calls that the other side has ended with a status: a connection
-// that breaks has none.
+// answerMarker marks the calls that the other side has ended with a status: a broken
+// connection has none.
 type answerMarker struct{}
 
 var _ stats.Handler = answerMarker{}
@@ -93,7 +93,7 @@ var _ stats.Handler = answerMarker{}
 // TagRPC does nothing.
 func (answerMarker) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
-// HandleRPC notes the end of a call.
+// HandleRPC records the end of a call.
 func (answerMarker) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	if _, ok := event.(*stats.InTrailer); !ok {
 		return
@@ -109,15 +109,15 @@ func (answerMarker) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.C
 // HandleConn does nothing.
 func (answerMarker) HandleConn(context.Context, stats.ConnStats) {}
 
-// errorOrigin returns where in the plugin an error was made, if the plugin says so: Velero's
-// framework adds that to its errors. It is for a log, never for a status.
+// errorOrigin returns where in the plugin an error was created, if the plugin reports it:
+// Velero's framework adds that to its errors. It is for logs, never for a status.
 func errorOrigin(err error, redactor *redact.Redactor) (string, bool) {
 	for _, detail := range status.Convert(err).Proto().GetDetails() {
 		if detail.GetTypeUrl() != proto.StackType {
 			continue
 		}
 		var stack velerov1.Stack
-		// Our type has another name than the one on the wire, and the same fields.
+		// Our type has a different name than the type on the wire, and the same fields.
 		if err := protobuf.Unmarshal(detail.GetValue(), &stack); err != nil || len(stack.GetFrames()) == 0 {
 			return "", false
 		}
@@ -127,9 +127,9 @@ func errorOrigin(err error, redactor *redact.Redactor) (string, bool) {
 	return "", false
 }
 
-// innermostFrame returns the frame in which an error was made, or in which a panic began.
-// Velero's framework lists that frame first, and since it makes its errors with another
-// package, last. frames has one frame at least.
+// innermostFrame returns the frame in which an error was created or a panic began. Velero's
+// framework lists that frame first or, since it uses another package for errors, last.
+// frames has at least one frame.
 func innermostFrame(frames []*velerov1.StackFrame) *velerov1.StackFrame {
 	if strings.HasSuffix(frames[0].GetFunction(), "goexit") {
 		frames = slices.Clone(frames)

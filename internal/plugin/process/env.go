@@ -11,15 +11,15 @@ import (
 )
 
 // inheritedEnvNames lists the variables that every child gets from this program. All
-// others, credentials and KUBECONFIG among them, have to be listed for the plugin. The
-// address of the API server is no secret, and what Velero's plugins look for; which
-// files with credentials a child can read is decided by the container.
+// others, including credentials and KUBECONFIG, must be listed for the plugin. The address
+// of the API server is not secret, and Velero's plugins need it; the container decides
+// which files with credentials a child can read.
 func inheritedEnvNames() []string {
 	return []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
 }
 
-// buildEnvironment returns the variables of a child: the few that are inherited, those
-// that the operator gives to all plugins, those of this plugin; later ones win.
+// buildEnvironment returns the variables of a child: the few inherited ones, those for all
+// plugins, and those of this plugin; later ones take precedence.
 func buildEnvironment(lookup func(string) (string, bool), shared, own map[string]string) []string {
 	all := map[string]string{}
 	for _, name := range inheritedEnvNames() {

@@ -19,12 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
-// maxQuoteBytes is how much of a plugin's output an error message quotes.
+// maxQuoteBytes is the maximum length of a plugin's output that an error message quotes.
 const maxQuoteBytes = 160
 
-// CheckExecutable returns a *StartError that explains what is wrong with the file at
-// path, or nil if it may be started: what the kernel says about it ("permission
-// denied") is less clear.
+// CheckExecutable returns a *StartError that explains what is wrong with the file at path,
+// or nil if it may be started: the error of the kernel ("permission denied") is less clear.
 func CheckExecutable(path string) error {
 	if err := checkExecutable(path); err != nil {
 		return err
@@ -43,10 +42,10 @@ func checkExecutable(path string) *StartError {
 			"there is no file %s: check the path in the Plugin and that the binary is in the operator's container", path)}
 	case err != nil:
 		return &StartError{Reason: ReasonNotExecutable, Err: err, Message: fmt.Sprintf(
-			"%s cannot be read (%s): check the permissions of its folders", path, errnoText(err))}
+			"%s cannot be read (%s): check the permissions of its parent directories", path, errnoText(err))}
 	case info.IsDir():
 		return &StartError{Reason: ReasonNotExecutable, Message: fmt.Sprintf(
-			"%s is a directory: the Plugin has to name the binary in it", path)}
+			"%s is a directory: name the binary in it in the Plugin", path)}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return &StartError{Reason: ReasonNotExecutable, Message: fmt.Sprintf(
 			"%s is not executable: set its permissions with chmod +x", path)}
@@ -54,14 +53,14 @@ func checkExecutable(path string) *StartError {
 	return nil
 }
 
-// toSpawnError explains why the kernel refused to start a file that looks right.
+// toSpawnError explains why the kernel refused to start a file that passed CheckExecutable.
 func toSpawnError(path string, err error) *StartError {
 	switch {
 	case errors.Is(err, errSpawnerClosed):
 		return &StartError{Reason: ReasonUnloaded, Err: ErrUnloaded, Message: ErrUnloaded.Error()}
 	case errors.Is(err, syscall.ENOEXEC):
 		return &StartError{Reason: ReasonNotExecutable, Err: err, Message: fmt.Sprintf(
-			"%s is no program for this machine: build it for the operator's operating system and architecture", path)}
+			"%s is not a program for this machine: build it for the operator's operating system and architecture", path)}
 	case errors.Is(err, fs.ErrNotExist):
 		return &StartError{Reason: ReasonNotExecutable, Err: err, Message: fmt.Sprintf(
 			"the interpreter or loader that %s needs is missing: build it statically, with CGO_ENABLED=0", path)}
@@ -74,7 +73,7 @@ func toSpawnError(path string, err error) *StartError {
 	}
 }
 
-// errnoText returns the system's words for err, without paths and the like.
+// errnoText returns the system's text for err, without paths.
 func errnoText(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
@@ -106,7 +105,7 @@ func checkHandshake(line string, redactor *redact.Redactor) string {
 	return ""
 }
 
-// quoteRedacted returns a plugin's words as they may be shown.
+// quoteRedacted returns the output of a plugin quoted and redacted.
 func quoteRedacted(text string, redactor *redact.Redactor) string {
 	return strconv.Quote(truncateText(logline.SanitizeLine(redactor.String(text)), maxQuoteBytes))
 }
@@ -118,8 +117,8 @@ func truncateText(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// lastLogLines returns what to say about the last lines of a child's log; the dates
-// that loggers put in front are left out, so that the text is always the same.
+// lastLogLines returns the text about the last lines of a child's log. It omits leading
+// dates, so that the text is always the same.
 func lastLogLines(lines []string) string {
 	date := regexp.MustCompile(`^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*\s*`)
 	var words []string
@@ -129,7 +128,7 @@ func lastLogLines(lines []string) string {
 		}
 	}
 	if len(words) == 0 {
-		return "it logged nothing, so start it by hand in the operator's container to see more"
+		return "it logged nothing, so start it manually in the operator's container to see more"
 	}
 	return "its log ends with " + strings.Join(words, ", ")
 }

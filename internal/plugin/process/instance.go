@@ -36,21 +36,21 @@ type instance struct {
 	conn         *grpc.ClientConn
 	capabilities Capabilities
 	socketDir    string
-	// stopMu lets one goroutine at a time stop the client.
+	// stopMu allows one goroutine at a time to stop the client.
 	stopMu sync.Mutex
 }
 
-// instanceLaunch is an instance on its way.
+// instanceLaunch is an instance that is starting.
 type instanceLaunch struct {
 	host   Host
 	config Config
 	instance
-	// spawnErr is what starting the process returned.
+	// spawnErr is the error of starting the process.
 	spawnErr error
 }
 
-// startInstance starts the binary and returns when it is ready for calls or when that
-// failed; nothing is left behind then.
+// startInstance starts the binary and returns when it is ready for calls. On an error
+// nothing is left behind.
 func startInstance(ctx context.Context, host Host, config Config) (*instance, error) {
 	if err := checkExecutable(config.Path); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func startInstance(ctx context.Context, host Host, config Config) (*instance, er
 	if err == nil {
 		return &l.instance, nil
 	}
-	// An exit that is under way explains more than the connection it broke.
+	// An exit in progress explains more than the broken connection.
 	l.waitForPendingExit(ctx, err)
 	explained := l.explainStartFailure(err)
 	l.stopInstance(0)
@@ -84,9 +84,9 @@ func startInstance(ctx context.Context, host Host, config Config) (*instance, er
 
 var errStartTimeout = errors.New("start timeout")
 
-// withoutDeadline returns a ctx that is cancelled when ctx ends. gRPC sends a deadline
-// to the other side, whose clock may end the call before ours does: then nobody can
-// tell a timeout from an error. The caller has to call the function it returns.
+// withoutDeadline returns a ctx that is canceled when ctx ends. gRPC sends a deadline to
+// the other side, whose clock may end the call earlier: then a timeout would look like an
+// error. The caller must call the returned function.
 func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	bare, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
@@ -109,7 +109,7 @@ func (l *instanceLaunch) waitForPendingExit(ctx context.Context, err error) {
 	}
 }
 
-// newLineHandler returns the way from one stream of lines to the router.
+// newLineHandler returns the function that passes one stream of lines to the router.
 func (l *instanceLaunch) newLineHandler() func(line []byte, cut bool) {
 	p, r := logline.NewParser(l.host.Redactor), l.router
 	return func(line []byte, cut bool) {
@@ -133,7 +133,7 @@ func (l *instanceLaunch) newClientConfig() *goplugin.ClientConfig {
 			l.child.cmd = l.newChildCommand(spec.Env)
 			return &spawnRecorder{childProcess: l.child, err: &l.spawnErr}, nil
 		},
-		// Our own timer decides; go-plugin's only has to be later.
+		// Our own timer decides; that of go-plugin only has to be longer.
 		StartTimeout:    l.config.StartTimeout + time.Minute,
 		Logger:          hclog.NewNullLogger(),
 		SyncStdout:      &lineWriter{handle: l.newLineHandler()},
@@ -143,7 +143,7 @@ func (l *instanceLaunch) newClientConfig() *goplugin.ClientConfig {
 	}
 }
 
-// spawnRecorder keeps the error of Start, which go-plugin returns without its type.
+// spawnRecorder records the error of Start, which go-plugin returns without its type.
 type spawnRecorder struct {
 	*childProcess
 	err *error
@@ -155,7 +155,8 @@ func (s *spawnRecorder) Start(ctx context.Context) error {
 	return *s.err
 }
 
-// newChildCommand returns the child's command. handshakeEnv comes last: it must win.
+// newChildCommand returns the child's command. handshakeEnv comes last because it must take
+// precedence.
 func (l *instanceLaunch) newChildCommand(handshakeEnv []string) *exec.Cmd {
 	args := []string{l.config.Path, "--log-level", l.host.LogLevel}
 	if len(l.host.Features) > 0 {
@@ -169,7 +170,7 @@ func (l *instanceLaunch) newChildCommand(handshakeEnv []string) *exec.Cmd {
 	}
 }
 
-// connectAndVerify starts the child, dials it and asks it what it is.
+// connectAndVerify starts the child, connects to it and verifies it.
 func (l *instanceLaunch) connectAndVerify(ctx context.Context) error {
 	protocol, err := l.client.Client()
 	if err != nil {
@@ -186,7 +187,7 @@ func (l *instanceLaunch) connectAndVerify(ctx context.Context) error {
 	return nil
 }
 
-// verifyError marks what Config.Verify returned.
+// verifyError marks the error of Config.Verify.
 type verifyError struct{ err error }
 
 func (v *verifyError) Error() string { return v.err.Error() }
@@ -198,7 +199,7 @@ func isConnectionLost(err error) bool {
 	return err != nil && status.Code(err) == codes.Unavailable
 }
 
-// explainStartFailure turns the failure of a start into words.
+// explainStartFailure returns the StartError for the failure of a start.
 func (l *instanceLaunch) explainStartFailure(err error) error {
 	name := filepath.Base(l.config.Path)
 	switch {
@@ -212,7 +213,7 @@ func (l *instanceLaunch) explainStartFailure(err error) error {
 		return toSpawnError(l.config.Path, l.spawnErr)
 	case l.child.ID() == "":
 		return &StartError{Reason: ReasonStartFailed, Err: err, Message: fmt.Sprintf(
-			"%s could not be started: check that the folder for temporary files of the operator is writable", name)}
+			"%s could not be started: check that the operator's directory for temporary files is writable", name)}
 	}
 	line, printed := l.child.stdout.firstLine()
 	if printed {
@@ -228,11 +229,12 @@ func (l *instanceLaunch) explainStartFailure(err error) error {
 		return v.err
 	}
 	return &StartError{Reason: ReasonHandshakeFailed, Err: err, Message: fmt.Sprintf(
-		"%s was started, but no connection to it could be made; %s", name, lastLogLines(l.router.lastMessages()))}
+		"%s was started, but there was no connection to it; %s", name, lastLogLines(l.router.lastMessages()))}
 }
 
-// stopInstance ends the child: it is asked to, and killed after the grace time. All
-// goroutines and files of the instance are gone when stop returns.
+// stopInstance stops the child: it requests the end, and kills the child after the grace
+// period. All goroutines and files of the instance have ended or are removed when
+// stopInstance returns.
 func (i *instance) stopInstance(grace time.Duration) {
 	i.stopMu.Lock()
 	defer i.stopMu.Unlock()
@@ -254,7 +256,7 @@ func (i *instance) stopInstance(grace time.Duration) {
 	}
 }
 
-// hasExited reports whether the child has ended, though something may be left of it.
+// hasExited reports whether the child has ended, although it may not be cleaned up yet.
 func (i *instance) hasExited() bool {
 	select {
 	case <-i.child.dead:
@@ -264,7 +266,7 @@ func (i *instance) hasExited() bool {
 	}
 }
 
-// connPlugin makes go-plugin hand out the bare connection.
+// connPlugin makes go-plugin return the plain connection.
 type connPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
-// maxLineBytes is the largest length of one line of a plugin's log; the rest of a
-// longer one is dropped.
+// maxLineBytes is the maximum length of one line of a plugin's log; longer lines are
+// truncated.
 const maxLineBytes = logline.MaxLineBytes
 
 // readLines calls handle for every line until in ends. The slice is valid only
@@ -35,7 +35,7 @@ func readLines(in io.Reader, handle func(line []byte, cut bool)) {
 	}
 }
 
-// lineWriter calls handle for every line written to it; it is for one goroutine.
+// lineWriter calls handle for every line written to it. It is not safe for concurrent use.
 type lineWriter struct {
 	handle func(line []byte, cut bool)
 	buffer []byte

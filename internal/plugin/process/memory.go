@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// memoryCheckInterval is how often the memory of a child is looked at.
+// memoryCheckInterval is the interval at which the memory of a child is checked.
 const memoryCheckInterval = 500 * time.Millisecond
 
-// enforceMemoryLimit ends a child that uses more memory than it may. The operator shares the memory
-// limit of its container with all plugins: one that leaks would take it along.
+// enforceMemoryLimit kills a child that exceeds its memory limit. The operator shares the memory
+// limit of its container with all plugins: a plugin that leaks would take the operator down.
 func (p *Process) enforceMemoryLimit(s *session) {
 	ticker := time.NewTicker(memoryCheckInterval)
 	defer ticker.Stop()
@@ -34,7 +34,7 @@ func (p *Process) enforceMemoryLimit(s *session) {
 	}
 }
 
-// residentBytes returns how much memory a process has, and false if that is not known.
+// residentBytes returns the resident memory of a process, and false if it is unknown.
 func residentBytes(pid string) (int64, bool) {
 	text, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := strings.Fields(string(text))
@@ -45,12 +45,12 @@ func residentBytes(pid string) (int64, bool) {
 	return pages * int64(os.Getpagesize()), err == nil
 }
 
-// ContainerMemoryLimit returns the memory limit of the container that this program runs in,
-// in bytes, and 0 if it has none or that cannot be found out.
+// ContainerMemoryLimit returns the memory limit in bytes of the container that this program
+// runs in, and 0 if it has none or it cannot be determined.
 func ContainerMemoryLimit() int64 { return containerMemoryLimit(os.DirFS("/sys/fs/cgroup")) }
 
-// containerMemoryLimit reads the limit where version 2 or version 1 of cgroups has it. The latter
-// says that there is none with a number of more than any machine has.
+// containerMemoryLimit reads the limit from the files of cgroups version 2 or version 1. Version
+// 1 represents no limit as a number larger than the memory of any machine.
 func containerMemoryLimit(cgroup fs.FS) int64 {
 	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
 		text, err := fs.ReadFile(cgroup, file)

@@ -14,12 +14,12 @@ func TestContainerMemoryLimit(t *testing.T) {
 		file, content string
 		want          int64
 	}{
-		"version 2":                  {file: "memory.max", content: "1073741824\n", want: 1 << 30},
-		"version 2, without limit":   {file: "memory.max", content: "max\n"},
-		"version 1":                  {file: "memory/memory.limit_in_bytes", content: "1073741824\n", want: 1 << 30},
-		"version 1, without limit":   {file: "memory/memory.limit_in_bytes", content: "9223372036854771712\n"},
-		"no cgroup that is known":    {file: "cpu.max", content: "max 100000\n"},
-		"something else in the file": {file: "memory.max", content: ""},
+		"version 2":                {file: "memory.max", content: "1073741824\n", want: 1 << 30},
+		"version 2, without limit": {file: "memory.max", content: "max\n"},
+		"version 1":                {file: "memory/memory.limit_in_bytes", content: "1073741824\n", want: 1 << 30},
+		"version 1, without limit": {file: "memory/memory.limit_in_bytes", content: "9223372036854771712\n"},
+		"no known cgroup":          {file: "cpu.max", content: "max 100000\n"},
+		"unexpected content":       {file: "memory.max", content: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logPipe is the end of a pipe from which one goroutine reads the log of a child. It
-// knows when all of it has been read, which is the only end that the log of a call has
-// if the child does not mark it: a child writes its lines before it answers.
+// logPipe is the read end of a pipe from which one goroutine reads the log of a child. It
+// detects when everything has been read. If the child does not mark the end of the log of a
+// call, this is the only way to detect it: a child writes its lines before its response.
 type logPipe struct {
 	raw syscall.RawConn
 
 	mu sync.Mutex
-	// idle says that the reader is done with all that it got and has found no more.
+	// idle is true if the reader has handled all data and found no more.
 	idle bool
-	// ended says that the child has closed its end: nothing more will come.
+	// ended is true if the child has closed its end: no more data will arrive.
 	ended bool
 	// emptied is closed, and replaced, when the reader finds no more.
 	emptied chan struct{}
@@ -38,7 +38,7 @@ func newLogPipe(file *os.File) (*logPipe, error) {
 	return &logPipe{raw: raw, emptied: make(chan struct{})}, nil
 }
 
-// Read waits for data. Who calls it is done with what earlier calls have returned.
+// Read waits for data. A caller must have handled the data of earlier calls.
 func (p *logPipe) Read(buffer []byte) (int, error) {
 	var n int
 	var err error
@@ -57,7 +57,7 @@ func (p *logPipe) Read(buffer []byte) (int, error) {
 	return n, nil
 }
 
-// readAvailable reads what is there.
+// readAvailable reads the available data.
 func (p *logPipe) readAvailable(fd int, buffer []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +76,8 @@ func (p *logPipe) readAvailable(fd int, buffer []byte) (int, error) {
 	}
 }
 
-// drainSignal returns a channel that is closed when all that has been written until now has
-// been read and handled. It may never be closed if the reader has ended before the log.
+// drainSignal returns a channel that is closed when all data written until now has been
+// read and handled. It may never be closed if the reader has ended before the log.
 func (p *logPipe) drainSignal() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *logPipe) drainSignal() <-chan struct{} {
 	return done
 }
 
-// isEmpty reports whether there is nothing to be read, not even the end.
+// isEmpty reports whether there is nothing to read, not even the end.
 func (p *logPipe) isEmpty() bool {
 	ready := 0
 	err := p.raw.Control(func(fd uintptr) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestLogPipeIsDrained: when it says so, every line that was written before has been
-// handled.
+// TestLogPipeIsDrained checks that every line that was written before drainSignal has been
+// handled when its channel is closed.
 func TestLogPipeIsDrained(t *testing.T) {
 	t.Parallel()
 	in, out, err := os.Pipe()

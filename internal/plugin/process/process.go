@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// stopGrace is how long a child may take to end when it is asked to.
+// stopGrace is how long a child may take to end after it was requested to.
 const stopGrace = 5 * time.Second
 
-// Process is one plugin binary and, most of the time, one child that runs it. The
-// child is started when it is needed. It is safe for concurrent use. Create it
-// with New and end it with Close.
+// Process is one plugin binary and, most of the time, one child that runs it. The child is
+// started on demand. Process is safe for concurrent use. Create it with New and close it
+// with Close.
 type Process struct {
 	host   Host
 	config Config
 
 	mu             sync.Mutex
 	currentSession *session
-	// pendingStart is the start that is under way; there is no current child then.
+	// pendingStart is the start in progress; there is no current child then.
 	pendingStart *pendingStart
 	closed       bool
-	// failures counts failed starts and unexpected exits since the last answer.
+	// failures counts failed starts and unexpected exits since the last response.
 	failures   int
 	lastErr    error
 	nextStart  time.Time
@@ -36,22 +36,22 @@ type Process struct {
 	watchers sync.WaitGroup
 }
 
-// session is one child with the calls that are open on it.
+// session is one child with its open calls.
 type session struct {
 	*instance
 	active int
-	// idle is closed when active becomes zero; nil while nobody waits for it.
+	// idle is closed when active becomes zero; nil while no goroutine waits for it.
 	idle chan struct{}
-	// overdueCalls are calls that the child had not ended when we stopped waiting.
+	// overdueCalls are abandoned calls that the child had not ended.
 	overdueCalls map[string]overdueCall
-	// stopping says that the end of the child is wanted.
+	// stopping is true if the child is being stopped on purpose.
 	stopping bool
-	// terminated is closed when nothing is left of the child.
+	// terminated is closed when the child is cleaned up.
 	terminated chan struct{}
 }
 
-// New returns a Process without starting anything, or a *StartError if the
-// configuration is wrong.
+// New returns a Process without starting anything, or a *StartError if the configuration is
+// invalid.
 func New(host Host, config Config) (*Process, error) {
 	if err := validateEnvironment(config.Env); err != nil {
 		return nil, &StartError{Reason: ReasonInvalidSpec, Message: err.Error()}
@@ -68,9 +68,9 @@ func New(host Host, config Config) (*Process, error) {
 	return &Process{host: host, config: config}, nil
 }
 
-// EnsureReady starts the child if there is none, without regard to the back-off (the
-// caller has its own), and asks Config.Verify about it in any case. It takes at
-// most twice the start timeout. A start goes on when ctx ends first: Close ends it.
+// EnsureReady starts the child if there is none, ignoring the back-off (the caller has its
+// own), and always calls Config.Verify. It takes at most twice the start timeout. If ctx
+// ends first, the start continues until Close.
 func (p *Process) EnsureReady(ctx context.Context) error {
 	s, err := p.acquireSession(ctx, true)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *Process) EnsureReady(ctx context.Context) error {
 	if !isConnectionLost(err) {
 		return err
 	}
-	// It died just now, or it is deaf: once more with a new one.
+	// The child died just now or does not respond: retry once with a new child.
 	if s, err = p.acquireSession(ctx, true); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (p *Process) EnsureReady(ctx context.Context) error {
 	return p.verifySession(ctx, s)
 }
 
-// verifySession asks Config.Verify about a child that runs already.
+// verifySession calls Config.Verify for a running child.
 func (p *Process) verifySession(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.config.StartTimeout, errStartTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (p *Process) verifySession(ctx context.Context, s *session) error {
 		return nil
 	case errors.Is(context.Cause(ctx), errStartTimeout):
 		return &StartError{Reason: ReasonStartTimeout, Err: err, Message: fmt.Sprintf(
-			"%s runs but did not say within %s what it provides: check why it hangs", filepath.Base(p.config.Path), p.config.StartTimeout)}
+			"%s runs but did not list within %s what it provides: check why it hangs", filepath.Base(p.config.Path), p.config.StartTimeout)}
 	case ctx.Err() != nil:
 		return newInterruptedError(ctx)
 	case isConnectionLost(err):
@@ -112,7 +112,7 @@ func (p *Process) verifySession(ctx context.Context, s *session) error {
 	}
 }
 
-// IsRunning reports whether there is a child that calls reach now.
+// IsRunning reports whether there is a child that calls can reach now.
 func (p *Process) IsRunning() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,8 @@ func (p *Process) IsRunning() bool {
 	return s != nil && !p.closed && !s.stopping && !s.hasExited()
 }
 
-// acquireSession returns a session with one more open call; release gives it back.
+// acquireSession returns a session and counts an open call on it; releaseSession ends the
+// call.
 func (p *Process) acquireSession(ctx context.Context, force bool) (*session, error) {
 	for {
 		var err error
@@ -154,7 +155,7 @@ func (p *Process) acquireSession(ctx context.Context, force bool) (*session, err
 	}
 }
 
-// waitUntilClosed waits until done is closed or ctx ends, which is an error.
+// waitUntilClosed waits until done is closed. It returns an error if ctx ends first.
 func waitUntilClosed(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -172,7 +173,7 @@ func newUnloadedError() error {
 	return &StartError{Reason: ReasonUnloaded, Message: ErrUnloaded.Error(), Err: ErrUnloaded}
 }
 
-// releaseSession ends what acquire began.
+// releaseSession ends a call that acquireSession began.
 func (p *Process) releaseSession(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,16 +184,16 @@ func (p *Process) releaseSession(s *session) {
 	}
 }
 
-// stopSession ends the child of s and waits for that. The caller has made sure
-// that no new call begins on it.
+// stopSession stops the child of s and waits for its end. The caller must ensure that no
+// new call begins on it.
 func (p *Process) stopSession(s *session, grace time.Duration) {
 	s.stopInstance(grace)
 	<-s.terminated
 }
 
-// Close refuses further calls, waits until the open ones have ended or giveUp is
-// closed, and then ends the child with its process group. Nothing is left of it
-// when Close returns. It may be called more than once.
+// Close rejects further calls, waits until the open ones have ended or giveUp is closed,
+// and then stops the child with its process group. The child is cleaned up when Close
+// returns. Close may be called more than once.
 func (p *Process) Close(giveUp <-chan struct{}) {
 	p.mu.Lock()
 	p.closed = true

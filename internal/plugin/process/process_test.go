@@ -51,8 +51,8 @@ func TestReadLines(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("readLines (-want +got):\n%s", diff)
 			}
-			// The writer gets the same text in small pieces; it cannot know that a
-			// line without newline is the last one.
+			// The writer gets the same text in small pieces. It cannot detect that a line
+			// without newline is the last one.
 			var written []string
 			writer := &lineWriter{handle: collect(&written)}
 			if _, err := io.CopyBuffer(struct{ io.Writer }{writer}, struct{ io.Reader }{strings.NewReader(tc.in)}, make([]byte, 7)); err != nil {
@@ -147,7 +147,7 @@ func TestProgramThatIsNoPlugin(t *testing.T) {
 	if err := p.EnsureReady(ctx); !errors.As(err, &start) || start.Reason != ReasonExitedAtOnce {
 		t.Errorf("error is %v, want ExitedAtOnce", err)
 	}
-	// The next call has to wait for the back-off, the one after Close is refused.
+	// The next call must wait for the back-off, the one after Close is rejected.
 	err = p.Do(ctx, Call{}, nil)
 	if !errors.As(err, &start) || start.Reason != ReasonCrashLoop {
 		t.Errorf("error is %v, want CrashLoop", err)

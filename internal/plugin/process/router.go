@@ -15,19 +15,19 @@ import (
 // tailLines is how many of the last lines are kept to explain an exit.
 const tailLines = 3
 
-// maxAbandonedKeys is how many runs with abandoned calls a router tells apart.
+// maxAbandonedKeys is how many runs with abandoned calls a router distinguishes.
 const maxAbandonedKeys = 64
 
-// logRouter hands the log lines of one child to the calls they belong to: by the id
-// of the call, else by its idempotency key, else to the run that all calls in progress
-// belong to, else to the operator's log.
+// logRouter routes the log lines of one child to the calls they belong to: by the ID of the
+// call, else by its idempotency key, else to the run that all calls in progress belong to,
+// else to the operator's log.
 type logRouter struct {
 	operatorLog logr.Logger
 
 	mu       sync.Mutex
 	callLogs map[string]*callLog
-	// abandonedKeys are the keys of calls that were abandoned and whose end nobody knows: their
-	// lines may still come.
+	// abandonedKeys are the keys of abandoned calls whose end is unknown: their lines may still
+	// arrive.
 	abandonedKeys map[string]bool
 	tail          []string
 }
@@ -36,8 +36,8 @@ func newLogRouter(operator logr.Logger) *logRouter {
 	return &logRouter{operatorLog: operator, callLogs: map[string]*callLog{}, abandonedKeys: map[string]bool{}}
 }
 
-// callLog is the way to the log of one call. An overdue call keeps its sink, without
-// the log, until the child says that the call has ended.
+// callLog routes lines to the log of one call. An overdue call keeps its callLog, without
+// the log, until the child reports the end of the call.
 type callLog struct {
 	key string
 	// ended is closed when the child has written the last line of the call.
@@ -64,7 +64,7 @@ func (r *logRouter) beginCallLog(callID string, call Call) *callLog {
 	return s
 }
 
-// detachRunLog guarantees that nothing is written to the log of a call any more.
+// detachRunLog guarantees that nothing more is written to the log of a call.
 func (s *callLog) detachRunLog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *logRouter) removeCallLog(callID string) {
 	delete(r.callLogs, callID)
 }
 
-// removeAbandonedCall removes a call that was abandoned and that the child will never end.
+// removeAbandonedCall removes an abandoned call whose end the child will never report.
 func (r *logRouter) removeAbandonedCall(callID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *logRouter) removeAbandonedCall(callID string) {
 	delete(r.callLogs, callID)
 }
 
-// routeLogRecord takes one record.
+// routeLogRecord routes one record.
 func (r *logRouter) routeLogRecord(rec logline.Record) {
 	if rec.EndedCallID != "" {
 		r.markCallEnded(rec.EndedCallID)
@@ -100,7 +100,7 @@ func (r *logRouter) routeLogRecord(rec logline.Record) {
 	}
 }
 
-// markCallEnded is called once per call at most: forgetting the call first makes a second
+// markCallEnded is called at most once per call: removing the call first makes a second
 // marker harmless.
 func (r *logRouter) markCallEnded(callID string) {
 	r.mu.Lock()
@@ -111,8 +111,9 @@ func (r *logRouter) markCallEnded(callID string) {
 	}
 }
 
-// findCallLog returns where a record goes, nil for the operator's log. It is certain if no
-// other call can be meant, else one of the same run may be.
+// findCallLog returns the destination of a record, nil for the operator's log. The result
+// is certain if the record can belong to no other call; otherwise it may belong to another
+// call of the same run.
 func (r *logRouter) findCallLog(rec logline.Record) (found *callLog, certain bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,20 +143,20 @@ func (r *logRouter) findCallLog(rec logline.Record) (found *callLog, certain boo
 	return found, certain
 }
 
-// hasOtherAbandonedCalls reports whether calls of another run than that of key were abandoned.
+// hasOtherAbandonedCalls reports whether calls of a run other than key were abandoned.
 func (r *logRouter) hasOtherAbandonedCalls(key string) bool {
 	return len(r.abandonedKeys) > 1 || len(r.abandonedKeys) == 1 && !r.abandonedKeys[key]
 }
 
-// lastMessages returns what the child logged last.
+// lastMessages returns the last messages of the child.
 func (r *logRouter) lastMessages() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.tail...)
 }
 
-// writeLogRecord returns false if the log of the call is closed. If it is not certain that the
-// record is of this call, it goes to the log of the run.
+// writeLogRecord returns false if the log of the call is closed. If the record does not
+// certainly belong to this call, it goes to the log of the run.
 func (s *callLog) writeLogRecord(rec logline.Record, certain bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

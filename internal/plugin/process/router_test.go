@@ -22,7 +22,7 @@ func TestRouter(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rec  logline.Record
 		open []string
-		// strays are abandoned calls of a child that does not say when they end.
+		// strays are abandoned calls of a child that does not report their end.
 		strays []string
 		want   string
 	}{
@@ -33,7 +33,7 @@ func TestRouter(t *testing.T) {
 		"untagged, one open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, want: "1"},
 		"untagged, two open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
 		"untagged, none open":          {rec: logline.Record{Message: "m"}, want: "operator"},
-		"key of nobody":                {rec: logline.Record{Message: "m", Key: "z"}, open: []string{"1=a"}, want: "operator"},
+		"unknown key":                  {rec: logline.Record{Message: "m", Key: "z"}, open: []string{"1=a"}, want: "operator"},
 		"two calls with the same key":  {rec: logline.Record{Message: "m", Key: "a"}, open: []string{"1=a", "2=a", "3=b"}, want: "run"},
 		"untagged, one run":            {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a", "3=a"}, want: "run"},
 		"untagged, a run and another":  {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a", "3=b"}, want: "operator"},
@@ -81,7 +81,7 @@ func TestRouterEnd(t *testing.T) {
 		t.Error("the end of another call ended this one")
 	default:
 	}
-	// A plugin may say it twice.
+	// A plugin may report it twice.
 	r.routeLogRecord(logline.Record{EndedCallID: "1"})
 	r.routeLogRecord(logline.Record{EndedCallID: "1"})
 	<-s.ended

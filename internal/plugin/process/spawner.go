@@ -12,10 +12,10 @@ import (
 
 // Spawner starts child processes from one OS thread that lives until Close.
 //
-// The kernel sends a child its parent-death signal when the *thread* that created
-// it ends, and the Go runtime ends idle threads as it likes. One thread for all
-// children, held as long as the program needs them, makes the signal mean what
-// its name says. It is safe for concurrent use.
+// The kernel sends a child its parent-death signal when the *thread* that created it ends,
+// and the Go runtime ends idle threads at any time. With one thread for all children, held
+// as long as the program needs them, the signal is sent when the parent process ends.
+// Spawner is safe for concurrent use.
 type Spawner struct {
 	requests chan spawnRequest
 	quit     chan struct{}
@@ -28,17 +28,17 @@ type spawnRequest struct {
 	result chan<- error
 }
 
-var errSpawnerClosed = errors.New("no processes are started any more")
+var errSpawnerClosed = errors.New("no more processes are started")
 
-// NewSpawner starts the thread. Call Close to end it, after all children.
+// NewSpawner starts the thread. Call Close to end it after all children have ended.
 func NewSpawner() *Spawner {
 	s := &Spawner{requests: make(chan spawnRequest), quit: make(chan struct{}), done: make(chan struct{})}
 	go s.serveRequests()
 	return s
 }
 
-// serveRequests never unlocks its thread: that is what makes the thread end with it, and
-// children that are still there then are killed.
+// serveRequests never unlocks its thread: this makes the thread end with it, and kills the
+// remaining children.
 func (s *Spawner) serveRequests() {
 	runtime.LockOSThread()
 	defer close(s.done)
@@ -52,7 +52,7 @@ func (s *Spawner) serveRequests() {
 	}
 }
 
-// startCommand starts cmd and returns what cmd.Start returned.
+// startCommand starts cmd and returns the error of cmd.Start.
 func (s *Spawner) startCommand(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
 	select {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// minBackoff and maxBackoff bound the pause before another start.
+// minBackoff and maxBackoff limit the back-off before a restart.
 const (
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 )
 
-// pendingStart is a start that is under way. It belongs to the Process and not to the call
-// that began it: a binary that needs longer to start than its callers have time would
-// never be ready otherwise.
+// pendingStart is a start in progress. It belongs to the Process and not to the call that
+// began it: otherwise a binary that starts slower than the deadlines of its callers would
+// never become ready.
 type pendingStart struct {
 	// cancel ends the start.
 	cancel context.CancelFunc
@@ -27,7 +27,7 @@ type pendingStart struct {
 	err  error
 }
 
-// waitForStart waits for the end of the start, or of ctx, and returns the error of either.
+// waitForStart waits for the end of the start or of ctx, and returns its error.
 func (s *pendingStart) waitForStart(ctx context.Context) error {
 	if err := waitUntilClosed(ctx, s.done); err != nil {
 		return err
@@ -35,8 +35,7 @@ func (s *pendingStart) waitForStart(ctx context.Context) error {
 	return s.err
 }
 
-// startOrJoinLocked returns the start that is under way, and begins one if there is none. It
-// is called with mu held.
+// startOrJoinLocked returns the start in progress, or begins one. It is called with mu held.
 func (p *Process) startOrJoinLocked(ctx context.Context, force bool) (*pendingStart, error) {
 	switch now := p.host.Now(); {
 	case p.pendingStart != nil:
@@ -57,7 +56,7 @@ func (p *Process) startOrJoinLocked(ctx context.Context, force bool) (*pendingSt
 	return under, nil
 }
 
-// runPendingStart starts a child, which takes no longer than Config.StartTimeout.
+// runPendingStart starts a child within Config.StartTimeout.
 func (p *Process) runPendingStart(ctx context.Context, under *pendingStart) {
 	i, err := startInstance(ctx, p.host, p.config)
 	p.mu.Lock()
@@ -83,7 +82,7 @@ func (p *Process) runPendingStart(ctx context.Context, under *pendingStart) {
 	}
 }
 
-// backoffDelay returns the pause after the n-th failure in a row.
+// backoffDelay returns the back-off after the n-th failure in a row.
 func backoffDelay(n int) time.Duration {
 	if n < 1 {
 		return 0
@@ -95,7 +94,7 @@ func backoffDelay(n int) time.Duration {
 	return min(pause, maxBackoff)
 }
 
-// watchChildExit waits for the end of a child and removes what is left of it.
+// watchChildExit waits for the end of a child and cleans it up.
 func (p *Process) watchChildExit(s *session) {
 	<-s.child.exited
 	s.stopInstance(stopGrace)
@@ -104,7 +103,7 @@ func (p *Process) watchChildExit(s *session) {
 	if unexpected {
 		p.failures++
 		p.lastErr = &LostError{Message: fmt.Sprintf("%s %s", filepath.Base(p.config.Path), s.child.exitDescription())}
-		// The first exit in a row costs no pause: the next call starts a new child.
+		// The first exit in a row causes no back-off: the next call starts a new child.
 		p.nextStart = p.host.Now().Add(backoffDelay(p.failures - 1))
 	}
 	if p.currentSession == s {

@@ -38,15 +38,15 @@ func (nothing) Execute(context.Context, *hook.Request) (*hook.Response, error) {
 	return hook.Done(), nil
 }
 
-// slow is a plugin that is not ready before the test says so.
+// slow is a plugin that becomes ready only when the test allows it.
 type slow struct {
 	*Process
-	// begun gets a value for every start, which then waits for one in verdicts, or until
-	// it is ended, which is noted in ended.
+	// begun receives a value for every start. The start then waits for a value in verdicts,
+	// or until it is ended, which is recorded in ended.
 	begun    chan struct{}
 	verdicts chan error
 	ended    chan struct{}
-	// looks counts how often the time was asked for, as every call without a child does.
+	// looks counts how often the time was read, as every call without a child does.
 	looks atomic.Int32
 }
 
@@ -61,7 +61,7 @@ func newSlow(t *testing.T) *slow {
 	t.Cleanup(spawner.Close)
 	now := func() time.Time {
 		s.looks.Add(1)
-		return time.Unix(0, 0) // no back-off is ever over
+		return time.Unix(0, 0) // no back-off ever expires
 	}
 	s.Process, err = New(Host{Spawner: spawner, Now: now}, Config{Name: "slow", Path: self, StartTimeout: time.Minute, Verify: s.verify})
 	if err != nil {
@@ -82,12 +82,12 @@ func (s *slow) verify(ctx context.Context, _ grpc.ClientConnInterface) (Capabili
 	}
 }
 
-// call makes a call that is answered at once when there is a child.
+// call makes a call that returns immediately when there is a child.
 func (s *slow) call(ctx context.Context) error {
 	return s.Do(ctx, Call{}, func(context.Context, grpc.ClientConnInterface, string) error { return nil })
 }
 
-// callWhile makes a call that is interrupted when during returns.
+// callWhile makes a call that is canceled when during returns.
 func (s *slow) callWhile(ctx context.Context, during func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	answer := make(chan error, 1)
@@ -122,12 +122,12 @@ func TestStartOutlastsItsCalls(t *testing.T) {
 		t.Errorf("a call after the start got %v", err)
 	}
 	if again := len(s.begun); again > 0 {
-		t.Errorf("there were %d starts more than one", again)
+		t.Errorf("there were %d additional starts", again)
 	}
 }
 
-// TestStartFailsForAll: who waits for a start gets its error, whether they began it or
-// not, and who comes later the back-off.
+// TestStartFailsForAll checks that all calls that wait for a start get its error, and later
+// calls get the back-off.
 func TestStartFailsForAll(t *testing.T) {
 	s := newSlow(t)
 	broken := &StartError{Reason: ReasonStartFailed, Message: "it is broken"}
@@ -142,7 +142,7 @@ func TestStartFailsForAll(t *testing.T) {
 	s.verdicts <- broken
 	for range 2 {
 		if err := <-answers; !errors.Is(err, broken) {
-			t.Errorf("who waited for the start got %v, want %v", err, broken)
+			t.Errorf("a call that waited for the start got %v, want %v", err, broken)
 		}
 	}
 	start := new(StartError)
@@ -154,13 +154,13 @@ func TestStartFailsForAll(t *testing.T) {
 	s.verdicts <- nil // for the start
 	s.verdicts <- nil // for Ensure
 	if err := <-answers; err != nil {
-		t.Errorf("Ensure does not care for the back-off, and got %v", err)
+		t.Errorf("Ensure ignores the back-off, and got %v", err)
 	}
 }
 
 // TestCloseDuringStart is not parallel: the test counts the children of this program.
 func TestCloseDuringStart(t *testing.T) {
-	for name, waits := range map[string]bool{"somebody waits": true, "nobody waits": false} {
+	for name, waits := range map[string]bool{"a call waits": true, "no call waits": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newSlow(t)
 			answer := make(chan error, 1)
@@ -176,7 +176,7 @@ func TestCloseDuringStart(t *testing.T) {
 			}
 			if waits {
 				if err := <-answer; !errors.Is(err, ErrUnloaded) {
-					t.Errorf("who waited got %v, want ErrClosed", err)
+					t.Errorf("the waiting call got %v, want ErrClosed", err)
 				}
 			}
 			if err := s.call(t.Context()); !errors.Is(err, ErrUnloaded) {
@@ -186,7 +186,8 @@ func TestCloseDuringStart(t *testing.T) {
 	}
 }
 
-// TestNoStartForNobody: a call that is over already does not begin a start.
+// TestNoStartForNobody checks that a call whose ctx has already ended does not begin a
+// start.
 func TestNoStartForNobody(t *testing.T) {
 	s := newSlow(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,13 +7,13 @@ package process
 
 import "syscall"
 
-// childAttributes puts the child into a process group of its own. Other systems
-// than Linux have no parent-death signal.
+// childAttributes puts the child into its own process group. Systems other than Linux have
+// no parent-death signal.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// awaitExit returns false: here a child cannot be awaited without reaping it.
+// awaitExit returns false: here it is not possible to wait for a child without reaping it.
 func awaitExit(int) bool { return false }
 
 // preferForOOM does nothing.

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// findBinaryDir returns the folder that `make control-plane` builds into, or an
-// error that says what to do if something is missing there.
+// findBinaryDir returns the output directory of `make control-plane`, or an error that says
+// what to do if a program is missing there.
 func findBinaryDir() (string, error) {
 	root, err := program.ModuleRoot()
 	if err != nil {

@@ -27,13 +27,13 @@ func (c *ControlPlane) configureEnvtest(opts Options) error {
 		ControlPlaneStopTimeout:  stopTimeout,
 	}
 	notExisting := false
-	env.UseExistingCluster = &notExisting // Whatever the environment says.
+	env.UseExistingCluster = &notExisting // Regardless of the environment.
 
 	certs := filepath.Join(c.dir, "certs")
 	data := filepath.Join(c.dir, "etcd")
 	for _, dir := range []string{certs, data} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			return fmt.Errorf("making a folder of the control plane: %w", err)
+			return fmt.Errorf("creating a directory of the control plane: %w", err)
 		}
 	}
 	apiServer := env.ControlPlane.GetAPIServer()
@@ -57,13 +57,13 @@ func (c *ControlPlane) configureEnvtest(opts Options) error {
 	for name, value := range opts.APIServerArgs {
 		apiServer.Configure().Set(name, value)
 	}
-	// The data is thrown away at the end: waiting for the disk gains nothing.
+	// The data is discarded at the end: there is no need to wait for the disk.
 	etcd.Configure().Set("unsafe-no-fsync", "true")
 	c.env = env
 	return nil
 }
 
-// prepareProgram makes what envtest needs to run a program: its path, and its log.
+// prepareProgram creates what envtest needs to run a program: its path and its log.
 func (c *ControlPlane) prepareProgram(name string) (path string, log *os.File, err error) {
 	if path, err = writeWrapperScript(c.dir, filepath.Join(c.binaryDir, name)); err != nil {
 		return "", nil, err
@@ -75,8 +75,8 @@ func (c *ControlPlane) prepareProgram(name string) (path string, log *os.File, e
 	return path, log, nil
 }
 
-// startControllerManager starts kube-controller-manager with the identities that it has in
-// a real cluster: policies that name them can be tested.
+// startControllerManager starts kube-controller-manager with the identities of a real
+// cluster: policies that name them can be tested.
 func (c *ControlPlane) startControllerManager(ctx context.Context) error {
 	kubeconfig, caFile, err := c.writeControllerManagerFiles()
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *ControlPlane) writeControllerManagerFiles() (kubeconfig, caFile string,
 	}
 	content, err := user.KubeConfig()
 	if err != nil {
-		return "", "", fmt.Errorf("making the kubeconfig of the controller manager: %w", err)
+		return "", "", fmt.Errorf("creating the kubeconfig of the controller manager: %w", err)
 	}
 	kubeconfig = filepath.Join(c.dir, "kube-controller-manager.kubeconfig")
 	caFile = filepath.Join(c.dir, "ca.crt")
@@ -121,12 +121,12 @@ func (c *ControlPlane) writeControllerManagerFiles() (kubeconfig, caFile string,
 	return kubeconfig, caFile, nil
 }
 
-// waitForControllers waits for what controllers make in every namespace: it shows
-// that they have started.
+// waitForControllers waits for objects that controllers create in every namespace, which
+// shows that they have started.
 func (c *ControlPlane) waitForControllers(ctx context.Context) error {
 	reader, err := client.New(c.env.Config, client.Options{})
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	account := types.NamespacedName{Namespace: "default", Name: "default"}
 	certificate := types.NamespacedName{Namespace: "default", Name: "kube-root-ca.crt"}
@@ -134,7 +134,7 @@ func (c *ControlPlane) waitForControllers(ctx context.Context) error {
 		func(ctx context.Context) (bool, error) {
 			select {
 			case <-c.controllerManager.Done():
-				return false, errors.Join(c.controllerManager.Err(), errors.New("it has ended and nobody stopped it"))
+				return false, errors.Join(c.controllerManager.Err(), errors.New("it has ended unexpectedly"))
 			default:
 			}
 			return reader.Get(ctx, account, &corev1.ServiceAccount{}) == nil &&

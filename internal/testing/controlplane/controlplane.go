@@ -21,27 +21,25 @@ import (
 )
 
 const (
-	// DefaultServiceCIDR has room for 65,000 Services; envtest's own default ends
-	// at 254.
+	// DefaultServiceCIDR has room for 65,000 Services; the default of envtest ends at 254.
 	DefaultServiceCIDR = "10.96.0.0/16"
 
-	// The limits are generous because a machine that builds and tests at the same
-	// time is slow; nothing waits for them when all is well.
+	// The limits are generous because a machine that builds and tests at the same time is
+	// slow; only failing tests reach them.
 	startTimeout = 90 * time.Second
 	stopTimeout  = 60 * time.Second
 )
 
-// Options says what Start starts. The zero value is an API server without CRDs
-// and without controllers.
+// Options configure Start. The zero value means an API server without CRDs and controllers.
 type Options struct {
-	// Dir is the folder in which Start makes a folder of its own for data,
-	// certificates and logs. It is made if it is missing; empty means the folder
-	// for temporary files.
+	// Dir is the directory in which Start creates its own directory for data, certificates
+	// and logs. Dir is created if it is missing; empty means the directory for temporary
+	// files.
 	Dir string
-	// CRDPaths are files, or folders of files, with the CRDs to install. Start
-	// fails if one is missing, and returns only once all are served.
+	// CRDPaths are files, or directories of files, with the CRDs to install. Start fails if
+	// one is missing, and returns only once all are served.
 	CRDPaths []string
-	// ServiceCIDR is where Services get their addresses from. Empty means
+	// ServiceCIDR is the range of the addresses of Services. Empty means
 	// DefaultServiceCIDR.
 	ServiceCIDR string
 	// ControllerManager starts kube-controller-manager too.
@@ -62,7 +60,7 @@ type ControlPlane struct {
 	logs              []*os.File
 
 	userMu sync.Mutex
-	// restartRequests asks keep for another API server, and gets its error.
+	// restartRequests requests another API server, and receives the error of its start.
 	restartRequests chan chan error
 	stopOnce        sync.Once
 	stop            chan struct{}
@@ -70,9 +68,8 @@ type ControlPlane struct {
 	stopErr         error
 }
 
-// Start starts a control plane and waits until it serves. The context bounds the
-// start, not the life of what was started: call Stop for that. On an error nothing
-// is left behind.
+// Start starts a control plane and waits until it serves. The context limits only the
+// start: call Stop to end the control plane. On an error nothing is left behind.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	binaries, err := findBinaryDir()
 	if err != nil {
@@ -80,12 +77,12 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	}
 	if opts.Dir != "" {
 		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
-			return nil, fmt.Errorf("making the folder of the control plane: %w", err)
+			return nil, fmt.Errorf("creating the directory of the control plane: %w", err)
 		}
 	}
 	dir, err := os.MkdirTemp(opts.Dir, "grapnel-controlplane-")
 	if err != nil {
-		return nil, fmt.Errorf("making the folder of the control plane: %w", err)
+		return nil, fmt.Errorf("creating the directory of the control plane: %w", err)
 	}
 	c := &ControlPlane{
 		dir:             dir,
@@ -102,9 +99,9 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// runOnLockedThread starts everything, waits for Stop, and stops everything, all on one thread
-// of the operating system: a program asks to be killed when its parent ends, and
-// for Linux the parent is the thread, which must therefore live as long.
+// runOnLockedThread starts everything, waits for Stop, and stops everything, all on one OS
+// thread: a program asks to be killed when its parent ends, and for Linux the parent is the
+// thread, which must therefore live as long.
 func (c *ControlPlane) runOnLockedThread(ctx context.Context, opts Options, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -146,8 +143,8 @@ func (c *ControlPlane) startComponents(ctx context.Context, opts Options) error 
 	return c.startControllerManager(ctx)
 }
 
-// Config returns a copy of the administrator's configuration, whose limits do not
-// hold a test back.
+// Config returns a copy of the administrator's configuration, with rate limits that do not
+// slow down tests.
 func (c *ControlPlane) Config() *rest.Config {
 	return rest.CopyConfig(c.env.Config)
 }
@@ -163,8 +160,8 @@ func (c *ControlPlane) KubectlPath() string {
 	return filepath.Join(c.binaryDir, "kubectl")
 }
 
-// AddUser makes a user with a client certificate and returns its configuration.
-// What it may do is decided by RBAC alone.
+// AddUser creates a user with a client certificate and returns its configuration. Only RBAC
+// decides what the user may do.
 func (c *ControlPlane) AddUser(name string, groups ...string) (*rest.Config, error) {
 	user, err := c.addEnvtestUser(name, groups)
 	if err != nil {
@@ -184,8 +181,7 @@ func (c *ControlPlane) addEnvtestUser(name string, groups []string) (*envtest.Au
 	return user, nil
 }
 
-// KillAPIServer kills the API server without any warning. Call StartAPIServer before
-// Stop.
+// KillAPIServer kills the API server with SIGKILL. Call StartAPIServer before Stop.
 func (c *ControlPlane) KillAPIServer() error {
 	pid, err := readWrappedPID(c.dir, "kube-apiserver")
 	if err != nil {
@@ -197,8 +193,8 @@ func (c *ControlPlane) KillAPIServer() error {
 	return nil
 }
 
-// StartAPIServer starts the API server that was killed, with the address, the
-// certificates and the data that it had, and returns when it serves.
+// StartAPIServer restarts the killed API server with its address, certificates and data,
+// and returns when it serves.
 func (c *ControlPlane) StartAPIServer() error {
 	done := make(chan error, 1)
 	select {
@@ -212,8 +208,8 @@ func (c *ControlPlane) StartAPIServer() error {
 	return nil
 }
 
-// Stop ends every program of the control plane, waits for them, and removes their
-// files. Calling it again does nothing and returns the same error.
+// Stop stops all programs of the control plane, waits for them, and removes their files.
+// Calling it again does nothing and returns the same error.
 func (c *ControlPlane) Stop() error {
 	c.stopOnce.Do(func() {
 		close(c.stop)
@@ -222,7 +218,8 @@ func (c *ControlPlane) Stop() error {
 	return c.stopErr
 }
 
-// stopComponents stops in reverse order, so that no program fails for want of another.
+// stopComponents stops the programs in reverse order, so that none fails because another is
+// missing.
 func (c *ControlPlane) stopComponents() error {
 	var errs []error
 	if c.controllerManager != nil {

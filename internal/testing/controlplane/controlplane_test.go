@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// patience is how long the tests wait for what takes seconds.
+	// patience is the time limit for steps that take seconds.
 	patience = 2 * time.Minute
-	// roleVariable makes the test program start a control plane and say so,
-	// instead of testing: see TestEndsWithItsParent.
+	// roleVariable makes the test program start a control plane and print a line instead of
+	// testing: see TestEndsWithItsParent.
 	roleVariable = "GRAPNEL_TEST_START_IN"
 )
 
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// startAndWait is a parent that never stops what it started.
+// startAndWait is a parent that never stops the programs it started.
 func startAndWait(dir string) {
 	_, err := controlplane.Start(context.Background(), controlplane.Options{Dir: dir, ControllerManager: true})
 	if err != nil {
@@ -126,7 +126,7 @@ func TestControllersWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.Get(ctx, client.ObjectKey{Name: "before-the-kill"}, &corev1.Namespace{}); err != nil {
-			t.Errorf("what was there before: %v", err)
+			t.Errorf("the earlier objects: %v", err)
 		}
 		createNamespace(t, c, "after-the-kill")
 		eventually(t, "a ServiceAccount", func(ctx context.Context) (bool, error) {
@@ -142,7 +142,7 @@ func TestStartFailsWithTheReason(t *testing.T) {
 		APIServerArgs: map[string]string{"no-such-flag": "x"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
-		t.Errorf("the error does not say what kube-apiserver said: %v", err)
+		t.Errorf("the error does not contain the output of kube-apiserver: %v", err)
 	}
 	checkNothingLeft(t, dir)
 }
@@ -155,14 +155,14 @@ func TestStartAsksForTheBuild(t *testing.T) {
 	t.Chdir(root)
 	_, err := controlplane.Start(t.Context(), controlplane.Options{})
 	if err == nil || !strings.Contains(err.Error(), "run `make control-plane`") {
-		t.Errorf("want to be told what to do, got %v", err)
+		t.Errorf("want an error that says what to do, got %v", err)
 	}
 }
 
 // TestEndsWithItsParent kills a program that has started a control plane.
 func TestEndsWithItsParent(t *testing.T) {
 	if _, err := exec.LookPath("setpriv"); err != nil {
-		t.Logf("Without setpriv nothing can be promised on this machine: %v", err)
+		t.Logf("Without setpriv, programs may outlive their parent on this machine: %v", err)
 		return
 	}
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ func TestEndsWithItsParent(t *testing.T) {
 	scanner := bufio.NewScanner(output)
 	scanner.Scan()
 	if scanner.Text() != "started" {
-		t.Errorf("the parent says %q", scanner.Text())
+		t.Errorf("the parent printed %q", scanner.Text())
 	}
 	if running := running(t, dir); len(running) != 3 {
 		t.Errorf("want three programs, got %q", running)
@@ -216,7 +216,7 @@ func checkNothingLeft(t *testing.T, dir string) {
 	}
 }
 
-// running returns the command lines that name a folder.
+// running returns the command lines that contain a directory.
 func running(t *testing.T, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

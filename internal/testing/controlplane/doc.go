@@ -4,11 +4,10 @@
 // Package controlplane starts a real Kubernetes API server on this machine, for
 // tests, the demonstration and the benchmark.
 //
-// [Start] runs etcd and kube-apiserver through controller-runtime's envtest and,
-// where [Options] ask for it, kube-controller-manager: only with that do
-// namespaces disappear, owned objects get collected, and Deployments have
-// ReplicaSets. The programs are those that `make control-plane` builds into
-// bin/controlplane; nothing is downloaded.
+// [Start] runs etcd and kube-apiserver through controller-runtime's envtest and, if
+// requested in [Options], kube-controller-manager: only then are namespaces deleted, owned
+// objects garbage-collected, and ReplicaSets created for Deployments. `make control-plane`
+// builds the programs into bin/controlplane; nothing is downloaded.
 //
 // A suite starts one control plane in TestMain and gives each test a namespace:
 //
@@ -20,9 +19,9 @@
 //	defer plane.Stop()
 //	c, err := client.New(plane.Config(), client.Options{})
 //
-// Everything listens on the loopback interface and ends with [ControlPlane.Stop],
-// or with the program that started it, however that ends.
+// Everything listens on the loopback interface and ends with [ControlPlane.Stop], or with
+// the program that started it, even if that is killed.
 //
-// It is not for production code: only tests and the programs below hack import
-// it. There is no node, so no pod ever runs.
+// It is not for production code: only tests and the programs below hack import it. There is
+// no node, so no Pod ever runs.
 package controlplane

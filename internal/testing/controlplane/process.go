@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// wrapperScript runs a program that is killed when the thread that started it ends.
-// Where setpriv cannot arrange that, the program just runs.
+// wrapperScript runs a program that is killed when the thread that started it ends. If
+// setpriv does not support that, the program just runs.
 const wrapperScript = `#!/bin/sh
 program='%s'
 echo $$ >"$0.pid"
@@ -25,8 +25,8 @@ fi
 exec "$program" "$@"
 `
 
-// writeWrapperScript writes a script to start program with and returns its path. envtest gives
-// no other way to influence how it starts one.
+// writeWrapperScript writes a script that starts program and returns its path. envtest has no
+// other way to influence how it starts a program.
 func writeWrapperScript(dir, program string) (string, error) {
 	path := filepath.Join(dir, filepath.Base(program)+".sh")
 	quoted := strings.ReplaceAll(program, "'", `'\''`)
@@ -36,7 +36,8 @@ func writeWrapperScript(dir, program string) (string, error) {
 	return path, nil
 }
 
-// readWrappedPID returns the process ID of a wrapped program, which is that of its script.
+// readWrappedPID returns the process ID of a wrapped program, which is the process ID of
+// its script.
 func readWrappedPID(dir, name string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(dir, name+".sh.pid"))
 	if err != nil {
@@ -49,13 +50,13 @@ func readWrappedPID(dir, name string) (int, error) {
 	return pid, nil
 }
 
-// startLoggedProgram starts a program that is not envtest's, with a log of its own.
+// startLoggedProgram starts a program that envtest does not know, with its own log.
 func startLoggedProgram(dir, path string, args ...string) (*program.Process, error) {
 	log, err := openLogFile(dir, filepath.Base(path))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }() // The program has its own descriptor.
+	defer func() { _ = log.Close() }() // The program has its own file descriptor.
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	return program.Start(cmd)
@@ -69,8 +70,8 @@ func openLogFile(dir, name string) (*os.File, error) {
 	return file, nil
 }
 
-// readLogTails returns the last lines of every log: the reason of a failed start is
-// hardly ever anywhere else, and the logs are about to be removed.
+// readLogTails returns the last lines of every log: they usually contain the reason for a
+// failed start, and the logs are about to be removed.
 func readLogTails(dir string) string {
 	const lines = 15
 	paths, err := filepath.Glob(filepath.Join(dir, "*.log"))

@@ -8,18 +8,18 @@ import (
 	"io"
 )
 
-// responseBody is the body of an answer, which partitions and held watches keep back.
+// responseBody is the body of a response, which partitions and held watches delay.
 type responseBody struct {
 	io.ReadCloser
 
 	proxy   *Proxy
-	ctx     context.Context //nolint:containedctx // that of the request, whose answer this is
+	ctx     context.Context //nolint:containedctx // the context of the request that this responds to
 	isWatch bool
 	// Reader, if set, is read instead.
 	Reader io.Reader
 }
 
-// Read reads, and returns when the client can be reached.
+// Read reads, and returns when the client is reachable.
 func (b *responseBody) Read(buf []byte) (int, error) {
 	r := io.Reader(b.ReadCloser)
 	if b.Reader != nil {

@@ -15,33 +15,34 @@ import (
 // DropPoint is the side of the server on which a connection is closed.
 type DropPoint int
 
-// The sides: nowhere, before the server saw the request, and after it answered.
+// The drop points: never, before the server saw the request, and after it responded.
 const (
 	DropNothing DropPoint = iota
 	DropRequest
 	DropResponse
 )
 
-// Fault is what happens to one request. The zero value lets it pass.
+// Fault is the fault of one request. The zero value passes it on unchanged.
 type Fault struct {
-	// Delay passes the request on later.
+	// Delay delays the request.
 	Delay time.Duration
-	// Detached passes the request on even if the client has given up meanwhile, as a
-	// proxy does that does not notice.
+	// Detached passes the request on even if the client has given up in the meantime, like
+	// a proxy that does not detect this.
 	Detached bool
-	// Status answers the request instead of the server. With RetryAfter the answer has
-	// that header, in seconds.
+	// Status is the status of a response that replaces the server's. With RetryAfter, the
+	// response has that header, in seconds.
 	Status, RetryAfter int
-	// Drop closes the connection. Before: the request is lost. After: only its answer is.
+	// Drop closes the connection. Before: the request is lost. After: only its response is
+	// lost.
 	Drop DropPoint
-	// Truncate ends the body of the answer in the middle and closes the connection.
+	// Truncate ends the body of the response in the middle and closes the connection.
 	Truncate bool
-	// OnResponse, if set, is called once the server answered or the client gave up. The
-	// answer is dropped if it returns true.
+	// OnResponse, if set, is called once the server responded or the client gave up. The
+	// response is dropped if it returns true.
 	OnResponse func() (drop bool)
 }
 
-// TransientFaults returns the ways in which a request fails though client and server work.
+// TransientFaults returns the faults of a request between a working client and server.
 func TransientFaults() []Fault {
 	return []Fault{
 		{Status: http.StatusTooManyRequests, RetryAfter: 1},
@@ -80,7 +81,7 @@ func (f Fault) String() string {
 	return strings.Join(words, ", ")
 }
 
-// Request is a request on its way.
+// Request is a request in the proxy.
 type Request struct {
 	*http.Request
 
@@ -101,7 +102,7 @@ func (r *Request) ReadBody() []byte {
 	return r.body
 }
 
-// IsWrite reports whether the request changes what the server has.
+// IsWrite reports whether the request changes the state of the server.
 func (r *Request) IsWrite() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
 }

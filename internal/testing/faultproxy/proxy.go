@@ -19,26 +19,25 @@ import (
 	"time"
 )
 
-// Mode says how a partition looks to the client.
+// Mode is the effect of a partition on the client.
 type Mode int
 
 // The modes of a partition.
 const (
-	// Connected is no partition.
+	// Connected means no partition.
 	Connected Mode = iota
-	// Refuse closes every connection, also those in use.
+	// Refuse closes every connection, including those in use.
 	Refuse
-	// Hang answers nothing and closes nothing. What is under way continues when the
+	// Hang neither responds nor closes connections. Requests in flight continue when the
 	// partition is healed, if the client still waits.
 	Hang
 )
 
 func (m Mode) String() string { return [...]string{"connected", "refuse", "hang"}[m] }
 
-// Proxy disturbs the requests to one server. Its methods may be called from several
-// goroutines.
+// Proxy injects faults into the requests to one server. It is safe for concurrent use.
 type Proxy struct {
-	// URL is where it listens.
+	// URL is the address of the proxy.
 	URL string
 
 	mu          sync.Mutex
@@ -47,11 +46,11 @@ type Proxy struct {
 	watchesHeld bool
 	// changed is closed and replaced when mode or held change.
 	changed chan struct{}
-	// inFlight are the requests under way; the value reports whether it is a watch.
+	// inFlight are the requests in flight; the value is true for a watch.
 	inFlight map[*inFlightRequest]bool
 }
 
-// inFlightRequest is a request under way.
+// inFlightRequest is a request in flight.
 type inFlightRequest struct {
 	cancel context.CancelFunc
 	fault  Fault
@@ -59,9 +58,9 @@ type inFlightRequest struct {
 
 type inFlightKey struct{}
 
-var errDropped = errors.New("the proxy dropped the answer")
+var errDropped = errors.New("the proxy dropped the response")
 
-// New opens a proxy to the server at target until the test ends.
+// New starts a proxy to the server at target until the test ends.
 func New(t testing.TB, target string, transport http.RoundTripper) *Proxy {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -95,8 +94,8 @@ func New(t testing.TB, target string, transport http.RoundTripper) *Proxy {
 	return p
 }
 
-// SetFaultInjector sets what decides on a fault for each request; nil lets all of them pass. It
-// may be called from several goroutines at a time.
+// SetFaultInjector sets the function that decides on the fault of each request; nil passes all
+// of them on. The function may be called concurrently.
 func (p *Proxy) SetFaultInjector(decide func(*Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,10 +113,10 @@ func (p *Proxy) Partition(mode Mode) {
 // Heal ends a partition, and lets watches continue.
 func (p *Proxy) Heal() { p.updateState(func() { p.mode, p.watchesHeld = Connected, false }) }
 
-// HoldWatches keeps back what watches tell until Heal.
+// HoldWatches delays the events of watches until Heal.
 func (p *Proxy) HoldWatches() { p.updateState(func() { p.watchesHeld = true }) }
 
-// CutWatches ends all watches under way, as a server does at any time.
+// CutWatches ends all open watches, as a server may do at any time.
 func (p *Proxy) CutWatches() { p.cancelRequests(func(isWatch bool) bool { return isWatch }) }
 
 func (p *Proxy) updateState(f func()) {
@@ -138,8 +137,8 @@ func (p *Proxy) cancelRequests(which func(isWatch bool) bool) {
 	}
 }
 
-// waitUntilConnected returns when nothing separates the client from the server any more. It aborts
-// the request if the client gives up before, or is refused.
+// waitUntilConnected returns when no partition separates the client from the server. It aborts the
+// request if the client gives up before, or is refused.
 func (p *Proxy) waitUntilConnected(ctx context.Context, isWatch bool) error {
 	for {
 		p.mu.Lock()
@@ -165,7 +164,7 @@ func (p *Proxy) forwardRequest(w http.ResponseWriter, in *http.Request, next htt
 	decide, mode := p.injectFault, p.mode
 	p.mu.Unlock()
 	if mode == Hang {
-		r.ReadBody() // else it is not noticed when the client gives up
+		r.ReadBody() // otherwise it is not detected when the client gives up
 	}
 	abortOnError(p.waitUntilConnected(in.Context(), false))
 	var fault Fault
@@ -222,7 +221,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// disturbResponse disturbs the answer of the server.
+// disturbResponse applies the fault to the response of the server.
 func (p *Proxy) disturbResponse(r *http.Response) error {
 	f, ok := r.Request.Context().Value(inFlightKey{}).(*inFlightRequest)
 	if !ok {
@@ -249,7 +248,7 @@ func (p *Proxy) disturbResponse(r *http.Response) error {
 	return nil
 }
 
-// readFirstHalf reads everything and returns its first half, which ends with an error.
+// readFirstHalf reads everything and returns the first half, which ends with an error.
 func readFirstHalf(r io.Reader) (io.Reader, error) {
 	content, err := io.ReadAll(r)
 	if err != nil {

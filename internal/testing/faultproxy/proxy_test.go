@@ -21,7 +21,7 @@ import (
 
 const answer = "0123456789"
 
-// newProxy returns a proxy to a server that counts requests and answers them.
+// newProxy returns a proxy to a server that counts requests and responds to them.
 func newProxy(t *testing.T) (p *faultproxy.Proxy, served *atomic.Int32) {
 	t.Helper()
 	served = &atomic.Int32{}
@@ -34,8 +34,8 @@ func newProxy(t *testing.T) (p *faultproxy.Proxy, served *atomic.Int32) {
 	return faultproxy.New(t, server.URL, &http.Transport{DisableKeepAlives: true}), served
 }
 
-// ask sends a request on a connection of its own, because a client repeats one that
-// fails on a connection it used before.
+// ask sends a request on a new connection, because a client retries a request that fails on
+// a reused connection.
 func ask(ctx context.Context, t *testing.T, url string) (status int, body string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("content"))

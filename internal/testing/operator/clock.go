@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// ClockFileEnvVar is the variable that tells an operator of BuildWithClock which file says by
-// how much its clock is wrong, as in "-10m". Without the file it is right.
+// ClockFileEnvVar is the variable with the path of the file that contains the clock offset of
+// an operator of BuildWithClock, as in "-10m". Without the file, the offset is zero.
 const ClockFileEnvVar = "GRAPNEL_TEST_CLOCK"
 
 // steppedClockSource is added to the operator's main package.
@@ -25,10 +25,10 @@ const ClockFileEnvVar = "GRAPNEL_TEST_CLOCK"
 //go:embed clock.go.txt
 var steppedClockSource []byte
 
-// BuildWithClock compiles an operator whose clock can be set while it runs: the wall
-// clock that it gives to its parts, not the monotonic one, and not that of leader
-// election. No flag of the operator can do that, and libfaketime cannot either, because
-// Go asks the kernel and not the C library.
+// BuildWithClock compiles an operator whose clock can be set while it runs: the wall clock
+// that it passes to its components, but not the monotonic clock, and not the clock of
+// leader election. The operator has no flag for that, and libfaketime does not work because
+// Go reads the time from the kernel and not from the C library.
 func BuildWithClock(ctx context.Context) (path string, err error) {
 	root, err := program.ModuleRoot()
 	if err != nil {
@@ -36,7 +36,7 @@ func BuildWithClock(ctx context.Context) (path string, err error) {
 	}
 	tmp, err := os.MkdirTemp("", "grapnel-clock-")
 	if err != nil {
-		return "", fmt.Errorf("making a directory for another main.go: %w", err)
+		return "", fmt.Errorf("creating a directory for another main.go: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	main, err := os.ReadFile(filepath.Join(root, "main.go"))
@@ -45,7 +45,7 @@ func BuildWithClock(ctx context.Context) (path string, err error) {
 	}
 	given := []byte("Now: time.Now,")
 	if !bytes.Contains(main, given) {
-		return "", fmt.Errorf("main.go does not contain %q: fix what replaces the clock there", given)
+		return "", fmt.Errorf("main.go does not contain %q: fix the replacement of the clock", given)
 	}
 	replaced := map[string][]byte{
 		"main.go":         bytes.ReplaceAll(main, given, []byte("Now: steppedNow,")),

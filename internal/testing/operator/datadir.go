@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// dataDir is what the operator keeps on disk.
+// dataDir is the directory with the data of the operator.
 type dataDir string
 
 func (f dataDir) pluginDir() string  { return filepath.Join(string(f), "plugins") }
@@ -21,11 +21,11 @@ func (f dataDir) storeRoot() string  { return filepath.Join(string(f), "store") 
 func (f dataDir) scratchDir() string { return filepath.Join(string(f), "scratch") }
 func (f dataDir) logPath() string    { return filepath.Join(string(f), "operator.log") }
 
-// createWithPlugins makes the folder, or brings the plugins of an existing one up to date.
+// createWithPlugins creates the directory, or updates the plugins in an existing one.
 func (f dataDir) createWithPlugins(programs Programs) error {
 	for _, dir := range []string{f.pluginDir(), f.storeRoot(), f.scratchDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making a folder of the operator: %w", err)
+			return fmt.Errorf("creating a directory of the operator: %w", err)
 		}
 	}
 	for name, source := range map[string]string{"example": programs.ExamplePlugin, "fault": programs.FaultPlugin} {
@@ -39,8 +39,8 @@ func (f dataDir) createWithPlugins(programs Programs) error {
 	return nil
 }
 
-// installProgram makes target the same program as source. Where both are in one file
-// system they share one file; program.Build never writes to it again.
+// installProgram makes target the same program as source. On the same file system they are
+// hard links; program.Build never writes to the file again.
 func installProgram(source, target string) error {
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -58,7 +58,7 @@ func installProgram(source, target string) error {
 // lastLogLines returns the last lines of the log that begin at or after offset, or
 // nothing if it cannot be read.
 func (f dataDir) lastLogLines(offset int64) string {
-	const lines = 120 // A wrong flag is answered with the list of all flags.
+	const lines = 120 // An invalid flag prints the list of all flags.
 	all := bytes.Split(bytes.TrimSpace(f.readLogFromOffset(offset)), []byte("\n"))
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }

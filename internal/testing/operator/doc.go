@@ -11,15 +11,14 @@
 //	err = operator.Install(ctx, c)
 //	...
 //	op, err := operator.Start(ctx, operator.Options{
-//		Programs: programs, Kubeconfig: plane.Kubeconfig(), Dir: dir,
+//		Programs: programs, Kubeconfig: plane.KubeconfigPath(), Dir: dir,
 //	})
 //	...
 //	defer op.Stop()
 //
-// The operator runs with the administrator's rights, takes filesystem locations
-// relative to Dir/store and plugins, named "example" and "fault", from Dir/plugins.
-// Start it again with the same Dir after [Operator.Kill] for the operator's second
-// life.
+// The operator runs with the administrator's rights, takes filesystem locations relative to
+// Dir/store and plugins, named "example" and "fault", from Dir/plugins. Start it again with
+// the same Dir after [Operator.Kill] to test a restart.
 //
 // It is not for production code.
 package operator

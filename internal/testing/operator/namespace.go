@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Namespace is where the operator looks for Backups unless it is told otherwise.
+// Namespace is the default namespace of the operator.
 const Namespace = "grapnel-system"
 
-// CreateNamespace creates the operator's namespace, if it is not there. The CRDs come with
-// the control plane; RBAC is not needed, because the operator runs as administrator.
+// CreateNamespace creates the operator's namespace if it does not exist. The control plane
+// installs the CRDs; RBAC is not needed because the operator runs as administrator.
 func CreateNamespace(ctx context.Context, c client.Client) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 	if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {

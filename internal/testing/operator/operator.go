@@ -19,47 +19,47 @@ import (
 )
 
 const (
-	// stopTimeout is longer than the operator gives its own parts to end.
+	// stopTimeout is longer than the shutdown timeout of the operator.
 	stopTimeout = time.Minute
-	// startTimeout is for a machine that builds and tests at the same time.
+	// startTimeout is long enough for a machine that builds and tests at the same time.
 	startTimeout = 90 * time.Second
-	// bindAttempts is how often other ports are tried.
+	// bindAttempts is the number of attempts with different ports.
 	bindAttempts = 5
 )
 
-// Options say what Start starts. Programs.Operator, Kubeconfig and Dir are required.
+// Options configure Start. Programs.Operator, Kubeconfig and Dir are required.
 type Options struct {
 	// Programs come from Build.
 	Programs Programs
 	// Kubeconfig is a file with the operator's credentials.
 	Kubeconfig string
-	// Dir holds plugins/, store/ and scratch/, which are made if they are missing,
+	// Dir contains plugins/, store/ and scratch/, which are created if they are missing,
 	// and operator.log, which is appended to. Only one operator may use it at a time.
 	Dir string
 	// Args are further flags.
 	Args []string
-	// Env are further variables, as "name=value". The others are the caller's.
+	// Env are additional variables, as "name=value". The others are inherited from the
+	// caller.
 	Env []string
-	// Log gets what the operator writes, besides operator.log; nil means only that.
+	// Log receives the output of the operator in addition to operator.log; it may be nil.
 	// It is not written to after Done is closed.
 	Log io.Writer
 }
 
-// Operator is an operator that was started. Its methods may be called from several
-// goroutines.
+// Operator is a started operator. It is safe for concurrent use.
 type Operator struct {
 	process    *program.Process
 	dataDir    dataDir
 	metricsURL string
-	// logStart is where its own lines begin in the log.
+	// logStart is the offset of its own lines in the log.
 	logStart int64
 }
 
 var errAddressTaken = errors.New("a port was taken before the operator could listen on it")
 
-// Start starts the operator and returns when it is ready. The context bounds the
-// start, not the life of the operator: call Stop or Kill for that. On an error
-// nothing keeps running, and the error has the last lines of the log.
+// Start starts the operator and returns when it is ready. The context limits only the
+// start: call Stop or Kill to end the operator. On an error nothing keeps running, and the
+// error contains the last lines of the log.
 func Start(ctx context.Context, opts Options) (*Operator, error) {
 	f := dataDir(opts.Dir)
 	if err := f.createWithPlugins(opts.Programs); err != nil {
@@ -67,8 +67,8 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 	}
 	for attempt := 1; ; attempt++ {
 		o, err := startOnFreePorts(ctx, opts, f)
-		// The operator cannot be handed a listening socket, so the ports found free
-		// may have been taken since.
+		// A listening socket cannot be passed to the operator, so the free ports that were
+		// found may have been taken since.
 		if !errors.Is(err, errAddressTaken) || attempt == bindAttempts {
 			return o, err
 		}
@@ -94,7 +94,7 @@ func startOnFreePorts(ctx context.Context, opts Options, f dataDir) (*Operator, 
 	}
 	go func() {
 		<-p.Done()
-		_ = log.Close() // The operator wrote to it, nothing here did.
+		_ = log.Close() // Only the operator wrote to it.
 	}()
 	o := &Operator{process: p, dataDir: f, metricsURL: "http://" + ports[1] + "/metrics", logStart: offset}
 	if err := o.waitUntilReady(ctx, "http://"+ports[0]+"/readyz"); err != nil {
@@ -130,12 +130,12 @@ func newOperatorCommand(opts Options, f dataDir, health, metrics string, log *os
 	return cmd
 }
 
-// servingMetricsMessage is what the operator logs when it listens for those who scrape it.
+// servingMetricsMessage is logged by the operator when its metrics server listens.
 const servingMetricsMessage = "Serving metrics server"
 
-// waitUntilReady kills the operator if it does not become ready. Whoever answers may
-// be another operator that was faster to take a port; this one ends for it then, but
-// never says that it serves.
+// waitUntilReady kills the operator if it does not become ready. The response may come from
+// another operator that took the port first. In this case, this operator exits and never
+// logs that it serves.
 func (o *Operator) waitUntilReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -168,8 +168,8 @@ func isRespondingOK(ctx context.Context, url string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// findFreeAddresses returns different addresses on the loopback interface that nobody
-// listened on.
+// findFreeAddresses returns different addresses on the loopback interface on which no
+// program listened.
 func findFreeAddresses(n int) ([]string, error) {
 	addresses := make([]string, 0, n)
 	for range n {
@@ -177,37 +177,38 @@ func findFreeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
-		// Closed at the end, so that the next one is another.
+		// Closed at the end, so that the next address is different.
 		defer func() { _ = listener.Close() }()
 		addresses = append(addresses, listener.Addr().String())
 	}
 	return addresses, nil
 }
 
-// PID returns the process ID. It means nothing once Done is closed.
+// PID returns the process ID. It is invalid once Done is closed.
 func (o *Operator) PID() int { return o.process.PID() }
 
-// MetricsURL returns where the metrics are, without any authentication.
+// MetricsURL returns the URL of the metrics, which need no authentication.
 func (o *Operator) MetricsURL() string { return o.metricsURL }
 
-// LogPath returns the file with what the operator, and those that had its folder
-// before it, wrote.
+// LogPath returns the file with the output of the operator and of earlier operators with
+// the same directory.
 func (o *Operator) LogPath() string { return o.dataDir.logPath() }
 
-// LastLogLines returns the end of what this operator wrote so far: the reason of a
-// failure is hardly ever anywhere else.
+// LastLogLines returns the last lines of this operator's output: they usually contain the
+// reason for a failure.
 func (o *Operator) LastLogLines() string { return o.dataDir.lastLogLines(o.logStart) }
 
 // Done is closed when the operator has ended.
 func (o *Operator) Done() <-chan struct{} { return o.process.Done() }
 
-// Err returns how the operator ended: nil while it runs, and if it ended well.
+// Err returns the exit error of the operator: nil while it runs, and if it succeeded.
 func (o *Operator) Err() error { return o.process.Err() }
 
-// Kill kills the operator without any warning and returns once it has ended. Its
-// plugins are killed by the kernel. It is no error if it has ended before.
+// Kill kills the operator with SIGKILL and returns once it has ended. The kernel kills its
+// plugins. It is not an error if the operator has already ended.
 func (o *Operator) Kill() error { return o.process.Kill() }
 
-// Stop asks the operator to end and returns once it has ended. If it needs more than
-// a minute it is killed, and that is an error. It is no error if it has ended before.
+// Stop stops the operator and returns once it has ended. If it needs more than a minute, it
+// is killed and Stop returns an error. It is not an error if the operator has already
+// ended.
 func (o *Operator) Stop() error { return o.process.Stop(stopTimeout) }

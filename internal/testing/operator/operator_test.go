@@ -28,7 +28,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
 
-// roleVariable makes the test program start an operator and say so, instead of
+// roleVariable makes the test program start an operator and print a line instead of
 // testing: see TestEndsWithItsParent.
 const roleVariable = "GRAPNEL_TEST_RUN_OPERATOR_IN"
 
@@ -69,7 +69,7 @@ func options(dir string) operator.Options {
 	return operator.Options{Programs: programs, Kubeconfig: plane.KubeconfigPath(), Dir: dir}
 }
 
-// startAndWait is a parent that never stops what it started.
+// startAndWait is a parent that never stops the programs it started.
 func startAndWait(dir string) {
 	op, err := operator.Start(context.Background(), operator.Options{
 		Programs:   operator.Programs{Operator: os.Getenv("OPERATOR")},
@@ -89,7 +89,7 @@ func TestLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // The second one finds the namespace.
+	for range 2 { // The second call finds the namespace.
 		if err := operator.CreateNamespace(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestLives(t *testing.T) {
 		t.Errorf("the killed operator ended with %v", first.Err())
 	}
 	if exists(first.PID()) {
-		t.Errorf("the killed operator, process %d, is still there", first.PID())
+		t.Errorf("the killed operator, process %d, still exists", first.PID())
 	}
 
 	second := startOnFreePorts(t, options(dir))
@@ -129,7 +129,7 @@ func TestLives(t *testing.T) {
 	}
 	log, err := os.ReadFile(second.LogPath())
 	if starts := bytes.Count(log, []byte("Starting the operator")); err != nil || starts != 2 {
-		t.Errorf("the log tells of %d starts, want 2 (%v)", starts, err)
+		t.Errorf("the log contains %d starts, want 2 (%v)", starts, err)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestStartFailsWithTheReason(t *testing.T) {
 		"no kubeconfig": {func(o *operator.Options) { o.Kubeconfig = "/nowhere" }, "/nowhere"},
 		"no program":    {func(o *operator.Options) { o.Programs.Operator = "/nowhere" }, "/nowhere: no such file"},
 		"no plugin":     {func(o *operator.Options) { o.Programs.FaultPlugin = "/nowhere" }, "installing the plugin fault"},
-		"no folder":     {func(o *operator.Options) { o.Dir = file }, "not a directory"},
+		"no directory":  {func(o *operator.Options) { o.Dir = file }, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := options(filepath.Join(dir, name))
@@ -194,7 +194,7 @@ func TestStartObeysItsContext(t *testing.T) {
 // TestEndsWithItsParent kills a program that has started an operator.
 func TestEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Logf("Nothing can be promised on %s.", runtime.GOOS)
+		t.Logf("Programs may outlive their parent on %s.", runtime.GOOS)
 		return
 	}
 	dir := t.TempDir()
@@ -211,7 +211,7 @@ func TestEndsWithItsParent(t *testing.T) {
 	scanner.Scan()
 	pid, err := strconv.Atoi(scanner.Text())
 	if err != nil {
-		t.Errorf("the parent says %q", scanner.Text())
+		t.Errorf("the parent printed %q", scanner.Text())
 	}
 	if !exists(pid) {
 		t.Errorf("the operator is not process %d", pid)
@@ -255,7 +255,7 @@ func exists(pid int) bool {
 	return syscall.Kill(pid, 0) == nil
 }
 
-// running returns the command lines that name a folder.
+// running returns the command lines that contain a directory.
 func running(t *testing.T, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

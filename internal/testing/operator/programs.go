@@ -14,8 +14,8 @@ import (
 type Programs struct {
 	// Operator is the operator, built from main.go.
 	Operator string
-	// ExamplePlugin and FaultPlugin are the plugins below test/. Without a path, a
-	// plugin is not given to the operator.
+	// ExamplePlugin and FaultPlugin are the plugins below test/. A plugin without a path is
+	// not installed.
 	ExamplePlugin string
 	FaultPlugin   string
 }

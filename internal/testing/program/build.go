@@ -15,23 +15,23 @@ import (
 	"slices"
 )
 
-// Build compiles the main package in the folder source, which may be a module of its
-// own, to the file target; go's cache makes it quick if nothing has changed. Several
-// processes may build the same target at the same time, and a target that is running
-// or linked elsewhere keeps its content: it is replaced, not written to. More are
-// further arguments of go build.
+// Build compiles the main package in the directory source, which may be its own module, to
+// the file target; go's cache makes it fast if nothing has changed. Several processes may
+// build the same target at the same time, and a target that is running or linked elsewhere
+// keeps its content: it is replaced, not written to. More are further arguments of go
+// build.
 func Build(ctx context.Context, source, target string, more ...string) error {
 	dir, name := filepath.Split(target)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making the folder of built programs: %w", err)
+		return fmt.Errorf("creating the directory of built programs: %w", err)
 	}
 	tmp, err := os.MkdirTemp(dir, ".build-")
 	if err != nil {
-		return fmt.Errorf("making a folder to build in: %w", err)
+		return fmt.Errorf("creating a directory to build in: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	built := filepath.Join(tmp, name)
-	// go does not link again what is already there and current.
+	// go does not relink a target that is up to date.
 	if err := os.Link(target, built); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reusing an earlier build: %w", err)
 	}
@@ -43,7 +43,7 @@ func Build(ctx context.Context, source, target string, more ...string) error {
 		return fmt.Errorf("building %s: %w\n%s", name, err, bytes.TrimSpace(out))
 	}
 	if err := os.Rename(built, target); err != nil {
-		return fmt.Errorf("keeping what was built: %w", err)
+		return fmt.Errorf("installing the built program: %w", err)
 	}
 	return nil
 }

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Process is a running program. Its methods may be called from several goroutines.
+// Process is a running program. It is safe for concurrent use.
 type Process struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // How it ended; set before done is closed.
+	err  error // The exit error; set before done is closed.
 }
 
-// Start starts cmd, which must not have been started, in a process group of its
-// own: an interrupt typed at the terminal is for the caller, which then stops its
-// programs in order. On Linux the program is killed when the caller ends.
+// Start starts cmd, which must not have been started, in its own process group: an
+// interrupt typed at the terminal reaches only the caller, which then stops its programs in
+// order. On Linux the program is killed when the caller ends.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{name: filepath.Base(cmd.Path), cmd: cmd, done: make(chan struct{})}
 	cmd.SysProcAttr = attributes()
@@ -37,7 +37,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 }
 
 // runUntilExit keeps the thread that starts the program until the program ends: the kernel
-// takes the end of that thread for the end of the parent.
+// treats the end of that thread as the end of the parent.
 func (p *Process) runUntilExit(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -50,7 +50,7 @@ func (p *Process) runUntilExit(started chan<- error) {
 	close(p.done)
 }
 
-// PID returns the process ID. It means nothing once Done is closed.
+// PID returns the process ID. It is invalid once Done is closed.
 func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
@@ -60,8 +60,8 @@ func (p *Process) Done() <-chan struct{} {
 	return p.done
 }
 
-// Err returns how the program ended: nil while it runs and if it succeeded, else
-// an [exec.ExitError] as a rule.
+// Err returns the exit error of the program: nil while it runs and if it succeeded,
+// otherwise usually an [exec.ExitError].
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -71,23 +71,23 @@ func (p *Process) Err() error {
 	}
 }
 
-// Kill kills the program and returns once it has ended. It is no error if it has
-// ended before.
+// Kill kills the program and returns once it has ended. It is not an error if the program
+// has already ended.
 func (p *Process) Kill() error {
 	return p.signalAndWait(syscall.SIGKILL, nil)
 }
 
-// Stop asks the program to end, and returns once it has ended. If it has not within
-// the given time it is killed, and that is an error. It is no error if it has ended
-// before.
+// Stop stops the program and returns once it has ended. If it does not end within the given
+// time, it is killed and Stop returns an error. It is not an error if the program has
+// already ended.
 func (p *Process) Stop(within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	return p.signalAndWait(syscall.SIGTERM, timer.C)
 }
 
-// signalAndWait sends a signal and waits for the end of the program, or, if that comes first,
-// for late.
+// signalAndWait sends a signal and waits for the end of the program or for late, whichever
+// comes first.
 func (p *Process) signalAndWait(signal os.Signal, late <-chan time.Time) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("sending %v to %s: %w", signal, p.name, err)

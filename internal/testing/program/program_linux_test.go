@@ -14,8 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// TestOutlivesTheThread starts programs from goroutines that take their threads with
-// them when they end.
+// TestOutlivesTheThread starts programs from goroutines whose threads end with them.
 func TestOutlivesTheThread(t *testing.T) {
 	for range 8 {
 		cmd := command("echo")

@@ -23,8 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// roleVariable makes the test program behave like one of the programs that the
-// tests start.
+// roleVariable makes the test program behave like one of the programs that the tests start.
 const roleVariable = "GRAPNEL_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -53,10 +52,10 @@ func command(role string) *exec.Cmd {
 	return cmd
 }
 
-// startReady starts a program and waits until it says that it is ready.
+// startReady starts a program and waits until it prints that it is ready.
 func startReady(t *testing.T, role string) *program.Process {
 	t.Helper()
-	// A pipe of our own: cmd.Wait would close exec's while it is read.
+	// We use our own pipe: cmd.Wait would close the pipe of exec while it is read.
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +73,7 @@ func startReady(t *testing.T, role string) *program.Process {
 	})
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	if err := errors.Join(err, writer.Close()); err != nil || line != "ready\n" {
-		t.Fatalf("%s says %q, %v", role, line, err)
+		t.Fatalf("%s printed %q, %v", role, line, err)
 	}
 	if p.Err() != nil || syscall.Kill(p.PID(), 0) != nil {
 		t.Fatalf("%s does not run: %v", role, p.Err())
@@ -102,10 +101,10 @@ func TestEnds(t *testing.T) {
 			t.Errorf("exit code is %d, want 3", code)
 		}
 		if err := errors.Join(p.Kill(), p.Stop(time.Minute)); err != nil {
-			t.Errorf("ending what has ended: %v", err)
+			t.Errorf("stopping an ended program: %v", err)
 		}
 	})
-	t.Run("when it is asked to", func(t *testing.T) {
+	t.Run("on request", func(t *testing.T) {
 		p := startReady(t, "polite")
 		if err := p.Stop(time.Minute); err != nil {
 			t.Fatal(err)
@@ -114,7 +113,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("ended with %v", p.Err())
 		}
 	})
-	t.Run("when it is killed", func(t *testing.T) {
+	t.Run("when killed", func(t *testing.T) {
 		p := startReady(t, "polite")
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)
@@ -123,7 +122,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("exit code is %d, want that of a signal", code)
 		}
 	})
-	t.Run("when it does not listen", func(t *testing.T) {
+	t.Run("when it ignores the signal", func(t *testing.T) {
 		p := startReady(t, "stubborn")
 		if err := p.Stop(time.Millisecond); err == nil || !strings.Contains(err.Error(), "was killed") {
 			t.Errorf("error is %v, want one that says that it was killed", err)
@@ -174,10 +173,10 @@ func TestBuild(t *testing.T) {
 		t.Fatalf("building three times at once: %v", err)
 	}
 	if got := output(t, target); got != "one" {
-		t.Errorf("says %q, want one", got)
+		t.Errorf("printed %q, want one", got)
 	}
 
-	// Somebody still uses the first one when the second is built.
+	// The first program is still in use when the second is built.
 	linked := filepath.Join(t.TempDir(), "linked")
 	if err := os.Link(target, linked); err != nil {
 		t.Fatal(err)
@@ -187,19 +186,19 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old, current := output(t, linked), output(t, target); old != "one" || current != "two" {
-		t.Errorf("the linked program says %q, want one; the target says %q, want two", old, current)
+		t.Errorf("the linked program printed %q, want one; the target printed %q, want two", old, current)
 	}
 
 	write(t, main, "package main\n\nfunc main() { undefined() }\n")
 	if err := program.Build(t.Context(), source, target); err == nil || !strings.Contains(err.Error(), "undefined: undefined") {
-		t.Errorf("error is %v, want what the compiler said", err)
+		t.Errorf("error is %v, want the output of the compiler", err)
 	}
 	if got := output(t, target); got != "two" {
-		t.Errorf("after a failed build, the target says %q, want two", got)
+		t.Errorf("after a failed build, the target printed %q, want two", got)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Errorf("besides the program there is something left: %v, %v", entries, err)
+		t.Errorf("other files than the program are left: %v, %v", entries, err)
 	}
 }
 
@@ -208,12 +207,12 @@ func TestModuleRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(filepath.Join(root, "test", "exampleplugin")) // A module of its own.
+	t.Chdir(filepath.Join(root, "test", "exampleplugin")) // A nested module.
 	if again, err := program.ModuleRoot(); err != nil || again != root {
-		t.Errorf("from a nested module it is %q, want %q (%v)", again, root, err)
+		t.Errorf("from a nested module the root is %q, want %q (%v)", again, root, err)
 	}
 	t.Chdir(t.TempDir())
 	if elsewhere, err := program.ModuleRoot(); err == nil {
-		t.Errorf("outside of the sources it is %q", elsewhere)
+		t.Errorf("outside of the sources the root is %q", elsewhere)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 const modulePath = "github.com/grapnel-dev/grapnel"
 
-// ModuleRoot returns the folder of the operator's module. It walks up from the working
-// directory, which for a test is its package; nested modules are passed by.
+// ModuleRoot returns the directory of the operator's module. It walks up from the working
+// directory, which for a test is its package; nested modules are skipped.
 func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Listen calls handle for every connection, one after the other, and closes it then, until the
-// test ends; a handle must have returned by then. It returns the address at which it listens.
+// Listen calls handle for every connection, one after the other, and then closes the
+// connection, until the test ends. handle must have returned by then. Listen returns the
+// address at which it listens.
 func Listen(t *testing.T, network, address string, handle func(net.Conn)) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), network, address)

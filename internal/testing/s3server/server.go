@@ -27,8 +27,7 @@ type Options struct {
 	// AccessKey and SecretKey that clients must sign with; random by default.
 	AccessKey string
 	SecretKey string
-	// IgnoreConditions makes the server one that does not know conditional
-	// writes.
+	// IgnoreConditions makes the server ignore the conditions of conditional writes.
 	IgnoreConditions bool
 }
 
@@ -38,7 +37,7 @@ type Server struct {
 	URL string
 	// Bucket exists and is empty at first.
 	Bucket string
-	// AccessKey and SecretKey are the only credentials it accepts.
+	// AccessKey and SecretKey are the only credentials that the server accepts.
 	AccessKey string
 	SecretKey string
 
@@ -50,7 +49,7 @@ type Server struct {
 // Start runs a server until the test ends, and fails the test if it cannot.
 func Start(tb testing.TB, opts Options) *Server {
 	tb.Helper()
-	// The context of the test ends before its clean-ups run.
+	// The context of the test ends before its cleanup functions run.
 	s, err := StartWithContext(context.WithoutCancel(tb.Context()), opts)
 	if err != nil {
 		tb.Fatalf("starting S3 server: %v", err)
@@ -116,16 +115,16 @@ func valueOrDefault(value, fallback string) string {
 	return value
 }
 
-// Close stops the server and waits for its end.
+// Close stops the server and waits until it has ended.
 func (s *Server) Close() error {
-	_ = s.stdin.Close() // Tells it to end; an error means that it has.
+	_ = s.stdin.Close() // Closing stdin stops the server; an error means that it has already ended.
 	if err := s.cmd.Wait(); err != nil {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(s.stderr.String()))
 	}
 	return nil
 }
 
-// S3Options returns what package s3 needs to use the bucket.
+// S3Options returns the options with which package s3 uses the bucket.
 func (s *Server) S3Options() s3.Options {
 	return s3.Options{
 		Bucket:         s.Bucket,

@@ -28,13 +28,13 @@ func TestRunAndClose(t *testing.T) {
 		t.Error(err)
 	}
 	if resp.StatusCode != http.StatusForbidden {
-		t.Errorf("an unsigned request was answered with %d, want 403", resp.StatusCode)
+		t.Errorf("an unsigned request got status %d, want 403", resp.StatusCode)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	if resp, err := client.Get(s.URL); err == nil {
 		_ = resp.Body.Close()
-		t.Error("the server still answers after Close")
+		t.Error("the server still responds after Close")
 	}
 }

@@ -1,23 +1,23 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stage sets the stage for stories that are told to the operator from outside:
-// a control plane, the programs, and operators as processes, each with a namespace, a
-// folder and a default location of its own.
+// Package stage is the environment of tests that run the operator as a process: a control
+// plane, the programs, and operators, each with its own namespace, directory and default
+// location.
 //
-//	var world stage.World
+//	var env stage.Env
 //
-//	func TestMain(m *testing.M) { os.Exit(world.Run(m, stage.Options{})) }
+//	func TestMain(m *testing.M) { os.Exit(env.RunTests(m, stage.Options{})) }
 //
 //	func TestThing(t testing.TB) {
-//		s := world.New(t, "--max-concurrent-backups=1")
-//		b := stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 2)))
-//		stage.Await(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { ... })
+//		ns := env.StartOperator(t, "--max-concurrent-backups=1")
+//		b := stage.Create(t, env.Client, ns.NewBackup(env.CreateApp(t, 2)))
+//		stage.WaitFor(t, env.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { ... })
 //	}
 //
-// [World.Shared] is one operator for all tests that need none of their own, and
-// [World.NewFaultPlugin] a Plugin that does what a story wants. After the last test the
-// logs of all operators are searched for secrets.
+// [Env.SharedOperator] is one operator for all tests that do not need their own, and
+// [Env.NewFaultPlugin] returns a Plugin that does what a test configures. After the last
+// test, the logs of all operators are searched for secrets.
 //
-// Stories that look at a controller from inside use package suite.
+// Tests that run a controller in their own process use package suite.
 package stage

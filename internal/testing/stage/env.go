@@ -25,38 +25,40 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// parallelTests is how many tests run at a time: they wait much more than they work.
+// parallelTests is how many tests run concurrently: they mostly wait.
 const parallelTests = "12"
 
-// Options say what is special about the World of a test package.
+// Options configure the Env of a test package.
 type Options struct {
-	// CRDPaths are files, or folders of files, with CRDPaths besides Grapnel's own.
+	// CRDPaths are files, or directories of files, with CRDs in addition to Grapnel's.
 	CRDPaths []string
-	// AddToScheme add to what the client knows besides Kubernetes' and Grapnel's kinds.
+	// AddToScheme adds kinds to the scheme of the client, in addition to those of
+	// Kubernetes and Grapnel.
 	AddToScheme []func(*k8sruntime.Scheme) error
-	// ControllerManager is for stories in which namespaces go away. Without it a
-	// namespace has nothing that a test did not put there.
+	// ControllerManager is for tests in which namespaces are deleted. Without it, a
+	// namespace contains only the objects that a test created.
 	ControllerManager bool
 	// SharedArgs are flags of the shared operator.
 	SharedArgs []string
-	// NewDefaultLocation returns the default location of a Site; nil means one in a folder.
+	// NewDefaultLocation returns the default location of a Namespace; nil means one in a
+	// directory.
 	NewDefaultLocation func(namespace string) *v1alpha1.BackupStorageLocation
-	// Plugins returns what is installed before the first test, and loaded when a Site
-	// is handed out.
+	// Plugins returns the Plugins that are installed before the first test, and are loaded
+	// when a Namespace is returned.
 	Plugins func() []*v1alpha1.Plugin
 	// BeforeTests is called before the first test. Its context ends after the last one.
 	BeforeTests func(ctx context.Context) error
-	// Secrets are what no operator may log, besides Token.
+	// Secrets are secrets that no operator may log, in addition to FaultPluginToken.
 	Secrets []string
 }
 
-// Env is what all tests of a package share. Its fields are there during
-// Options.Prepare and the tests, which may use it from several goroutines.
+// Env is the environment that all tests of a package share. Its fields are valid during
+// Options.BeforeTests and the tests. It is safe for concurrent use.
 type Env struct {
 	ControlPlane *controlplane.ControlPlane
 	Client       client.WithWatch
 	Programs     operator.Programs
-	// Dir holds the folders of the Sites, and whatever else tests put there.
+	// Dir contains the directories of the Namespaces, and files of tests.
 	Dir string
 
 	opts       Options
@@ -65,11 +67,11 @@ type Env struct {
 	sharedErr  error
 }
 
-// RunTests makes the world, runs the tests in it and returns the exit code.
+// RunTests creates the environment, runs the tests and returns the exit code.
 func (w *Env) RunTests(m *testing.M, opts Options) int {
 	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
-	if flag.Lookup("ginkgo.seed") == nil { // Ginkgo refuses a flag that means nothing to it
+	if flag.Lookup("ginkgo.seed") == nil { // Ginkgo rejects a flag that has no effect on it
 		if err := flag.Set("test.parallel", parallelTests); err != nil {
 			return ReportSetupError(err)
 		}
@@ -82,7 +84,7 @@ func (w *Env) RunTests(m *testing.M, opts Options) int {
 	return code
 }
 
-// ReportSetupError says why no test could run, and returns the exit code.
+// ReportSetupError prints why no test could run, and returns the exit code.
 func ReportSetupError(err error) int {
 	_, _ = fmt.Fprintln(os.Stderr, err)
 	return 1
@@ -99,7 +101,7 @@ func (w *Env) startAndRunTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() {
-		cancel() // The API server waits for those that watch it.
+		cancel() // The API server waits for its watches to end.
 		err = errors.Join(err, w.ControlPlane.Stop())
 	}()
 	if err := w.createPluginsAndPrepare(ctx); err != nil {
@@ -126,7 +128,7 @@ func (w *Env) createPluginsAndPrepare(ctx context.Context) error {
 	return nil
 }
 
-// startControlPlane builds the programs, starts the control plane meanwhile and connects to it.
+// startControlPlane builds the programs while it starts the control plane, and connects to it.
 func (w *Env) startControlPlane(ctx context.Context) error {
 	root, err := program.ModuleRoot()
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// MetricAbsent stands for the value of a metric that is not there.
+// MetricAbsent is the value of a metric that does not exist.
 const MetricAbsent = -1
 
-// ScrapeMetrics returns what the operator measured, by name with labels.
+// ScrapeMetrics returns the metrics of the operator, by name with labels.
 func (s *Namespace) ScrapeMetrics(t testing.TB) map[string]float64 {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, s.Operator.MetricsURL(), http.NoBody)
@@ -51,8 +51,7 @@ func (s *Namespace) ScrapeMetrics(t testing.TB) map[string]float64 {
 	return values
 }
 
-// WaitForMetric waits until a metric has a value, which may be Absent. Nobody tells when
-// it changes, so that it is asked for again and again.
+// WaitForMetric polls a metric until it has the given value, which may be MetricAbsent.
 func (s *Namespace) WaitForMetric(t testing.TB, name string, want float64) {
 	t.Helper()
 	suite.Eventually(t, func() string {
@@ -63,7 +62,7 @@ func (s *Namespace) WaitForMetric(t testing.TB, name string, want float64) {
 		if value == want {
 			return ""
 		}
-		return fmt.Sprintf("%s is %v, want %v (%v stands for none)", name, value, want, MetricAbsent)
+		return fmt.Sprintf("%s is %v, want %v (%v means absent)", name, value, want, MetricAbsent)
 	})
 }
 
@@ -89,8 +88,8 @@ func (w *Env) CheckLogsForSecrets() error {
 	return nil
 }
 
-// FormatActionStatuses returns what a Backup or Restore tells of its actions, as "name Phase"; one that did
-// not start has no phase.
+// FormatActionStatuses returns the statuses of the actions of a Backup or Restore as "name Phase";
+// an action that did not start has no phase.
 func FormatActionStatuses(list *[]v1alpha1.ActionStatus) []string {
 	if list == nil {
 		return nil

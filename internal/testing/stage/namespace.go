@@ -19,10 +19,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// DefaultLocation is the name of the location that a Site has, and of its folder.
+// DefaultLocation is the name of the default location of a Namespace, and of its directory.
 const DefaultLocation = "files"
 
-// Namespace is an operator, the namespace it works for and the folder it keeps.
+// Namespace is an operator with its namespace and directory.
 type Namespace struct {
 	Name     string
 	Dir      string
@@ -32,8 +32,8 @@ type Namespace struct {
 	env  *Env
 }
 
-// SharedOperator returns the operator of the tests that need none of their own, for the
-// operator's usual namespace. It is started by the first test that asks for it.
+// SharedOperator returns the operator for tests that do not need their own, in the
+// operator's default namespace. The first test that calls it starts the operator.
 func (w *Env) SharedOperator(t testing.TB) *Namespace {
 	t.Helper()
 	w.sharedOnce.Do(func() {
@@ -49,8 +49,8 @@ func (w *Env) SharedOperator(t testing.TB) *Namespace {
 	return w.shared
 }
 
-// StartOperator starts an operator with flags of its own, for a namespace of its own, until the
-// test ends.
+// StartOperator starts an operator with additional flags, for its own namespace, until the test
+// ends.
 func (w *Env) StartOperator(t testing.TB, args ...string) *Namespace {
 	t.Helper()
 	s, err := w.startOperatorWithLocation(t.Context(), w.CreateNamespace(t, "site-"), args)
@@ -95,7 +95,7 @@ func (s *Namespace) startOperator(ctx context.Context) error {
 	return err
 }
 
-// startOperatorInDir starts an operator that keeps a folder, with further flags.
+// startOperatorInDir starts an operator with a given directory and additional flags.
 func (s *Namespace) startOperatorInDir(ctx context.Context, dir string, more ...string) (*operator.Operator, error) {
 	return operator.Start(ctx, operator.Options{
 		Programs: s.env.Programs, Kubeconfig: s.env.ControlPlane.KubeconfigPath(), Dir: dir,
@@ -103,8 +103,8 @@ func (s *Namespace) startOperatorInDir(ctx context.Context, dir string, more ...
 	})
 }
 
-// StartStandby starts another operator with the same store and a folder of its own, until
-// the test ends.
+// StartStandby starts another operator with the same store and its own directory, until the
+// test ends.
 func (s *Namespace) StartStandby(t testing.TB) *operator.Operator {
 	t.Helper()
 	dir := s.Dir + "-standby"
@@ -123,7 +123,7 @@ func (s *Namespace) StartStandby(t testing.TB) *operator.Operator {
 	return op
 }
 
-// RestartOperator starts the operator again once it was killed.
+// RestartOperator starts the operator again after it was killed.
 func (s *Namespace) RestartOperator(t testing.TB) {
 	t.Helper()
 	suite.Eventually(t, func() string {
@@ -139,7 +139,7 @@ func (s *Namespace) RestartOperator(t testing.TB) {
 	}
 }
 
-// NewLocation returns a location in the folder of its name, which is not created.
+// NewLocation returns a location in the directory of its name. It creates neither.
 func (s *Namespace) NewLocation(name string) *v1alpha1.BackupStorageLocation {
 	return &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name},
@@ -147,16 +147,16 @@ func (s *Namespace) NewLocation(name string) *v1alpha1.BackupStorageLocation {
 	}
 }
 
-// StoreRoot is the folder that filesystem locations are in.
+// StoreRoot is the root directory of filesystem locations.
 func (s *Namespace) StoreRoot() string { return filepath.Join(s.Dir, "store") }
 
-// LocationDir is where a location of Location keeps its files.
+// LocationDir is the directory with the files of a location of NewLocation.
 func (s *Namespace) LocationDir(location string) string {
 	return filepath.Join(s.StoreRoot(), location)
 }
 
-// NewBackup returns a Backup of the ConfigMaps of namespaces, which asks for no action
-// and is not created.
+// NewBackup returns a Backup of the ConfigMaps of namespaces, without actions. It does not
+// create the Backup.
 func (s *Namespace) NewBackup(namespaces ...string) *v1alpha1.Backup {
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 	for _, namespace := range namespaces {
@@ -166,7 +166,7 @@ func (s *Namespace) NewBackup(namespaces ...string) *v1alpha1.Backup {
 	return b
 }
 
-// CreateNamespace creates a namespace with a name that begins so.
+// CreateNamespace creates a namespace with a name prefix.
 func (w *Env) CreateNamespace(t testing.TB, prefix string) string {
 	t.Helper()
 	return Create(t, w.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}).Name

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// CreateApp makes a namespace with the ConfigMaps 0, 1 and so on.
+// CreateApp creates a namespace with the ConfigMaps 0, 1 and so on.
 func (w *Env) CreateApp(t testing.TB, configMaps int) string {
 	t.Helper()
 	namespace := w.CreateNamespace(t, "app-")
@@ -26,7 +26,7 @@ func (w *Env) CreateApp(t testing.TB, configMaps int) string {
 	return namespace
 }
 
-// NewConfigMap returns the NewConfigMap c0, c1 or so on, with its number as data "n".
+// NewConfigMap returns the ConfigMap c0, c1 and so on, with its number as data "n".
 func NewConfigMap(namespace string, i int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)},
@@ -34,7 +34,7 @@ func NewConfigMap(namespace string, i int) *corev1.ConfigMap {
 	}
 }
 
-// Create creates an object and returns it as it is stored.
+// Create creates an object and returns it as stored.
 func Create[T client.Object](t testing.TB, c client.Client, object T) T {
 	t.Helper()
 	if err := c.Create(t.Context(), object); err != nil {
@@ -43,7 +43,7 @@ func Create[T client.Object](t testing.TB, c client.Client, object T) T {
 	return object
 }
 
-// Patch merges JSON into an object, which stays as it was in memory.
+// Patch applies a JSON merge patch to an object. The object in memory is unchanged.
 func (w *Env) Patch(t testing.TB, object client.Object, change string) {
 	t.Helper()
 	if err := w.Client.Patch(t.Context(), deepCopyObject(object), client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
@@ -51,7 +51,7 @@ func (w *Env) Patch(t testing.TB, object client.Object, change string) {
 	}
 }
 
-// Delete asks for the end of an object, without waiting for it.
+// Delete deletes an object without waiting for its removal.
 func (w *Env) Delete(t testing.TB, object client.Object) {
 	t.Helper()
 	if err := w.Client.Delete(t.Context(), deepCopyObject(object)); err != nil {
@@ -59,7 +59,7 @@ func (w *Env) Delete(t testing.TB, object client.Object) {
 	}
 }
 
-// Exists reads an object again, and says whether it is there.
+// Exists reads an object again, and reports whether it exists.
 func (w *Env) Exists(t testing.TB, object client.Object) bool {
 	t.Helper()
 	return getIfExists(t, w.Client, object)
@@ -74,7 +74,7 @@ func getIfExists(t testing.TB, c client.Client, object client.Object) bool {
 	return err == nil
 }
 
-// WaitFor waits until an object is as a test wants it, and returns it.
+// WaitFor waits until an object meets a condition, and returns it.
 func WaitFor[T client.Object](t testing.TB, c client.Client, object T, what string, right func(T) bool) T {
 	t.Helper()
 	object = deepCopyObject(object)
@@ -83,23 +83,23 @@ func WaitFor[T client.Object](t testing.TB, c client.Client, object T, what stri
 			return ""
 		}
 		text, _ := json.Marshal(object)
-		return fmt.Sprintf("%s never was so: %s\n%s", object.GetName(), what, text)
+		return fmt.Sprintf("%s never met the condition: %s\n%s", object.GetName(), what, text)
 	})
 	return object
 }
 
-// WaitForDeletion waits until an object is no more.
+// WaitForDeletion waits until an object no longer exists.
 func (w *Env) WaitForDeletion(t testing.TB, object client.Object) {
 	t.Helper()
 	object = deepCopyObject(object)
 	suite.Eventually(t, func() string {
 		if w.Exists(t, object) {
-			return object.GetName() + " is still there"
+			return object.GetName() + " still exists"
 		}
 		return ""
 	})
 }
 
 func deepCopyObject[T client.Object](object T) T {
-	return object.DeepCopyObject().(T) //nolint:forcetypeassert // a copy is of the type of what was copied
+	return object.DeepCopyObject().(T) //nolint:forcetypeassert // a copy has the type of the original
 }

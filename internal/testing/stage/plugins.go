@@ -21,10 +21,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
 )
 
-// FaultPluginToken is a secret in the environment of the fault plugins, which log it when asked to.
+// FaultPluginToken is a secret in the environment of the fault plugins, which log it on request.
 const FaultPluginToken = "tok-5f1d0a7be2c94d60"
 
-// LabelsForActions returns the labels of an object that asks for actions; see NewFaultPlugin.
+// LabelsForActions returns the labels of an object that requests actions; see NewFaultPlugin.
 func LabelsForActions(actions ...string) map[string]string {
 	labels := map[string]string{}
 	for _, action := range actions {
@@ -33,15 +33,15 @@ func LabelsForActions(actions ...string) map[string]string {
 	return labels
 }
 
-// SelectorForAction returns the selector of an action that runs only for objects that ask for
-// it with Use.
+// SelectorForAction returns the selector of an action that runs only for objects with
+// LabelsForActions.
 func SelectorForAction(action string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: LabelsForActions(action)}
 }
 
-// NewFaultPlugin returns a Plugin of test/faultplugin with some actions. Variables are
-// "NAME=value" of its environment, the last ones in it, and say what it does. Its calls
-// are kept for Calls, unless FAULT_CALL_LOG says otherwise.
+// NewFaultPlugin returns a Plugin of test/faultplugin with some actions. variables are
+// "NAME=value", appended to its environment, and configure what it does. Its calls are
+// recorded for FaultPluginCalls, unless FAULT_CALL_LOG is set.
 func (w *Env) NewFaultPlugin(name string, actions []v1alpha1.PluginAction, variables ...string) *v1alpha1.Plugin {
 	announced := make([]string, len(actions))
 	for i, action := range actions {
@@ -62,7 +62,7 @@ func (w *Env) NewFaultPlugin(name string, actions []v1alpha1.PluginAction, varia
 	return plugin
 }
 
-// configuredPlugins are those of Options.Plugins.
+// configuredPlugins are the Plugins of Options.Plugins.
 func (w *Env) configuredPlugins() []*v1alpha1.Plugin {
 	if w.opts.Plugins == nil {
 		return nil
@@ -78,10 +78,10 @@ func (w *Env) WaitForPlugins(t testing.TB, plugins ...*v1alpha1.Plugin) {
 	}
 }
 
-// callLogPath is the file to which the fault plugins write what they are called for.
+// callLogPath is the file to which the fault plugins write their calls.
 func (w *Env) callLogPath() string { return filepath.Join(w.Dir, "calls.jsonl") }
 
-// FaultPluginCalls returns the calls that the fault plugins got with some idempotency keys, in
+// FaultPluginCalls returns the calls of the fault plugins with the given idempotency keys, in
 // order, as "PreBackup name #attempt".
 func (w *Env) FaultPluginCalls(t testing.TB, ours func(key string) bool) []string {
 	t.Helper()

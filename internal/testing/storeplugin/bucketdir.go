@@ -16,7 +16,7 @@ import (
 // Provider is the registered name of the ObjectStore.
 const Provider = "test.example.io/folder"
 
-// What makes the process die: keys that begin with these, when they are put or read.
+// The process dies when keys with these prefixes are put or read.
 const (
 	KillOnPutPrefix = "kill-put"
 	KillOnGetPrefix = "kill-get"
@@ -28,13 +28,13 @@ const (
 	envRoot  = "STOREPLUGIN_ROOT"
 )
 
-// BucketDir is where the buckets of an ObjectStore are, each a folder in it.
+// BucketDir is the directory with the buckets of an ObjectStore, each a subdirectory.
 type BucketDir struct {
 	t    *testing.T
 	root string
 }
 
-// NewBucketDir returns a Folder with these buckets.
+// NewBucketDir returns a BucketDir with these buckets.
 func NewBucketDir(t *testing.T, buckets ...string) *BucketDir {
 	t.Helper()
 	f := &BucketDir{t: t, root: t.TempDir()}
@@ -57,12 +57,12 @@ func (f *BucketDir) Path(elements ...string) string {
 	return filepath.Join(append([]string{f.root}, elements...)...)
 }
 
-// Env is the environment of a process that serves the Folder.
+// Env is the environment of a process that serves the BucketDir.
 func (f *BucketDir) Env() map[string]string {
 	return map[string]string{envServe: "1", envRoot: f.root}
 }
 
-// PluginSpec returns what a catalog loads under a name.
+// PluginSpec returns the catalog.Spec of the plugin with a name.
 func (f *BucketDir) PluginSpec(name string) catalog.Spec {
 	f.t.Helper()
 	self, err := os.Executable()
@@ -72,18 +72,18 @@ func (f *BucketDir) PluginSpec(name string) catalog.Spec {
 	return catalog.Spec{Name: name, Process: catalog.ProcessSpec{Path: self, Env: f.Env()}}
 }
 
-// AcceptedInit is one Init that a process accepted.
+// AcceptedInit is one call of Init that a process accepted.
 type AcceptedInit struct {
-	// PID is the process, Config what it was given.
+	// PID is the process ID, Config the configuration.
 	PID    int
 	Config map[string]string
-	// Credentials is what was in the credentials file, if there was one, and Mode the
+	// Credentials is the content of the credentials file, if there was one, and Mode the
 	// permissions of that file.
 	Credentials string
 	Mode        os.FileMode
 }
 
-// AcceptedInits returns every Init so far, in their order.
+// AcceptedInits returns all calls of Init so far, in order.
 func (f *BucketDir) AcceptedInits() []AcceptedInit {
 	f.t.Helper()
 	content, err := os.ReadFile(f.Path(initsFile))
@@ -101,5 +101,5 @@ func (f *BucketDir) AcceptedInits() []AcceptedInit {
 	return starts
 }
 
-// initsFile is beside the buckets.
+// initsFile is next to the buckets.
 const initsFile = "starts"

@@ -2,18 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storeplugin makes a test program a plugin that provides an ObjectStore in a
-// folder, which dies when it is told to. Nothing has to be built: the program starts
-// itself.
+// directory, and that dies on request. Nothing has to be built: the program starts itself.
 //
 //	func TestMain(m *testing.M) {
 //		storeplugin.ServeIfAsked()
 //		os.Exit(m.Run())
 //	}
 //
-//	folder := storeplugin.NewBucketDir(t)
-//	catalog.Load(ctx, folder.Spec("folder"))
+//	dir := storeplugin.NewBucketDir(t)
+//	catalog.Load(ctx, dir.PluginSpec("store"))
 //
-// Other than test/exampleplugin it is no example: it exists to break.
+// Unlike test/exampleplugin, it is not an example: it exists to fail.
 //
 // It is for tests only.
 package storeplugin

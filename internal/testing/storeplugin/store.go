@@ -22,8 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
-// ServeIfAsked serves the plugin, and does not return, if the program was started as
-// one.
+// ServeIfAsked serves the plugin and does not return if the program was started as a
+// plugin.
 func ServeIfAsked() {
 	if os.Getenv(envServe) == "" {
 		return
@@ -35,13 +35,13 @@ func ServeIfAsked() {
 }
 
 // bucketStore is the ObjectStore. Its contract is that of package filesystem, whose errors
-// say more than a plugin can.
+// are more specific than a plugin's.
 type bucketStore struct {
 	root    string
 	objects *filesystem.Store
 }
 
-// Init knows the keys that Velero gives and one of its own, and refuses others.
+// Init accepts the keys that Velero passes and one of its own, and rejects others.
 func (s *bucketStore) Init(_ context.Context, config map[string]string) error {
 	for key := range config {
 		if !slices.Contains([]string{"bucket", "prefix", "caCert", "credentialsFile", "mode"}, key) {
@@ -60,11 +60,11 @@ func (s *bucketStore) Init(_ context.Context, config map[string]string) error {
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return fmt.Errorf("looking at the credentials: %w", err)
+			return fmt.Errorf("reading the mode of the credentials: %w", err)
 		}
 		start.Credentials, start.Mode = string(content), info.Mode()
 		if strings.Contains(start.Credentials, "wrong") {
-			return fmt.Errorf("nobody knows the credentials %s", content)
+			return fmt.Errorf("unknown credentials %s", content)
 		}
 	}
 	objects, err := filesystem.Open(s.root, bucket)
@@ -92,7 +92,7 @@ func killOwnProcess() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// PutObject dies in the middle of some.
+// PutObject dies in the middle of some objects.
 func (s *bucketStore) PutObject(ctx context.Context, _, key string, body io.Reader) error {
 	if strings.HasPrefix(filepath.Base(key), KillOnPutPrefix) {
 		_, _ = io.CopyN(io.Discard, body, 1<<20)
@@ -110,7 +110,7 @@ func (s *bucketStore) ObjectExists(ctx context.Context, _, key string) (bool, er
 	return err == nil, err
 }
 
-// GetObject dies in the middle of some.
+// GetObject dies in the middle of some objects.
 func (s *bucketStore) GetObject(ctx context.Context, _, key string) (io.ReadCloser, error) {
 	r, err := s.objects.Get(ctx, key)
 	if err == nil && strings.HasPrefix(filepath.Base(key), KillOnGetPrefix) {
@@ -122,7 +122,7 @@ func (s *bucketStore) GetObject(ctx context.Context, _, key string) (io.ReadClos
 	return r, err
 }
 
-// killingReader is where a stream ends.
+// killingReader kills the process at the end of a stream.
 type killingReader struct{}
 
 func (killingReader) Read([]byte) (int, error) {
@@ -138,7 +138,7 @@ func (s *bucketStore) ListObjects(ctx context.Context, _, prefix string) ([]stri
 	return s.listKeysBackwards(ctx, objectstore.ListOptions{Prefix: prefix}, false)
 }
 
-// listKeysBackwards lists backwards.
+// listKeysBackwards lists keys in reverse order.
 func (s *bucketStore) listKeysBackwards(ctx context.Context, opts objectstore.ListOptions, prefixes bool) ([]string, error) {
 	var keys []string
 	for entry, err := range s.objects.List(ctx, opts) {
@@ -158,5 +158,5 @@ func (s *bucketStore) DeleteObject(ctx context.Context, _, key string) error {
 }
 
 func (s *bucketStore) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
-	return "", errors.New("a folder has no URLs")
+	return "", errors.New("a directory has no URLs")
 }

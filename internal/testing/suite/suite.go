@@ -37,10 +37,11 @@ import (
 )
 
 const (
-	// eventuallyTimeout is how long a test waits for what takes milliseconds on an idle
+	// eventuallyTimeout is the time limit for steps that take milliseconds on an idle
 	// machine.
 	eventuallyTimeout = time.Minute
-	// LabelTest is on the cluster-scoped objects of a test, with its namespace.
+	// LabelTest is the label on the cluster-scoped objects of a test, with its namespace as
+	// value.
 	LabelTest = "grapnel.dev/test"
 )
 
@@ -52,7 +53,7 @@ type Cluster struct {
 	startErr  error
 }
 
-// RunTests runs the tests, stops what they started and returns the exit code.
+// RunTests runs the tests, stops the API server and returns the exit code.
 func (c *Cluster) RunTests(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard()) // each test has a logger of its own
 	code := m.Run()
@@ -66,19 +67,18 @@ func (c *Cluster) RunTests(m *testing.M) int {
 	return code
 }
 
-// Env is one test's share of the cluster.
+// Env is the environment of one test in the cluster.
 type Env struct {
 	t testing.TB
-	// Namespace is the test's own.
+	// Namespace is the namespace of the test.
 	Namespace string
-	// Client is the administrator's; it reads from the API server, not from a
-	// cache.
+	// Client is the administrator's client; it reads from the API server, not from a cache.
 	Client client.Client
 
 	plane *controlplane.ControlPlane
 }
 
-// NewEnv returns a share of the cluster, which it starts if it is the first.
+// NewEnv returns the environment of a test. The first call starts the cluster.
 func (c *Cluster) NewEnv(t testing.TB) *Env {
 	t.Helper()
 	c.startOnce.Do(func() {
@@ -108,11 +108,11 @@ func newScheme() *k8sruntime.Scheme {
 }
 
 // StartManager starts a manager that sees the test's namespace, and the cluster-scoped
-// Plugins with the test's label, with the controllers that setup adds. The
-// function it returns stops it and waits for its end; the test does so at last.
+// Plugins with the test's label, with the controllers that setup adds. The returned
+// function stops the manager and waits for its end; the cleanup of the test also does this.
 func (e *Env) StartManager(setup func(ctrl.Manager) error) (stop func()) {
 	e.t.Helper()
-	skip := true // of the check that names are unique: tests have many managers
+	skip := true // skip the check for unique names: tests have many managers
 	mgr, err := ctrl.NewManager(e.plane.Config(), ctrl.Options{
 		Scheme: newScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Logger:     newTestLogger(e.t),
@@ -143,7 +143,7 @@ func (e *Env) StartManager(setup func(ctrl.Manager) error) (stop func()) {
 	return stop
 }
 
-// newTestLogger logs to a test until the test ends: the recorder of events goes on for a
+// newTestLogger logs to a test until the test ends: the event recorder continues for a
 // moment after its manager.
 func newTestLogger(t testing.TB) logr.Logger {
 	t.Helper()
@@ -163,8 +163,8 @@ func newTestLogger(t testing.TB) logr.Logger {
 	}, funcr.Options{})
 }
 
-// Create creates an object, in the test's namespace or with its label, and returns
-// it as it is stored.
+// Create creates an object, in the test's namespace or with its label, and returns it as
+// stored.
 func Create[T client.Object](e *Env, object T) T {
 	e.t.Helper()
 	object.SetNamespace(e.Namespace)
@@ -175,7 +175,7 @@ func Create[T client.Object](e *Env, object T) T {
 	return object
 }
 
-// GetIfExists reads an object again, and reports whether it is still there.
+// GetIfExists reads an object again, and reports whether it still exists.
 func GetIfExists[T client.Object](e *Env, object T) bool {
 	e.t.Helper()
 	err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object)
@@ -185,8 +185,7 @@ func GetIfExists[T client.Object](e *Env, object T) bool {
 	return err == nil
 }
 
-// UpdateWithRetry reads an object, changes it and writes it, until nobody else does so at
-// the same time.
+// UpdateWithRetry reads an object, changes it and writes it, and retries on conflicts.
 func UpdateWithRetry[T client.Object](e *Env, object T, change func(T)) {
 	e.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -201,7 +200,7 @@ func UpdateWithRetry[T client.Object](e *Env, object T, change func(T)) {
 	}
 }
 
-// Delete asks for the end of an object, without waiting for it.
+// Delete deletes an object without waiting for its removal.
 func (e *Env) Delete(object client.Object) {
 	e.t.Helper()
 	if err := e.Client.Delete(e.t.Context(), object); err != nil {
@@ -209,30 +208,30 @@ func (e *Env) Delete(object client.Object) {
 	}
 }
 
-// WaitFor waits until an object is as a test wants it: until wrong returns "". It
-// leaves what it read last in object.
+// WaitFor waits until wrong returns "" for an object. object contains the last version that
+// was read.
 func WaitFor[T client.Object](e *Env, object T, wrong func(T) string) {
 	e.t.Helper()
 	Eventually(e.t, func() string {
 		if !GetIfExists(e, object) {
-			return "it is gone"
+			return "the object does not exist"
 		}
 		return wrong(object)
 	})
 }
 
-// WaitForDeletion waits until an object is no more.
+// WaitForDeletion waits until an object no longer exists.
 func (e *Env) WaitForDeletion(object client.Object) {
 	e.t.Helper()
 	Eventually(e.t, func() string {
 		if GetIfExists(e, object) {
-			return "it is still there, with the finalizers " + strings.Join(object.GetFinalizers(), ", ")
+			return "the object still exists, with the finalizers " + strings.Join(object.GetFinalizers(), ", ")
 		}
 		return ""
 	})
 }
 
-// ListEventsFor returns the events about an object as "Type Reason: note".
+// ListEventsFor returns the events for an object as "Type Reason: note".
 func (e *Env) ListEventsFor(object client.Object) []string {
 	e.t.Helper()
 	var list eventsv1.EventList
@@ -248,7 +247,7 @@ func (e *Env) ListEventsFor(object client.Object) []string {
 	return texts
 }
 
-// WaitForEvent waits for an event about an object that begins with text.
+// WaitForEvent waits for an event for an object that begins with text.
 func (e *Env) WaitForEvent(object client.Object, text string) {
 	e.t.Helper()
 	Eventually(e.t, func() string {
@@ -260,8 +259,8 @@ func (e *Env) WaitForEvent(object client.Object, text string) {
 	})
 }
 
-// Eventually waits until wrong returns "", and fails the test with what it returned
-// last after a time that is only reached when something is broken.
+// Eventually waits until wrong returns "". After a timeout that only failing tests reach,
+// it fails the test with the last result.
 func Eventually(t testing.TB, wrong func() string) {
 	t.Helper()
 	last := ""
@@ -270,6 +269,6 @@ func Eventually(t testing.TB, wrong func() string) {
 		return last == "", nil
 	})
 	if err != nil {
-		t.Fatalf("waited in vain: %s", last)
+		t.Fatalf("timed out: %s", last)
 	}
 }

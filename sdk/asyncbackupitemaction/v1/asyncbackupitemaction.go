@@ -10,49 +10,51 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// AsyncBackupItemAction sees objects on their way into the archive and starts operations
-// on them, which go on after Start. One instance serves all calls of its name in a
-// process: it must be safe for concurrent use. All methods return soon, at the latest
+// AsyncBackupItemAction sees objects on their way into the archive and starts operations on
+// them, which continue after Start returns. One instance serves all calls of its name in a
+// process: it must be safe for concurrent use. All methods must return soon, at the latest
 // when ctx ends.
 type AsyncBackupItemAction interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// Start looks at one object and may start an operation: it returns the ID as soon as
-	// the work has begun. An error keeps the object out of the archive and is reported as
-	// one of this object; the backup goes on, and nothing may be left running.
+	// Start handles one object and may start an operation. It returns the ID as soon as the
+	// work has begun. An error keeps the object out of the archive and is reported for this
+	// object; the backup continues. After an error, no work may be left running.
 	Start(ctx context.Context, req *item.BackupRequest) (*Started, error)
-	// Progress tells how far an operation is. An error that matches
-	// item.ErrUnknownOperation says that there is no such operation; after the third in a
-	// row the operator gives it up. Another error means that the progress is not known now. An operation that
-	// failed is no error: it is completed, with Err set. One that is completed stays so.
+	// Progress returns the progress of an operation. An error that matches item.ErrUnknownOperation
+	// means that there is no such operation; after the third in a row the operator records the
+	// operation as lost. Any other error means that the progress is currently unknown. A failed
+	// operation is not an error: return it as completed, with Err set. A completed operation stays
+	// completed.
 	Progress(ctx context.Context, req *OperationRequest) (*item.Progress, error)
-	// Cancel asks for the end of an operation, and does not wait for it: Progress tells
-	// when it has ended. It may be called again for one that is being cancelled or has
-	// ended, which is no error. An error refuses to cancel; one that matches
-	// item.ErrUnknownOperation says that there is no such operation.
+	// Cancel requests the cancellation of an operation and does not wait for it to end:
+	// Progress reports that. Cancel may be called again for an operation that is being
+	// canceled or has ended, which is not an error. An error means that the operation was
+	// not canceled; one that matches item.ErrUnknownOperation means that there is no such
+	// operation.
 	Cancel(ctx context.Context, req *OperationRequest) error
 }
 
-// Started is what an action made of an object. A nil one changes nothing and means that
-// no operation was started.
+// Started is the response of an action for one object. A nil Started changes nothing and
+// means that no operation was started.
 type Started struct {
 	item.BackupResponse
-	// OperationID names the operation that was started, in at most
+	// OperationID identifies the operation that was started, in at most
 	// item.MaxOperationIDBytes; empty means none.
 	OperationID string
-	// PostOperationItems are archived, again if need be, when the operation has ended.
-	// They mean nothing without one.
+	// PostOperationItems are archived when the operation has ended, again if they already
+	// were. They are ignored without an operation.
 	PostOperationItems []item.Ref
-	// PollInterval is how often the action wants to be asked for the progress. Zero means
-	// that the operator decides, and it need not follow another value exactly. Less is an
-	// error.
+	// PollInterval is the preferred interval between calls of Progress. Zero means that the
+	// operator decides. Other values are a hint. Negative values are an error.
 	PollInterval time.Duration
 }
 
-// OperationRequest names an operation that Start started, perhaps in an earlier process.
+// OperationRequest identifies an operation that Start started, possibly in an earlier
+// process.
 type OperationRequest struct {
-	// OperationID is the one that Start returned.
+	// OperationID is the ID that Start returned.
 	OperationID string
-	// Backup is the Backup that it belongs to.
+	// Backup is the Backup that the operation belongs to.
 	Backup item.Backup
 }

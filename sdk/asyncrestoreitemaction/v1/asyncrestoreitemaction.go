@@ -11,63 +11,66 @@ import (
 )
 
 // AsyncRestoreItemAction sees objects on their way into the cluster and starts operations
-// on them, which go on after Start. One instance serves all calls of its name in a
-// process: it must be safe for concurrent use. All methods return soon, at the latest
-// when ctx ends.
+// on them, which continue after Start returns. One instance serves all calls of its name in
+// a process: it must be safe for concurrent use. All methods must return soon, at the
+// latest when ctx ends.
 type AsyncRestoreItemAction interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// Start looks at one object, which is not created yet, and may start an operation: it
+	// Start handles one object, which is not created yet, and may start an operation. It
 	// returns the ID as soon as the work has begun. An error keeps the object out of the
-	// cluster and is reported as one of this object; the restore goes on, and nothing may
-	// be left running. It is not called in a dry run.
+	// cluster and is reported for this object; the restore continues. After an error, no
+	// work may be left running. Start is not called in a dry run.
 	Start(ctx context.Context, req *item.RestoreRequest) (*Started, error)
-	// Progress tells how far an operation is. An error that matches
-	// item.ErrUnknownOperation says that there is no such operation; after the third in a
-	// row the operator gives it up. Another error means that the progress is not known now. An operation that
-	// failed is no error: it is completed, with Err set. One that is completed stays so.
+	// Progress returns the progress of an operation. An error that matches item.ErrUnknownOperation
+	// means that there is no such operation; after the third in a row the operator records the
+	// operation as lost. Any other error means that the progress is currently unknown. A failed
+	// operation is not an error: return it as completed, with Err set. A completed operation stays
+	// completed.
 	Progress(ctx context.Context, req *OperationRequest) (*item.Progress, error)
-	// Cancel asks for the end of an operation, and does not wait for it: Progress tells
-	// when it has ended. It may be called again for one that is being cancelled or has
-	// ended, which is no error. An error refuses to cancel; one that matches
-	// item.ErrUnknownOperation says that there is no such operation.
+	// Cancel requests the cancellation of an operation and does not wait for it to end:
+	// Progress reports that. Cancel may be called again for an operation that is being
+	// canceled or has ended, which is not an error. An error means that the operation was
+	// not canceled; one that matches item.ErrUnknownOperation means that there is no such
+	// operation.
 	Cancel(ctx context.Context, req *OperationRequest) error
-	// AreAdditionalItemsReady is asked again and again, after an answer of Start with
-	// WaitForAdditionalItems, until it says yes or the time is over.
+	// AreAdditionalItemsReady is polled after Start returned WaitForAdditionalItems, until
+	// it returns true or the timeout expires.
 	AreAdditionalItemsReady(ctx context.Context, req *ReadyRequest) (bool, error)
 }
 
-// Started is what an action made of an object. A nil one changes nothing and means that
-// no operation was started.
+// Started is the response of an action for one object. A nil Started changes nothing and
+// means that no operation was started.
 type Started struct {
 	item.RestoreResponse
-	// OperationID names the operation that was started, in at most
-	// item.MaxOperationIDBytes; empty means none. It was started before the object is
-	// created.
+	// OperationID identifies the operation that was started, in at most
+	// item.MaxOperationIDBytes; empty means none. The operation is started before the
+	// object is created.
 	OperationID string
-	// PollInterval is how often the action wants to be asked for the progress. Zero means
-	// that the operator decides, and it need not follow another value exactly. Less is an
-	// error.
+	// PollInterval is the preferred interval between calls of Progress. Zero means that the
+	// operator decides. Other values are a hint. Negative values are an error.
 	PollInterval time.Duration
-	// WaitForAdditionalItems lets the object wait until AreAdditionalItemsReady says
-	// yes, for AdditionalItemsReadyTimeout at most; zero means ten minutes, and less is an
-	// error.
+	// WaitForAdditionalItems delays the object until AreAdditionalItemsReady returns true,
+	// but at most for AdditionalItemsReadyTimeout. Zero means ten minutes; negative values
+	// are an error.
 	WaitForAdditionalItems      bool
 	AdditionalItemsReadyTimeout time.Duration
 }
 
-// OperationRequest names an operation that Start started, perhaps in an earlier process.
+// OperationRequest identifies an operation that Start started, possibly in an earlier
+// process.
 type OperationRequest struct {
-	// OperationID is the one that Start returned.
+	// OperationID is the ID that Start returned.
 	OperationID string
-	// Restore is the Restore that it belongs to.
+	// Restore is the Restore that the operation belongs to.
 	Restore item.Restore
 }
 
-// ReadyRequest names the additional items of one object.
+// ReadyRequest lists the additional items of one object.
 type ReadyRequest struct {
-	// AdditionalItems are those that were restored, by the namespaces they are in now.
+	// AdditionalItems are the additional items that were restored, in their target
+	// namespaces.
 	AdditionalItems []item.Ref
-	// Restore is the Restore.
+	// Restore is the Restore that the items belong to.
 	Restore item.Restore
 }

@@ -6,8 +6,8 @@
 // BackupItemAction.
 //
 // Implement [BackupItemAction] and register it with
-// serve.Server.RegisterBackupItemActionV1. The interface never changes: a method
-// more is package v2, beside this one.
+// serve.Server.RegisterBackupItemActionV1. The interface never changes: an additional
+// method means a new version, package v2.
 package v1
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// BackupItemAction sees objects on their way into the archive: it may change them,
-// and name others that have to be archived with them. One instance serves all calls
-// of its name in a process: it must be safe for concurrent use.
+// BackupItemAction sees objects on their way into the archive: it may change them, and name
+// others that must be archived with them. One instance serves all calls of its name in a
+// process: it must be safe for concurrent use.
 type BackupItemAction interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// Execute looks at one object and returns soon, at the latest when ctx ends. An
-	// error keeps the object out of the archive and is reported as one of this
-	// object; the backup goes on.
+	// Execute handles one object and must return soon, at the latest when ctx ends. An
+	// error keeps the object out of the archive and is reported for this object; the backup
+	// continues.
 	Execute(ctx context.Context, req *item.BackupRequest) (*item.BackupResponse, error)
 }

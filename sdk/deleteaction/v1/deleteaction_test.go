@@ -20,15 +20,15 @@ func TestSelector(t *testing.T) {
 		selects  bool
 		wantErr  string
 	}{
-		"empty is every Backup":  {selects: true},
-		"a label":                {selector: "app=shop", selects: true},
-		"another label":          {selector: "app=shop,tier!=web"},
-		"a set":                  {selector: "app in (shop, crm)", selects: true},
-		"the longest":            {selector: "app=shop" + strings.Repeat(" ", deletev1.MaxSelectorBytes-8), selects: true},
-		"too long":               {selector: strings.Repeat("x", deletev1.MaxSelectorBytes+1), wantErr: "has 1025 bytes, at most 1024 are allowed"},
-		"no selector":            {selector: "app=shop=crm", wantErr: `(it is "app=shop=crm")`},
-		"a value that is no one": {selector: "app=a b", wantErr: "cannot be read"},
-		"not UTF-8":              {selector: "app=\xff", wantErr: "cannot be read"},
+		"empty selector selects every Backup": {selects: true},
+		"a label":                             {selector: "app=shop", selects: true},
+		"other label":                         {selector: "app=shop,tier!=web"},
+		"a set":                               {selector: "app in (shop, crm)", selects: true},
+		"longest selector":                    {selector: "app=shop" + strings.Repeat(" ", deletev1.MaxSelectorBytes-8), selects: true},
+		"too long":                            {selector: strings.Repeat("x", deletev1.MaxSelectorBytes+1), wantErr: "has 1025 bytes, at most 1024 are allowed"},
+		"invalid selector":                    {selector: "app=shop=crm", wantErr: `(it is "app=shop=crm")`},
+		"invalid value":                       {selector: "app=a b", wantErr: "cannot be read"},
+		"not UTF-8":                           {selector: "app=\xff", wantErr: "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ func TestSelector(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Matches(backup) != tc.selects {
-				t.Errorf("it selects the Backup: %v, want %v", !tc.selects, tc.selects)
+				t.Errorf("selects the Backup: %v, want %v", !tc.selects, tc.selects)
 			}
 		})
 	}

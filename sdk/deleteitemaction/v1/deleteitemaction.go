@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// DeleteItemAction removes what belongs to an archived object and is kept outside
-// of the archive, for example a snapshot. One instance serves all calls of its name
-// in a process: it must be safe for concurrent use.
+// DeleteItemAction removes data that belongs to an archived object and is stored outside
+// the archive, for example a snapshot. One instance serves all calls of its name in a
+// process: it must be safe for concurrent use.
 type DeleteItemAction interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// Execute cleans up after one archived object. It must be idempotent: what is
-	// gone already is no error. An error does not keep the backup from being deleted.
+	// Execute cleans up after one archived object. It must be idempotent: data that no
+	// longer exists is not an error. An error does not prevent the deletion of the backup.
 	Execute(ctx context.Context, req *item.DeleteRequest) error
 }

@@ -1,9 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package call keeps what belongs to one call of an action in its ctx. It is
-// separate from package sdk so that serve can put the values there and only sdk
-// shows them to authors.
+// Package call stores the values of one call of an action in its ctx. It is separate from
+// package sdk: serve sets the values, and only sdk exposes them to authors.
 package call
 
 import (

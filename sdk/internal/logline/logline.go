@@ -27,7 +27,7 @@ func NewWriter(out io.Writer) *Writer {
 	return &Writer{out: out}
 }
 
-// Write writes one or more whole lines without letting another line in between.
+// Write writes one or more whole lines without interleaving others.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,7 +44,7 @@ func (w *Writer) CallLogger(level slog.Leveler, key, callID string) *slog.Logger
 	return w.Logger(level).With(slog.String(proto.FieldKey, key), slog.String(proto.FieldCall, callID))
 }
 
-// End writes the line that ends the lines of a call.
+// End writes the line that marks the end of the lines of a call.
 func (w *Writer) End(callID string) error {
 	line, err := json.Marshal(map[string]string{proto.FieldEnd: callID})
 	if err != nil {
@@ -54,8 +54,8 @@ func (w *Writer) End(callID string) error {
 	return err
 }
 
-// timeFormat is hclog's. Hosts that read lines with go-plugin, as Velero does, take a
-// line with any other for unstructured text.
+// timeFormat is the format of hclog. Hosts that read lines with go-plugin, as Velero does,
+// treat a line with any other format as unstructured text.
 const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
 // replaceAttr renames slog's fields to hclog's.
@@ -95,8 +95,8 @@ func levelName(level slog.Level) string {
 	}
 }
 
-// ParseLevel returns the level for a name as hosts pass it in --log-level; an
-// unknown name is info.
+// ParseLevel returns the level for a name that a host passes in --log-level. Unknown names
+// mean info.
 func ParseLevel(name string) slog.Level {
 	switch strings.ToLower(name) {
 	case "trace":

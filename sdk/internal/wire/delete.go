@@ -34,11 +34,11 @@ func DeletionTo(in *deletev1.DeleteRequest, callID string) *deletepb.ExecuteRequ
 	}
 }
 
-// BackupSelectorTo returns the message for a selector of Backups. It returns an error if the
-// selector breaks the contract.
+// BackupSelectorTo returns the message for a selector of Backups, or an error if the
+// selector violates the contract.
 func BackupSelectorTo(in deletev1.Selector) (*deletepb.AppliesToResponse, error) {
 	if _, err := in.Parse(); err != nil {
-		return nil, fmt.Errorf("the action returned what is no selector of Backups: %w", err)
+		return nil, fmt.Errorf("the action returned an invalid selector of Backups: %w", err)
 	}
 	return &deletepb.AppliesToResponse{Selector: in.LabelSelector}, nil
 }

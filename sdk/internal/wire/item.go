@@ -29,7 +29,7 @@ func ObjectFrom(raw []byte) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: object}, nil
 }
 
-// BackupRequestFrom returns what an action on an object of a backup gets.
+// BackupRequestFrom returns the request for an action on an object of a backup.
 func BackupRequestFrom(object, backup []byte) (*item.BackupRequest, error) {
 	decoded, err := ObjectFrom(object)
 	if err != nil {
@@ -42,8 +42,8 @@ func BackupRequestFrom(object, backup []byte) (*item.BackupRequest, error) {
 	return &item.BackupRequest{Item: decoded, Backup: subject}, nil
 }
 
-// DeleteRequestFrom returns what an action on an object of a backup gets that is being
-// deleted.
+// DeleteRequestFrom returns the request for an action on an object of a backup that is
+// being deleted.
 func DeleteRequestFrom(object, backup []byte) (*item.DeleteRequest, error) {
 	req, err := BackupRequestFrom(object, backup)
 	if err != nil {
@@ -52,7 +52,7 @@ func DeleteRequestFrom(object, backup []byte) (*item.DeleteRequest, error) {
 	return &item.DeleteRequest{Item: req.Item, Backup: req.Backup}, nil
 }
 
-// RestoreRequestFrom returns what an action on an object of a restore gets.
+// RestoreRequestFrom returns the request for an action on an object of a restore.
 func RestoreRequestFrom(object, archived, restore []byte) (*item.RestoreRequest, error) {
 	decoded, err := ObjectFrom(object)
 	if err != nil {
@@ -69,15 +69,15 @@ func RestoreRequestFrom(object, archived, restore []byte) (*item.RestoreRequest,
 	return &item.RestoreRequest{Item: decoded, ItemFromBackup: before, Restore: subject}, nil
 }
 
-// Answer is what answers about an object have in common.
+// Answer has what all responses for an object have in common.
 type Answer struct {
 	// Item is the object as JSON, and Additional the objects it needs.
 	Item       []byte
 	Additional []*itempb.ResourceIdentifier
 }
 
-// BackupAnswerTo returns the parts of an answer about an object that was sent as
-// original; nil changes nothing. It returns an error if a limit is exceeded.
+// BackupAnswerTo returns the parts of a response for an object that was sent as original;
+// nil changes nothing. It returns an error if a limit is exceeded.
 func BackupAnswerTo(original []byte, in *item.BackupResponse) (Answer, error) {
 	if in == nil {
 		return Answer{Item: original}, nil
@@ -104,8 +104,8 @@ func labeledAnswerTo(original []byte, changed *unstructured.Unstructured, labels
 	return answerTo(original, changed, additional)
 }
 
-// answerTo sends the original itself if nothing was returned: hosts count on an object
-// in every answer.
+// answerTo sends the original itself if nothing was returned: hosts expect an object in
+// every response.
 func answerTo(original []byte, changed *unstructured.Unstructured, additional []item.Ref) (Answer, error) {
 	refs, err := RefsTo("additional", additional)
 	if err != nil || changed == nil {
@@ -124,8 +124,8 @@ func answerTo(original []byte, changed *unstructured.Unstructured, additional []
 	return Answer{Item: raw, Additional: refs}, nil
 }
 
-// withBackupLabels returns the object with its labels for the Backup, without a change
-// to the one that was returned: that may be in use elsewhere.
+// withBackupLabels returns the object with its labels for the Backup. It does not modify
+// the object that the action returned, which may be in use elsewhere.
 func withBackupLabels(original []byte, object *unstructured.Unstructured, backupLabels map[string]string) (*unstructured.Unstructured, error) {
 	if object == nil {
 		var err error

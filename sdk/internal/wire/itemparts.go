@@ -34,8 +34,7 @@ func SelectorFrom(in *itempb.AppliesToResponse) item.Selector {
 	}
 }
 
-// RefsTo returns the messages for names of objects. The error says which of them were
-// too many.
+// RefsTo returns the messages for names of objects. The error says which list is too long.
 func RefsTo(which string, in []item.Ref) ([]*itempb.ResourceIdentifier, error) {
 	if len(in) > item.MaxRefs {
 		return nil, fmt.Errorf("the action returned %d %s items, at most %d are allowed", len(in), which, item.MaxRefs)
@@ -60,12 +59,12 @@ func RefsFrom(in []*itempb.ResourceIdentifier) []item.Ref {
 	return out
 }
 
-// TimeTo returns the message for a span of time, nil for none. what says what the time is
-// for: "to wait for additional items".
+// TimeTo returns the message for a duration, nil for none. what is the purpose of the time
+// in errors: "to wait for additional items".
 func TimeTo(what string, d time.Duration) (*durationpb.Duration, error) {
 	switch {
 	case d < 0:
-		return nil, fmt.Errorf("the action returned %s as the time %s, which is less than nothing: use zero for the default", d, what)
+		return nil, fmt.Errorf("the action returned %s as the time %s, which is negative: use zero for the default", d, what)
 	case d == 0:
 		return nil, nil
 	default:
@@ -73,11 +72,12 @@ func TimeTo(what string, d time.Duration) (*durationpb.Duration, error) {
 	}
 }
 
-// cancelledErrorText is why an operation failed, to a host that knows of no cancelled ones.
+// cancelledErrorText is the error of a canceled operation for hosts that do not know
+// canceled operations.
 const cancelledErrorText = "cancelled"
 
-// ProgressTo returns the message for a progress, which must not be nil. That the
-// operation was cancelled is not part of it.
+// ProgressTo returns the message for a progress, which must not be nil. It does not contain
+// whether the operation was canceled.
 func ProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 	if in == nil {
 		return nil, errors.New("the action returned no progress and no error")
@@ -89,8 +89,8 @@ func ProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 	}, nil
 }
 
-// VeleroProgressTo is ProgressTo for messages that have nothing but it: an operation that
-// was cancelled has failed.
+// VeleroProgressTo is ProgressTo for messages without a field for cancellation: a canceled
+// operation is sent as failed.
 func VeleroProgressTo(in *item.Progress) (*itempb.OperationProgress, error) {
 	out, err := ProgressTo(in)
 	if err == nil && in.Completed && in.Cancelled && in.Err == "" {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Cut returns s as valid UTF-8 of at most limit bytes; a longer text ends in "…".
+// Cut returns s as valid UTF-8 of at most limit bytes; truncated text ends in "…".
 func Cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {

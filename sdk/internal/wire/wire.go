@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire converts between the types that authors see (package hook) and the
-// messages on the wire. The host does not use it: it has types of its own.
+// Package wire converts between the types that authors see (package hook) and the messages
+// on the wire. The host does not use it: it has its own types.
 package wire
 
 import (
@@ -20,8 +20,8 @@ import (
 // maxRetryAfter is the longest delay that the operator accepts.
 const maxRetryAfter = 24 * time.Hour
 
-// RequestFrom returns the request that an action of a kind gets. A kind of a Restore
-// has the outputs and the name of its backup besides.
+// RequestFrom returns the request that an action of a kind gets. For a kind of a Restore it
+// also has the outputs and the name of the backup.
 func RequestFrom(kind sdk.Kind, in *hookpb.ExecuteRequest) (*hook.Request, error) {
 	out := &hook.Request{
 		Action: in.GetPlugin(), IdempotencyKey: in.GetIdempotencyKey(), Attempt: in.GetAttempt(),
@@ -41,8 +41,8 @@ func RequestFrom(kind sdk.Kind, in *hookpb.ExecuteRequest) (*hook.Request, error
 	return out, nil
 }
 
-// restoreFrom returns the subject; which backup it is, the host knows better if the
-// object names a schedule.
+// restoreFrom returns the subject. If the object names a schedule, only the host knows the
+// backup.
 func restoreFrom(in *hookpb.ExecuteRequest) (hook.Restore, error) {
 	restore, err := hook.ParseRestore(in.GetSubject())
 	if name := in.GetBackupName(); name != "" {
@@ -84,8 +84,8 @@ func outputsTo(in map[string]map[string]string) map[string]*hookpb.Outputs {
 	return out
 }
 
-// ResponseTo returns the message for an action's answer; nil means done. It
-// returns an error if the answer breaks the contract.
+// ResponseTo returns the message for an action's response; nil means done. It returns an
+// error if the response violates the contract.
 func ResponseTo(in *hook.Response) (*hookpb.ExecuteResponse, error) {
 	if in == nil {
 		in = hook.Done()
@@ -98,7 +98,7 @@ func ResponseTo(in *hook.Response) (*hookpb.ExecuteResponse, error) {
 	}
 	switch {
 	case in.Again < 0:
-		return nil, fmt.Errorf("the action asked to be called again after %s, which lies in the past", in.Again)
+		return nil, fmt.Errorf("the action asked to be called again after %s, which is negative", in.Again)
 	case in.Again > maxRetryAfter:
 		return nil, fmt.Errorf("the action asked to be called again after %s, at most %s is allowed", in.Again, maxRetryAfter)
 	case in.Again > 0:

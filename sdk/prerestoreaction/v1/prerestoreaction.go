@@ -5,9 +5,9 @@
 // runs once per Restore, before its items are restored.
 //
 // Implement [PreRestoreAction] and register it with
-// serve.Server.RegisterPreRestoreActionV1. The interface never changes: a method
-// more would be package v2, beside this one. It is NOT the place for fields of
-// requests and responses, which all run-once kinds share in package hook.
+// serve.Server.RegisterPreRestoreActionV1. The interface never changes: an additional
+// method means a new version, package v2. Requests and responses are defined in package
+// hook, which all run-once kinds share.
 package v1
 
 import (
@@ -21,10 +21,9 @@ import (
 // concurrent use by different runs, while calls of one run (one idempotency key)
 // never overlap.
 type PreRestoreAction interface {
-	// Execute prepares the cluster for the restore, for example by stopping what
-	// would write to the restored objects. An error means that nothing is restored;
-	// the post action of the same name runs nevertheless.
-	// It must be idempotent per Request.IdempotencyKey and return soon
-	// after ctx ends.
+	// Execute prepares the cluster for the restore, for example by stopping programs that
+	// would write to the restored objects. An error means that nothing is restored; the
+	// post action of the same name runs nevertheless. Execute must be idempotent per
+	// Request.IdempotencyKey and return soon after ctx ends.
 	Execute(ctx context.Context, req *hook.Request) (*hook.Response, error)
 }

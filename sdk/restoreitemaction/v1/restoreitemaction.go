@@ -6,8 +6,8 @@
 // RestoreItemAction.
 //
 // Implement [RestoreItemAction] and register it with
-// serve.Server.RegisterRestoreItemActionV1. The interface never changes: a method
-// more is package v2, beside this one.
+// serve.Server.RegisterRestoreItemActionV1. The interface never changes: an additional
+// method means a new version, package v2.
 package v1
 
 import (
@@ -20,10 +20,10 @@ import (
 // leave them out, and name others that have to be restored first. One instance
 // serves all calls of its name in a process: it must be safe for concurrent use.
 type RestoreItemAction interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context) (item.Selector, error)
-	// Execute looks at one object and returns soon, at the latest when ctx ends. An
-	// error keeps the object out of the cluster and is reported as one of this
-	// object; the restore goes on. It is not called in a dry run.
+	// Execute handles one object and must return soon, at the latest when ctx ends. An
+	// error keeps the object out of the cluster and is reported for this object; the
+	// restore continues. Execute is not called in a dry run.
 	Execute(ctx context.Context, req *item.RestoreRequest) (*item.RestoreResponse, error)
 }

@@ -15,8 +15,8 @@ const (
 	Resource = "datamoves"
 )
 
-// The values of Status.Phase; a DataMove that nobody works on yet has none. The last
-// three are ends.
+// The values of Status.Phase. A DataMove that the mover has not started has none. The last
+// three are final.
 const (
 	Running   = "Running"
 	Completed = "Completed"
@@ -24,7 +24,7 @@ const (
 	Cancelled = "Cancelled"
 )
 
-// DataMove asks for the files of a claim of its namespace to be moved.
+// DataMove requests moving the files of a claim in its namespace.
 type DataMove struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -33,29 +33,29 @@ type DataMove struct {
 	Status Status `json:"status"`
 }
 
-// Spec is what is wanted.
+// Spec is the desired state.
 type Spec struct {
 	// Claim is the name of the PersistentVolumeClaim.
 	Claim string `json:"claim"`
-	// Operation names who asks. When it changes, the move begins anew.
+	// Operation identifies the requesting operation. When it changes, the move restarts.
 	Operation string `json:"operation"`
-	// Cancel asks for the end of the move.
+	// Cancel requests the cancellation of the move.
 	Cancel bool `json:"cancel,omitempty"`
 }
 
-// Status is how far it is.
+// Status is the progress of the move.
 type Status struct {
-	// Operation is the one that the rest is about.
+	// Operation is the operation that the other fields belong to.
 	Operation string `json:"operation,omitempty"`
 	Phase     string `json:"phase,omitempty"`
 	// Files of Total files are moved.
 	Files int64 `json:"files"`
 	Total int64 `json:"total"`
-	// Message is a sentence for people.
+	// Message is a sentence for humans.
 	Message string `json:"message,omitempty"`
 }
 
-// IsFinished reports whether nothing more happens for the operation of the spec.
+// IsFinished reports whether the operation of the spec is finished.
 func (m *DataMove) IsFinished() bool {
 	switch m.Status.Phase {
 	case Completed, Failed, Cancelled:
@@ -91,7 +91,7 @@ func (l *DataMoveList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// NewScheme returns what a client has to know.
+// NewScheme returns the scheme for a client.
 func NewScheme() *runtime.Scheme {
 	scheme, version := runtime.NewScheme(), schema.GroupVersion{Group: Group, Version: "v1"}
 	scheme.AddKnownTypeWithName(version.WithKind("DataMove"), &DataMove{})

@@ -1,16 +1,16 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mover is the controller that does what DataMoves ask for: it copies the files
-// of claims. The action example.io/move of the plugin creates DataMoves; this program
-// knows nothing of backups.
+// Command mover is the controller for DataMoves: it copies the files of claims. The action
+// example.io/move of the plugin creates DataMoves; this program knows nothing about
+// backups.
 //
-//	mover -data FOLDER -store FOLDER [-pause 100ms] [-kubeconfig FILE]
+//	mover -data DIR -store DIR [-pause 100ms] [-kubeconfig FILE]
 //
 //	main.go     the program
-//	reconcile.go  what becomes of one DataMove
+//	reconcile.go  the reconciliation of one DataMove
 //
-// It keeps nothing in memory: it may be ended at any time, and goes on where it was.
+// It keeps no state in memory: it may be stopped at any time, and resumes where it was.
 package main
 
 import (
@@ -28,8 +28,8 @@ import (
 
 func main() {
 	m := &mover{}
-	flag.StringVar(&m.data, "data", "", "the `folder` that has the files of claims in folders namespace/claim")
-	flag.StringVar(&m.store, "store", "", "the `folder` to move them to, in folders with the UIDs of DataMoves")
+	flag.StringVar(&m.data, "data", "", "the `directory` with the files of claims in directories namespace/claim")
+	flag.StringVar(&m.store, "store", "", "the `directory` to move them to, in directories with the UIDs of DataMoves")
 	flag.DurationVar(&m.pause, "pause", time.Millisecond, "the `time` between two files")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())

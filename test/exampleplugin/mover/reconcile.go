@@ -21,7 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/test/exampleplugin/datamove"
 )
 
-// mover moves one file of one DataMove in each pass, so that it can be watched and ended.
+// mover moves one file of one DataMove per reconciliation, so that it can be watched and
+// canceled.
 type mover struct {
 	data, store string
 	pause       time.Duration
@@ -31,13 +32,12 @@ type mover struct {
 func (m *mover) setupWithManager(manager ctrl.Manager) error {
 	m.client = manager.GetClient()
 	return ctrl.NewControllerManagedBy(manager).
-		// What it writes into the status itself is no reason to look again.
+		// Its own updates of the status need no reconciliation.
 		For(&datamove.DataMove{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(m)
 }
 
-// Reconcile does the next step of a DataMove. All that it has to know is in the DataMove and
-// on the disk.
+// Reconcile does the next step of a DataMove. All state is in the DataMove and on disk.
 func (m *mover) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	move := &datamove.DataMove{}
 	if err := m.client.Get(ctx, req.NamespacedName, move); err != nil {
@@ -51,7 +51,8 @@ func (m *mover) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		status.Phase, status.Message = datamove.Failed, err.Error()
 	}
 	move.Status = status
-	// A conflict means that the spec has changed meanwhile: the next pass sees it.
+	// A conflict means that the spec has changed in the meantime: the next reconciliation
+	// handles it.
 	if err := m.client.Status().Update(ctx, move); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -61,7 +62,7 @@ func (m *mover) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{RequeueAfter: m.pause}, nil
 }
 
-// advanceDataMove returns the status after it.
+// advanceDataMove does the next step and returns the status after it.
 func (m *mover) advanceDataMove(move *datamove.DataMove) (datamove.Status, error) {
 	status := move.Status
 	target := string(move.UID)
@@ -74,10 +75,10 @@ func (m *mover) advanceDataMove(move *datamove.DataMove) (datamove.Status, error
 	}
 	defer func() { _ = store.Close() }()
 	if status.Operation != move.Spec.Operation || move.Spec.Cancel {
-		// What an earlier operation moved may be outdated.
+		// Files that an earlier operation moved may be outdated.
 		status = datamove.Status{Operation: move.Spec.Operation, Phase: datamove.Running, Message: "beginning"}
 		if move.Spec.Cancel {
-			status.Phase, status.Message = datamove.Cancelled, "cancelled; what was moved is removed"
+			status.Phase, status.Message = datamove.Cancelled, "cancelled; the moved files were removed"
 		}
 		return status, store.RemoveAll(target)
 	}
@@ -89,7 +90,7 @@ func (m *mover) advanceDataMove(move *datamove.DataMove) (datamove.Status, error
 	return moveNextFile(status, data, path.Join(move.Namespace, move.Spec.Claim), store, target)
 }
 
-// moveNextFile moves the first file that was not moved.
+// moveNextFile moves the first file that is not moved yet.
 func moveNextFile(status datamove.Status, data *os.Root, source string, store *os.Root, target string) (datamove.Status, error) {
 	status.Files, status.Total = 0, 0
 	missing := ""
@@ -122,7 +123,7 @@ func moveNextFile(status datamove.Status, data *os.Root, source string, store *o
 	return status, nil
 }
 
-// copyFile copies to a file beside the place, which has it only when it is complete.
+// copyFile copies to a temporary file and renames it into place when it is complete.
 func copyFile(from *os.Root, source string, to *os.Root, target string) error {
 	if err := to.MkdirAll(path.Dir(target), 0o700); err != nil {
 		return err

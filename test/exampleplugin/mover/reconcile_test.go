@@ -44,7 +44,7 @@ func newMoverTest(t *testing.T) *moverTest {
 	return mt
 }
 
-// pass makes one pass, and returns the status after it.
+// pass reconciles once, and returns the status after it.
 func (mt *moverTest) pass() datamove.Status {
 	mt.t.Helper()
 	key := client.ObjectKeyFromObject(mt.move)
@@ -56,19 +56,19 @@ func (mt *moverTest) pass() datamove.Status {
 		mt.t.Fatal(err)
 	}
 	if goesOn := result.RequeueAfter > 0; goesOn == mt.move.IsFinished() {
-		mt.t.Errorf("it goes on is %v, the status is %+v", goesOn, mt.move.Status)
+		mt.t.Errorf("requeue is %v, the status is %+v", goesOn, mt.move.Status)
 	}
 	return mt.move.Status
 }
 
-// passes makes passes and checks what they bring.
+// passes reconciles several times and checks the results.
 func (mt *moverTest) passes(want ...datamove.Status) {
 	mt.t.Helper()
 	for i, want := range want {
 		got := mt.pass()
 		got.Message = ""
 		if got != want {
-			mt.t.Errorf("after pass %d the status is %+v, want %+v", i+1, got, want)
+			mt.t.Errorf("after reconciliation %d the status is %+v, want %+v", i+1, got, want)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestFilesAreMovedOneByOne(t *testing.T) {
 			t.Errorf("%s is %q, %v", name, got, err)
 		}
 	}
-	// Another operation does it once more, from the beginning.
+	// Another operation starts again from the beginning.
 	mt.change(datamove.Spec{Claim: "data", Operation: "second"})
 	running.Operation, one.Operation = "second", "second"
 	mt.passes(running, one)

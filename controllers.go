@@ -27,22 +27,19 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	backupengine "github.com/grapnel-dev/grapnel/internal/backup"
-	backupjob "github.com/grapnel-dev/grapnel/internal/backup/job"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	clusterdiscovery "github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/executor/factory"
 	"github.com/grapnel-dev/grapnel/internal/executor/job"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/declared"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
 	"github.com/grapnel-dev/grapnel/internal/lease"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
-	restorejob "github.com/grapnel-dev/grapnel/internal/restore/job"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
@@ -52,7 +49,7 @@ type reconciler interface {
 
 // controllerSetup holds what the controllers are built from.
 type controllerSetup struct {
-	run.Dependencies
+	lifecycle.Dependencies
 	mgr      ctrl.Manager
 	opts     options
 	features []string
@@ -88,7 +85,7 @@ func (p controllerSetup) controllerConstructors(exited, changed <-chan string) m
 
 // newExecutorBuilder returns the builder of executors. Its client bypasses the cache, because Secrets
 // and workloads of the whole cluster should not be kept in memory.
-func (p controllerSetup) newExecutorBuilder() (*declared.Builder, error) {
+func (p controllerSetup) newExecutorBuilder() (*factory.Builder, error) {
 	cfg := p.mgr.GetConfig()
 	live, err := p.newUncachedClient()
 	if err != nil {
@@ -102,7 +99,7 @@ func (p controllerSetup) newExecutorBuilder() (*declared.Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &declared.Builder{
+	return &factory.Builder{
 		Client: live, Logs: job.NewLogs(pods), CommandRunner: commands, Recorder: p.Recorder,
 		Quiescer: p.newQuiescer(live), Namespace: p.opts.namespace, Redactor: p.Redactor, Logger: ctrl.Log.WithName("plugin"),
 	}, nil
@@ -119,7 +116,7 @@ func (p controllerSetup) newUncachedClient() (client.WithWatch, error) {
 
 // newQuiescer returns what stops and restarts workloads.
 func (p controllerSetup) newQuiescer(live client.Client) *quiesce.Quiescer {
-	return kubequiesce.New(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
+	return kubequiesce.NewForClient(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
 }
 
 // newQuiesceReconciler builds the controller that restarts workloads when their time has expired, or
@@ -139,7 +136,7 @@ func (p controllerSetup) archiveLimits() archive.Limits {
 
 // newBackupReconciler builds the controller of Backups and its engine.
 func (p controllerSetup) newBackupReconciler() (reconciler, error) {
-	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), list.Options{})
+	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), rawclient.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
@@ -147,7 +144,7 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 	return &backup.Reconciler{
 		Dependencies: p.Dependencies,
 		Actions:      p.plugins,
-		Runner: &backupjob.Runner{
+		Runner: &backupengine.Runner{
 			Engine: engine, Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
 		},
 		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
@@ -156,14 +153,14 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 
 // newRestoreReconciler builds the controller of Restores and its engine.
 func (p controllerSetup) newRestoreReconciler() (reconciler, error) {
-	cluster, err := restoreengine.NewCluster(p.mgr.GetConfig(), list.Options{}, write.Options{})
+	cluster, err := restoreengine.NewCluster(p.mgr.GetConfig(), rawclient.ListOptions{}, rawclient.WriteOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reaching the cluster: %w", err)
 	}
 	engine := restoreengine.New(cluster, restoreengine.Options{Workers: p.opts.restoreWorkers, Order: &p.opts.restoreOrder, Log: ctrl.Log.WithName("restore")})
 	return &restore.Reconciler{
 		Dependencies: p.Dependencies, Actions: p.plugins,
-		Runner: &restorejob.Runner{
+		Runner: &restoreengine.Runner{
 			Engine: engine, Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
 		},
 		MaxConcurrent: p.opts.maxRestores, UseVersions: slices.Contains(p.features, featureAllVersions),

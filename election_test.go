@@ -18,8 +18,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
 	"github.com/grapnel-dev/grapnel/internal/lease"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -82,7 +82,7 @@ func TestFenceOfAnOperator(t *testing.T) {
 	if newLocationOpener(mgr, opts, redact.New(), election).Fence != election.fence {
 		t.Error("locations are written to without the fence")
 	}
-	hookRuns, err := controllerSetup{Dependencies: run.Dependencies{Metrics: prometheus.NewRegistry()}, fence: election.fence}.newHookRunReconciler()
+	hookRuns, err := controllerSetup{Dependencies: lifecycle.Dependencies{Metrics: prometheus.NewRegistry()}, fence: election.fence}.newHookRunReconciler()
 	if err != nil {
 		t.Fatal(err)
 	}

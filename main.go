@@ -38,19 +38,16 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/journal"
-	"github.com/grapnel-dev/grapnel/internal/kube/liveness"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/kube/mapping"
-	"github.com/grapnel-dev/grapnel/internal/kube/operation"
-	"github.com/grapnel-dev/grapnel/internal/kube/ready"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/health"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/operation"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
 )
 
 // version is stamped by the linker.
@@ -77,8 +74,8 @@ type options struct {
 	maxScratchSize        resource.QuantityValue
 	restoreOrder          restoreengine.Order
 	restoreWorkers        int
-	operations            run.OperationDefaults
-	limits                run.Limits
+	operations            lifecycle.OperationDefaults
+	limits                lifecycle.Limits
 	admissionGrace        time.Duration
 	features              string
 }
@@ -199,7 +196,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err != nil {
 		return err
 	}
-	steps, err := journal.Open(opts.scratchDir, ctrl.Log.WithName("journal"))
+	steps, err := lifecycle.Open(opts.scratchDir, ctrl.Log.WithName("journal"))
 	if err != nil {
 		return err
 	}
@@ -233,7 +230,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	p := controllerSetup{
 		mgr: mgr, opts: opts, features: features, plugins: plugins, fence: election.fence,
 		scratch: &scratch.Dir{Path: opts.scratchDir, Limit: opts.maxScratchSize.Value()},
-		Dependencies: run.Dependencies{
+		Dependencies: lifecycle.Dependencies{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
 			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
 			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
@@ -302,7 +299,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	cfg.QPS = -1
 	cfg.Wrap(election.fence.WrapTransport)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme, MapperProvider: mapping.New, Metrics: serving, HealthProbeBindAddress: opts.probeAddress, PprofBindAddress: opts.pprofAddress,
+		Scheme: scheme, MapperProvider: newRESTMapper, Metrics: serving, HealthProbeBindAddress: opts.probeAddress, PprofBindAddress: opts.pprofAddress,
 		// A user who may create a Backup can read the whole cluster through it. Therefore Backups
 		// in other namespaces are not even read.
 		Cache: cache.Options{
@@ -319,11 +316,11 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	watchdog := &liveness.Watchdog{Gatherer: metrics.Registry, Ping: func(ctx context.Context) error { return pingAPIServer(ctx, mgr) }}
+	watchdog := &health.Watchdog{Gatherer: metrics.Registry, Ping: func(ctx context.Context) error { return pingAPIServer(ctx, mgr) }}
 	if err := errors.Join(mgr.AddHealthzCheck("reconciles", watchdog.Check), mgr.Add(watchdog)); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
-	caches := &ready.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
+	caches := &health.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
 		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.AsyncOperation{},
 		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{}, &v1alpha1.DeletionRun{}, &v1alpha1.Schedule{},
 	}}

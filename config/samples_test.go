@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/hook"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	operatorprocess "github.com/grapnel-dev/grapnel/internal/testing/operator"

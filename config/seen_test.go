@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // testSeenBackups lets a user who may write ConfigMaps claim that this cluster made the backups
@@ -32,7 +32,7 @@ func (s *suite) testSeenBackups(t *testing.T) {
 	noted := func(name string, labels, data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Data: data}
 	}
-	ours := map[string]string{seen.LabelLocation: "main"}
+	ours := map[string]string{tombstone.LabelLocation: "main"}
 	eventually(t, "the policy", func(ctx context.Context) (bool, error) {
 		return apierrors.IsForbidden(writer.Create(ctx, noted("forged-seen-backups", ours, nil), client.DryRunAll)), nil
 	})
@@ -46,9 +46,9 @@ func (s *suite) testSeenBackups(t *testing.T) {
 	}{
 		"a key is added":               {object: made, section: "data", field: "forged", value: "u-3"},
 		"a key is changed":             {object: made, section: "data", field: "nightly", value: "u-1"},
-		"the label is removed":         {object: made, section: "metadata", field: "labels", value: map[string]any{seen.LabelLocation: nil}},
-		"the label is changed":         {object: made, section: "metadata", field: "labels", value: map[string]any{seen.LabelLocation: "other"}},
-		"the label is added to others": {object: plain, section: "metadata", field: "labels", value: map[string]any{seen.LabelLocation: "main"}},
+		"the label is removed":         {object: made, section: "metadata", field: "labels", value: map[string]any{tombstone.LabelLocation: nil}},
+		"the label is changed":         {object: made, section: "metadata", field: "labels", value: map[string]any{tombstone.LabelLocation: "other"}},
+		"the label is added to others": {object: plain, section: "metadata", field: "labels", value: map[string]any{tombstone.LabelLocation: "main"}},
 		"another location is the owner": {object: made, section: "metadata", field: "ownerReferences", value: []map[string]any{{
 			"apiVersion": "grapnel.dev/v1alpha1", "kind": "BackupStorageLocation", "name": "main", "uid": "u-9",
 		}}},

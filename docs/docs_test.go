@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
@@ -205,9 +205,9 @@ func TestTargetsExist(t *testing.T) {
 func metricsOf(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
-		"backup":      metricsCode(t, "controllers/backup/metrics.go", "internal/kube/run/metrics.go", kuberun.BackupKind.Failure),
-		"restore":     metricsCode(t, "controllers/restore/metrics.go", "internal/kube/run/metrics.go", kuberun.RestoreKind.Failure),
-		"deletionrun": metricsCode(t, "internal/kube/run/metrics.go", "internal/kube/run/metrics.go", kuberun.DeletionRunKind.Failure),
+		"backup":      metricsCode(t, "controllers/backup/metrics.go", "internal/lifecycle/metrics.go", kuberun.BackupKind.Failure),
+		"restore":     metricsCode(t, "controllers/restore/metrics.go", "internal/lifecycle/metrics.go", kuberun.RestoreKind.Failure),
+		"deletionrun": metricsCode(t, "internal/lifecycle/metrics.go", "internal/lifecycle/metrics.go", kuberun.DeletionRunKind.Failure),
 		"hook":        metricsCode(t, "controllers/hookrun/metrics.go", "controllers/hookrun/metrics.go", ""),
 		"schedule":    metricsCode(t, "controllers/schedule/metrics.go", "controllers/schedule/metrics.go", ""),
 		"location":    metricsCode(t, "controllers/backupsync/metrics.go", "controllers/backupsync/metrics.go", ""),

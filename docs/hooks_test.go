@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestHooksShowTheSamples compares the Plugins in docs/hooks.md with those that users copy
@@ -43,7 +43,7 @@ func TestHooksShowTheSamples(t *testing.T) {
 			}
 		}
 	}
-	stage.CheckEqual(t, "executors", slices.Sorted(maps.Keys(executors)), []string{"builtin", "grpc", "job", "podExec", "webhook"})
+	env.CheckEqual(t, "executors", slices.Sorted(maps.Keys(executors)), []string{"builtin", "grpc", "job", "podExec", "webhook"})
 }
 
 // TestHookMessagesExist looks for the messages and reasons that docs/hooks.md explains in the
@@ -110,8 +110,8 @@ func (w *hookWorld) testQuiesce(t *testing.T) {
 	web := deployment("web", replicas)
 	busy := deployment("busy", 2)
 	busy.Labels = map[string]string{"keep-running": "yes"}
-	stage.Create(t, w.client, web)
-	stage.Create(t, w.client, busy)
+	env.Create(t, w.client, web)
+	env.Create(t, w.client, busy)
 	b := w.backup("shop-still", "quiesce")
 	w.run(t, b, v1alpha1.BackupPhaseCompleted)
 	stopped := w.hookRun(t, b.UID, v1alpha1.HookPreBackup, "example.io/quiesce")
@@ -128,8 +128,8 @@ func (w *hookWorld) testQuiesce(t *testing.T) {
 
 	restore := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "shop-again", Labels: b.Labels}}
 	restore.Spec.BackupName, restore.Spec.NamespaceMapping = b.Name, map[string]v1alpha1.NamespaceName{"shop": copied}
-	stage.Create(t, w.client, restore)
-	stage.WaitFor(t, w.client, restore, "it has started the application", func(r *v1alpha1.Restore) bool {
+	env.Create(t, w.client, restore)
+	env.WaitFor(t, w.client, restore, "it has started the application", func(r *v1alpha1.Restore) bool {
 		return r.Status.PostRestoreActionsStatuses != nil && (*r.Status.PostRestoreActionsStatuses)[0].Phase == v1alpha1.ActionPhaseCompleted
 	})
 	web.Namespace = copied
@@ -143,7 +143,7 @@ func (w *hookWorld) checkRuns(t *testing.T, d *appsv1.Deployment) {
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(d), &now); err != nil {
 		t.Fatal(err)
 	}
-	if _, marked := now.Annotations[state.Annotation]; marked || *now.Spec.Replicas != *d.Spec.Replicas {
+	if _, marked := now.Annotations[quiesce.Annotation]; marked || *now.Spec.Replicas != *d.Spec.Replicas {
 		t.Errorf("%s/%s has %d replicas and the annotations %v, want %d", now.Namespace, now.Name, *now.Spec.Replicas, now.Annotations, *d.Spec.Replicas)
 	}
 }
@@ -161,11 +161,11 @@ func (w *hookWorld) testWebhook(t *testing.T) {
 	w.run(t, b, v1alpha1.BackupPhaseCompleted)
 	deletion := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "shop-closed"}}
 	deletion.Spec.BackupName = b.Name
-	stage.Create(t, w.client, deletion)
-	stage.WaitFor(t, w.client, deletion, "it is done", func(d *v1alpha1.DeletionRun) bool {
+	env.Create(t, w.client, deletion)
+	env.WaitFor(t, w.client, deletion, "it is done", func(d *v1alpha1.DeletionRun) bool {
 		return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
 	})
-	stage.CheckEqual(t, "requests", shop.heard(), []string{
+	env.CheckEqual(t, "requests", shop.heard(), []string{
 		"/hooks/begin PreBackup #1", "/hooks/begin PreBackup #1", "/hooks/end PostBackup #1 of ticket 4711", "/hooks/forget Delete #1 of ticket 4711",
 	})
 }
@@ -187,7 +187,7 @@ func (w *hookWorld) testGRPC(t *testing.T) {
 
 // testJob creates the Backup of the document, and runs the scripts of its Jobs as a node would.
 func (w *hookWorld) testJob(t *testing.T) {
-	b := stage.Create(t, w.client, w.documented.DeepCopy())
+	b := env.Create(t, w.client, w.documented.DeepCopy())
 	pre := w.playNode(t, "example.io/window")
 	if !strings.Contains(pre, "The window is open for example.io/window, attempt 1") {
 		t.Errorf("the script printed %q", pre)

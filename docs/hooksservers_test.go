@@ -25,7 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	postbackupv1 "github.com/grapnel-dev/grapnel/sdk/postbackupaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
@@ -65,7 +65,7 @@ func newPair(t *testing.T) pair {
 // createClientSecret stores the certificate of the operator that the example names.
 func (w *hookWorld) createClientSecret(t *testing.T, from pair) {
 	t.Helper()
-	stage.Create(t, w.client, &corev1.Secret{
+	env.Create(t, w.client, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "grapnel-client"}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: from.cert, corev1.TLSPrivateKeyKey: from.key},
 	})

@@ -28,10 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 const (
@@ -122,7 +122,7 @@ func (w *hookWorld) startOperator(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	stage.Create(t, w.client, &v1alpha1.BackupStorageLocation{
+	env.Create(t, w.client, &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "main"},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Default: true, Filesystem: &v1alpha1.FilesystemLocation{}},
 	})
@@ -132,7 +132,7 @@ func (w *hookWorld) startOperator(t *testing.T) {
 func (w *hookWorld) awaitLoaded(t *testing.T, name string, well bool) *v1alpha1.Plugin {
 	t.Helper()
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return stage.WaitFor(t, w.client, plugin, "it was loaded, or not, as it should", func(p *v1alpha1.Plugin) bool {
+	return env.WaitFor(t, w.client, plugin, "it was loaded, or not, as it should", func(p *v1alpha1.Plugin) bool {
 		ready := conditions.Get(p, v1alpha1.ConditionReady)
 		tried := ready != nil && ready.ObservedGeneration == p.Generation && (well || conditions.IsTrue(p, v1alpha1.ConditionStalled))
 		return tried && (ready.Status == metav1.ConditionTrue) == well
@@ -164,13 +164,13 @@ func (w *hookWorld) backup(name, label string) *v1alpha1.Backup {
 // run creates a Backup, and waits until it and everything after it has ended.
 func (w *hookWorld) run(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase) {
 	t.Helper()
-	stage.Create(t, w.client, b)
+	env.Create(t, w.client, b)
 	w.awaitDone(t, b, phase)
 }
 
 func (w *hookWorld) awaitDone(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase) {
 	t.Helper()
-	stage.WaitFor(t, w.client, b, "it is "+string(phase)+", and nothing is left to do", func(b *v1alpha1.Backup) bool {
+	env.WaitFor(t, w.client, b, "it is "+string(phase)+", and nothing is left to do", func(b *v1alpha1.Backup) bool {
 		reconciling := conditions.Get(b, v1alpha1.ConditionReconciling)
 		return b.Status.Phase == phase && reconciling != nil && reconciling.Status == metav1.ConditionFalse
 	})

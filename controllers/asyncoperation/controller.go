@@ -28,10 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/due"
-	"github.com/grapnel-dev/grapnel/internal/kube/operation"
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/servertime"
+	"github.com/grapnel-dev/grapnel/internal/clock"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/operation"
 	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
@@ -106,7 +105,7 @@ type Reconciler struct {
 	tracked         trackedOperations
 	parents         parents
 	// ttls tracks until when finished operations are kept.
-	ttls due.Tracker[types.NamespacedName]
+	ttls clock.DueTracker[types.NamespacedName]
 	// pollSlots, cancelSlots and confirmSlots limit the calls. confirmSlots are for polls of
 	// operations whose Cancel the plugin has answered.
 	pollSlots, cancelSlots, confirmSlots callSlots
@@ -164,7 +163,7 @@ func (r *Reconciler) initializeState(wake func(types.NamespacedName)) {
 		r.Now = time.Now
 	}
 	if r.ServerTime == nil {
-		r.ServerTime = (&servertime.Clock{Client: r.Client, Now: r.Now}).Time
+		r.ServerTime = (&clock.ServerClock{Client: r.Client, Now: r.Now}).Time
 	}
 	if r.Random == nil {
 		r.Random = rand.Float64

@@ -5,7 +5,7 @@
 // objects, until their outcome is known.
 //
 // The run of a Backup or Restore creates one AsyncOperation per operation and reads its outcome.
-// Until then this controller owns the status. Package internal/kube/operation decides. Each
+// Until then this controller owns the status. Package internal/operation decides. Each
 // reconcile observes the results of calls, decides, writes the status if a write is due, and
 // then starts the calls that are due:
 //

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/operation"
+	"github.com/grapnel-dev/grapnel/internal/operation"
 )
 
 // patchStatus writes the status if it is its turn, and reports whether it did. stored is the cached

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/operation"
+	"github.com/grapnel-dev/grapnel/internal/operation"
 )
 
 // trackedOperation is an unfinished operation. The first group of fields is constant and may be

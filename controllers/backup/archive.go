@@ -14,17 +14,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // reconcileArchive archives the objects. It is done when the step has ended, successfully or
 // not.
 func (r *Reconciler) reconcileArchive(ctx context.Context, s *scope) (bool, error) {
-	if run.IsFinished(s.Object) || run.HasProcessedItems(s.Object) {
+	if lifecycle.IsFinished(s.Object) || lifecycle.HasProcessedItems(s.Object) {
 		return true, nil
 	}
 	if err := r.driver.ReconcileOperations(ctx, s, stepArchive); err != nil {
@@ -62,29 +62,29 @@ func (r *Reconciler) reconcileArchive(ctx context.Context, s *scope) (bool, erro
 // beginArchiveAttempt counts a new attempt, unless the attempt has to wait.
 func (r *Reconciler) beginArchiveAttempt(ctx context.Context, s *scope) (bool, error) {
 	admission, err := r.driver.AdmitAttempt(ctx, s, stepArchive)
-	if admission == run.AttemptAdmitted {
+	if admission == lifecycle.AttemptAdmitted {
 		s.Object.Status.Attempts++
 		r.driver.EnforceWorkTimeout(s, stepArchive, "archive")
 	}
-	return admission != run.AttemptHeld, err
+	return admission != lifecycle.AttemptHeld, err
 }
 
 // startArchive starts archiving the objects, and returns the result when that has ended.
-func (r *Reconciler) startArchive(s *scope) *run.Result[job.Result] {
-	return run.ExecuteStepWithStore(r.driver, s, stepArchive, r.newRunnerRequest, r.newArchiveStep(s))
+func (r *Reconciler) startArchive(s *scope) *lifecycle.Result[backup.Result] {
+	return lifecycle.ExecuteStepWithStore(r.driver, s, stepArchive, r.newRunnerRequest, r.newArchiveStep(s))
 }
 
 // newArchiveStep returns the work of the archive step. If the run is being canceled after the
 // operator was interrupted, the work only checks whether the archive was committed already.
-func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
+func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *storage.Store, backup.Request) (backup.Result, error) {
 	work, planned := r.Runner.Archive, s.Object.Status.ItemActions
 	if s.IsCancelRequested() {
 		work, planned = r.Runner.FindCommitted, nil
 	}
 	report := r.driver.NewProgressReporter(s.Object)
-	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
-		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
-			return job.Result{}, err
+	return func(ctx context.Context, store *storage.Store, request backup.Request) (backup.Result, error) {
+		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+			return backup.Result{}, err
 		}
 		request.Progress = report
 		result, err := work(ctx, store, request)
@@ -100,14 +100,14 @@ func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *backupstore
 // outcome.
 func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, error) {
 	switch {
-	case run.IsFinished(s.Object):
+	case lifecycle.IsFinished(s.Object):
 		return true, nil
 	case s.IsCancelRequested() && s.Object.Status.Attempts == 0:
 		s.RecordOutcome(s.CancelledOutcome(), r.Now())
 		return true, nil
 	}
 	made := r.startArchive
-	if run.HasProcessedItems(s.Object) {
+	if lifecycle.HasProcessedItems(s.Object) {
 		made = r.startFinalize
 	}
 	ended := made(s)
@@ -128,14 +128,14 @@ func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, erro
 // be deleted as soon as it is finished, and sync must not import it again then. An error is only
 // logged: sync records the backup later, and a backup must not be lost for that.
 func (r *Reconciler) recordStoredBackup(ctx context.Context, b *v1alpha1.Backup) {
-	one := seen.Records{}
+	one := tombstone.Records{}
 	one.Add(b.StoredName(), string(b.UID), true)
-	if err := seen.AddRecords(ctx, r.Client, r.Reader, b.Namespace, b.Status.StorageLocation, one); err != nil {
+	if err := tombstone.AddRecords(ctx, r.Client, r.Reader, b.Namespace, b.Status.StorageLocation, one); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Recording that a backup is stored failed")
 	}
 }
 
-func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
+func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[backup.Result]) {
 	if made.Err != nil {
 		s.RecordOutcome(r.driver.FailedOutcome(s, "Creating the archive failed", made.Err), r.Now())
 		return
@@ -146,19 +146,19 @@ func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
 	}
 	r.recordItemCounts(s, result)
 	status := &s.Object.Status
-	o := run.Outcome{
-		Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
-		Message: run.Pluralize(int64(result.Items), "object") + " in the archive" + s.OperationsOutcomeText(),
+	o := lifecycle.Outcome{
+		Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		Message: lifecycle.Pluralize(int64(result.Items), "object") + " in the archive" + s.OperationsOutcomeText(),
 	}
 	if result.Errors > 0 {
-		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.Message += ", " + run.Pluralize(status.Errors, "error") + " (listed in the results file)"
+		o.Phase, o.Reason = lifecycle.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Message += ", " + lifecycle.Pluralize(status.Errors, "error") + " (listed in the results file)"
 	}
 	if len(result.MissingNamespaces) > 0 {
 		o.Message += ": " + describeMissingNamespaces(s.Object.Spec.IncludedNamespaces, result.MissingNamespaces)
 	}
 	if result.Warnings > 0 {
-		o.Message += ", " + run.Pluralize(status.Warnings, "warning")
+		o.Message += ", " + lifecycle.Pluralize(status.Warnings, "warning")
 	}
 	s.RecordOutcome(o, result.Completed)
 }
@@ -188,7 +188,7 @@ func describeMissingNamespaces[S ~string](included []S, missing []string) string
 }
 
 // recordItemCounts copies the counts of the archive into the status.
-func (r *Reconciler) recordItemCounts(s *scope, result job.Result) {
+func (r *Reconciler) recordItemCounts(s *scope, result backup.Result) {
 	status, items := &s.Object.Status, int64(result.Items)
 	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
@@ -201,5 +201,5 @@ func (r *Reconciler) updateProgress(b *v1alpha1.Backup) string {
 		return "Archiving"
 	}
 	b.Status.Progress = &v1alpha1.BackupProgress{TotalItems: total, ItemsBackedUp: done}
-	return fmt.Sprintf("Archiving: %d of %s", done, run.Pluralize(total, "object"))
+	return fmt.Sprintf("Archiving: %d of %s", done, lifecycle.Pluralize(total, "object"))
 }

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 )
 
 // exploding panics where something is listed.
@@ -29,9 +29,9 @@ func (exploding) List(context.Context, client.ObjectList, ...client.ListOption) 
 // error of the Backup that claims its name meanwhile, and does not end the operator.
 func TestClaimNameAndListPlugins_Panic(t *testing.T) {
 	r := &Reconciler{
-		Dependencies: run.Dependencies{Reader: exploding{}}, Runner: &job.Runner{Now: time.Now}, driver: &run.Driver[*v1alpha1.Backup]{Kind: run.BackupKind},
+		Dependencies: lifecycle.Dependencies{Reader: exploding{}}, Runner: &backup.Runner{Now: time.Now}, driver: &lifecycle.Driver[*v1alpha1.Backup]{Kind: lifecycle.BackupKind},
 	}
-	_, err := r.claimNameAndListPlugins(t.Context(), backupstore.New(memory.New(), ""), job.Request{Namespace: "ns", Name: "nightly", UID: "u-1"})
+	_, err := r.claimNameAndListPlugins(t.Context(), storage.New(memory.New(), ""), backup.Request{Namespace: "ns", Name: "nightly", UID: "u-1"})
 	if !errors.As(err, new(*panics.Error)) {
 		t.Errorf("the error is %v", err)
 	}

@@ -11,26 +11,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // Reconciler reconciles Backups. Every field without a default is required.
 type Reconciler struct {
-	run.Dependencies
-	Runner  *job.Runner
+	lifecycle.Dependencies
+	Runner  *backup.Runner
 	Actions ActionResolver
 	// MaxConcurrent is how many Backups may be active at a time; 4 by default.
 	MaxConcurrent int
 	// AllVersions archives every served version of a group.
 	AllVersions bool
 
-	driver  *run.Driver[*v1alpha1.Backup]
+	driver  *lifecycle.Driver[*v1alpha1.Backup]
 	metrics *metrics
 }
 
 // scope is the state of one reconcile pass over one Backup.
-type scope = run.Scope[*v1alpha1.Backup]
+type scope = lifecycle.Scope[*v1alpha1.Backup]
 
 // The background steps of a run.
 const (
@@ -50,14 +50,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {
 		return err
 	}
-	r.driver = &run.Driver[*v1alpha1.Backup]{
-		Dependencies: r.Dependencies, Kind: run.BackupKind, Slots: r.MaxConcurrent,
+	r.driver = &lifecycle.Driver[*v1alpha1.Backup]{
+		Dependencies: r.Dependencies, Kind: lifecycle.BackupKind, Slots: r.MaxConcurrent,
 		New:            func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
 		NewList:        func() client.ObjectList { return &v1alpha1.BackupList{} },
 		Location:       func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
 		Schedule:       scheduleName,
-		StepNames:      []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, run.StepPostLog},
-		StepTimeouts:   run.ShortStepTimeouts(stepCheck, stepClaim, stepRelease, stepAbandon, run.StepPostLog),
+		StepNames:      []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, lifecycle.StepPostLog},
+		StepTimeouts:   lifecycle.ShortStepTimeouts(stepCheck, stepClaim, stepRelease, stepAbandon, lifecycle.StepPostLog),
 		OnStatusUpdate: r.metrics.recordStatusUpdate,
 	}
 	b, err := r.driver.NewControllerManagedBy(mgr)
@@ -75,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	case b.Spec.ImportedFrom != nil: // an entry of the catalog never runs
 		return ctrl.Result{}, nil
-	case run.IsFinalized(b):
+	case lifecycle.IsFinalized(b):
 		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, b)
 	}
 	s, err := r.driver.Begin(ctx, b)

@@ -7,9 +7,9 @@ import (
 	"context"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // reconcileUncommitted stores the log of a run that ended without a manifest, and releases its
@@ -17,20 +17,20 @@ import (
 // up clean-up.
 func (r *Reconciler) reconcileUncommitted(ctx context.Context, s *scope) (bool, error) {
 	b := s.Object
-	if run.IsCompletedOrPartiallyFailed(b) || run.IsFinalized(b) || b.Status.StorageLocation == "" {
+	if lifecycle.IsCompletedOrPartiallyFailed(b) || lifecycle.IsFinalized(b) || b.Status.StorageLocation == "" {
 		return true, nil
 	}
-	why := run.OutcomeMessage(b)
-	step, what, work := stepAbandon, "storing the log of the run", func(ctx context.Context, store *backupstore.Store, request job.Request) error {
+	why := lifecycle.OutcomeMessage(b)
+	step, what, work := stepAbandon, "storing the log of the run", func(ctx context.Context, store *storage.Store, request backup.Request) error {
 		return r.Runner.Abandon(ctx, store, request, why)
 	}
-	if !run.IsPlanned(b) {
+	if !lifecycle.IsPlanned(b) {
 		step, what, work = stepRelease, "releasing the name of the stored backup", r.Runner.Release
 	}
-	tidied := run.ExecuteStepWithStore(r.driver, s, step, r.newRunnerRequest, run.WithoutValue(work))
+	tidied := lifecycle.ExecuteStepWithStore(r.driver, s, step, r.newRunnerRequest, lifecycle.WithoutValue(work))
 	switch {
-	case tidied != nil && !run.IsPlanned(b): // nothing was stored, and releasing the name is attempted only once
-	case run.AwaitStep(r.driver, s, step, what, tidied):
+	case tidied != nil && !lifecycle.IsPlanned(b): // nothing was stored, and releasing the name is attempted only once
+	case lifecycle.AwaitStep(r.driver, s, step, what, tidied):
 		s.CleanupPending = true
 	case tidied.Err == nil:
 		r.recordOutcomeFiles(ctx, b)
@@ -50,39 +50,39 @@ func (r *Reconciler) reconcileFinalization(ctx context.Context, s *scope) (bool,
 }
 
 // uploadPostActionLog uploads the log of the PostBackup actions.
-func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
-	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
+func (r *Reconciler) uploadPostActionLog(s *scope) *lifecycle.Result[bool] {
+	return lifecycle.ExecuteStepWithStore(r.driver, s, lifecycle.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
 }
 
 // recordStoredFiles records where the files are stored.
 func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bool) {
-	if !run.IsCompletedOrPartiallyFailed(s.Object) && !postLog {
+	if !lifecycle.IsCompletedOrPartiallyFailed(s.Object) && !postLog {
 		return
 	}
 	key := r.recordOutcomeFiles(ctx, s.Object)
 	if postLog {
-		s.Object.Status.Files.PostLog = key(backupstore.PostLogs)
+		s.Object.Status.Files.PostLog = key(storage.PostLogs)
 	}
 }
 
 // recordOutcomeFiles records where the files are stored that exist once the outcome is known. It
 // returns a function that returns the key of any file below the root of the location. The key is
 // empty if the location does not exist.
-func (r *Reconciler) recordOutcomeFiles(ctx context.Context, b *v1alpha1.Backup) (key func(backupstore.File) string) {
+func (r *Reconciler) recordOutcomeFiles(ctx context.Context, b *v1alpha1.Backup) (key func(storage.File) string) {
 	prefix, there := r.driver.LocationPrefix(ctx, b)
-	key = func(file backupstore.File) string {
+	key = func(file storage.File) string {
 		if !there {
 			return ""
 		}
-		return backupstore.FileKey(prefix, b.Name, file)
+		return storage.FileKey(prefix, b.Name, file)
 	}
 	files := &v1alpha1.BackupFiles{}
 	if b.Status.Files != nil {
 		files = b.Status.Files.DeepCopy()
 	}
-	files.Log, files.Results = key(backupstore.Logs), key(backupstore.Results)
-	if run.IsCompletedOrPartiallyFailed(b) {
-		files.Archive = key(backupstore.Contents)
+	files.Log, files.Results = key(storage.Logs), key(storage.Results)
+	if lifecycle.IsCompletedOrPartiallyFailed(b) {
+		files.Archive = key(storage.Contents)
 	}
 	b.Status.Files = files
 	return key

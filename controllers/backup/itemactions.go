@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
 
 // ActionResolver reaches the BackupItemActions of plugins.
 type ActionResolver interface {
-	run.PluginLoader
+	lifecycle.PluginLoader
 	// BackupItemAction returns how to reach an action of a plugin, which need not be loaded yet.
 	// An empty kind means BackupItemAction.
 	BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction]

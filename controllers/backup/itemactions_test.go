@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -56,7 +56,7 @@ func TestAddRequestedLabels(t *testing.T) {
 				},
 			}).Build()
 			told := events.NewFakeRecorder(1)
-			r := &Reconciler{Dependencies: run.Dependencies{Client: c, Recorder: told, Redactor: redact.New()}}
+			r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: c, Recorder: told, Redactor: redact.New()}}
 			added, err := r.addRequestedLabels(t.Context(), &scope{Object: b}, tc.wanted)
 			if added != tc.added || (err != nil) != tc.fails {
 				t.Errorf("added %v, error %v; want %v, an error: %v", added, err, tc.added, tc.fails)

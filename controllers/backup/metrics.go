@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // metrics are the metrics of Backups only; package run has those of all kinds. They are safe for
@@ -21,12 +21,12 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		items:      run.BackupKind.NewCounter("items_total", "Objects archived."),
-		itemErrors: run.BackupKind.NewCounter("items_errors", "Errors of single objects, kinds or groups."),
-		warnings:   run.BackupKind.NewCounter("warning_total", "Warnings of Backups."),
-		tarball:    run.BackupKind.NewGauge("tarball_size_bytes", "Size of the last archive."),
+		items:      lifecycle.BackupKind.NewCounter("items_total", "Objects archived."),
+		itemErrors: lifecycle.BackupKind.NewCounter("items_errors", "Errors of single objects, kinds or groups."),
+		warnings:   lifecycle.BackupKind.NewCounter("warning_total", "Warnings of Backups."),
+		tarball:    lifecycle.BackupKind.NewGauge("tarball_size_bytes", "Size of the last archive."),
 	}
-	if err := run.RegisterMetrics(registry, m.items, m.itemErrors, m.warnings, m.tarball); err != nil {
+	if err := lifecycle.RegisterMetrics(registry, m.items, m.itemErrors, m.warnings, m.tarball); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return m, nil
@@ -37,7 +37,7 @@ func scheduleName(b *v1alpha1.Backup) string { return b.Labels[v1alpha1.LabelSch
 
 // recordStatusUpdate counts what one status write changed.
 func (m *metrics) recordStatusUpdate(before, b *v1alpha1.Backup) {
-	if run.IsFinished(before) || !run.IsFinished(b) {
+	if lifecycle.IsFinished(before) || !lifecycle.IsFinished(b) {
 		return
 	}
 	schedule := scheduleName(b)

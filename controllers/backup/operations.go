@@ -10,10 +10,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // newOperationRecorder returns the function that the engine calls when an action has started an
@@ -21,7 +20,7 @@ import (
 func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, backup.Operation) error {
 	record := r.driver.NewOperationRecorder(s)
 	return func(ctx context.Context, op backup.Operation) error {
-		started := run.StartedOperation{
+		started := lifecycle.StartedOperation{
 			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
 			Item: v1alpha1.OperationItem{
 				Group: op.Resource.Group, Version: op.Resource.Version, Resource: op.Resource.Resource,
@@ -44,14 +43,14 @@ func toOperationItem(ref itemaction.RelatedItem) v1alpha1.OperationItem {
 // startFinalize starts adding the post-operation items to the archive and committing it. It
 // returns the result when that has ended. Failures are retried, to keep hours of work when a
 // store does not respond for a while.
-func (r *Reconciler) startFinalize(s *scope) *run.Result[job.Result] {
+func (r *Reconciler) startFinalize(s *scope) *lifecycle.Result[backup.Result] {
 	if s.IsCancelRequested() && r.driver.CancelSteps(s, stepFinalize) {
 		s.SetFinalizingPhase("Canceling before the archive is complete")
 		return nil
 	}
 	s.SetFinalizingPhase("Completing the archive: " + s.OperationsMessage())
-	made := run.ExecuteStepWithStore(r.driver, s, stepFinalize, r.newRunnerRequest, r.newFinalizeStep(s))
-	if made == nil || made.Err == nil || s.IsCancelRequested() || errors.Is(made.Err, job.ErrNoDraft) {
+	made := lifecycle.ExecuteStepWithStore(r.driver, s, stepFinalize, r.newRunnerRequest, r.newFinalizeStep(s))
+	if made == nil || made.Err == nil || s.IsCancelRequested() || errors.Is(made.Err, backup.ErrNoDraft) {
 		return made
 	}
 	if r.driver.RetryFor(s, stepFinalize, "completing the archive", made.Err) {
@@ -62,7 +61,7 @@ func (r *Reconciler) startFinalize(s *scope) *run.Result[job.Result] {
 
 // newFinalizeStep returns the work of the step. If the run is being canceled after the operator
 // was interrupted, the work only checks whether the archive was committed already.
-func (r *Reconciler) newFinalizeStep(s *scope) func(context.Context, *backupstore.Store, job.Request) (job.Result, error) {
+func (r *Reconciler) newFinalizeStep(s *scope) func(context.Context, *storage.Store, backup.Request) (backup.Result, error) {
 	if s.IsCancelRequested() {
 		return r.Runner.FindCommitted
 	}
@@ -70,9 +69,9 @@ func (r *Reconciler) newFinalizeStep(s *scope) func(context.Context, *backupstor
 	if !slices.ContainsFunc(s.Operations, func(o v1alpha1.AsyncOperation) bool { return len(o.Spec.PostOperationItems) > 0 }) {
 		planned = nil // no action is called
 	}
-	return func(ctx context.Context, store *backupstore.Store, request job.Request) (job.Result, error) {
-		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
-			return job.Result{}, err
+	return func(ctx context.Context, store *storage.Store, request backup.Request) (backup.Result, error) {
+		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+			return backup.Result{}, err
 		}
 		return r.Runner.Finalize(ctx, store, request, ended)
 	}

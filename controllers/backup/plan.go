@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
 )
 
 // reconcilePlan validates the Backup, waits for a slot, claims the name in the store, and
@@ -37,7 +37,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 	if where != "" {
 		s.Object.Status.StorageLocation = where
 	}
-	hooks, loading := run.BackupKind.BuildHookPlan(s.Object, plugins)
+	hooks, loading := lifecycle.BackupKind.BuildHookPlan(s.Object, plugins)
 	if loading != "" {
 		s.MarkWaitingForPlugin(loading)
 		return false, nil
@@ -56,7 +56,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 
 // rejectInvalid ends the Backup with all validation errors, including that the name is taken.
 func (r *Reconciler) rejectInvalid(s *scope, errs []string, located bool) bool {
-	if located && backupstore.ValidateName(s.Object.Name) == nil {
+	if located && storage.ValidateName(s.Object.Name) == nil {
 		checked := r.startNameCheck(s)
 		if checked == nil {
 			return false
@@ -86,9 +86,9 @@ func (r *Reconciler) reconcileQueued(s *scope) bool {
 }
 
 // startNameCheck starts checking whether the name is free in the store.
-func (r *Reconciler) startNameCheck(s *scope) *run.Result[run.NoValue] {
+func (r *Reconciler) startNameCheck(s *scope) *lifecycle.Result[lifecycle.NoValue] {
 	s.MarkWaiting(v1alpha1.ReasonValidating, "Checking whether the name is free in the storage location")
-	return run.ExecuteStepWithStore(r.driver, s, stepCheck, r.newRunnerRequest, run.WithoutValue(r.Runner.CheckClaim))
+	return lifecycle.ExecuteStepWithStore(r.driver, s, stepCheck, r.newRunnerRequest, lifecycle.WithoutValue(r.Runner.CheckClaim))
 }
 
 // beginRun claims the name and records the plan. The Plugins are read from the API server,
@@ -96,7 +96,7 @@ func (r *Reconciler) startNameCheck(s *scope) *run.Result[run.NoValue] {
 // missed.
 func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 	s.MarkWaiting(v1alpha1.ReasonValidating, "Claiming the name in the storage location")
-	claimed := run.ExecuteStepWithStore(r.driver, s, stepClaim, r.newRunnerRequest, r.claimNameAndListPlugins)
+	claimed := lifecycle.ExecuteStepWithStore(r.driver, s, stepClaim, r.newRunnerRequest, r.claimNameAndListPlugins)
 	if claimed == nil {
 		return false, nil
 	}
@@ -107,7 +107,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 		s.FailValidation(problems, r.Now())
 		return true, nil
 	}
-	hooks, loading := run.BackupKind.BuildHookPlan(s.Object, claimed.Value)
+	hooks, loading := lifecycle.BackupKind.BuildHookPlan(s.Object, claimed.Value)
 	switch {
 	case loading != "":
 		r.driver.ResetStep(s, stepClaim)
@@ -122,7 +122,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 		s.FailValidation(hooks.Errors, r.Now())
 		return true, nil
 	}
-	s.Object.Status.FormatVersion = job.FormatVersion
+	s.Object.Status.FormatVersion = backup.FormatVersion
 	if ttl := s.Object.Spec.TTL; ttl != nil {
 		expiration := metav1.NewTime(r.Now().Add(ttl.Duration))
 		s.Object.Status.Expiration = &expiration
@@ -131,7 +131,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 }
 
 // claimNameAndListPlugins claims the name, and lists the Plugins at the same time.
-func (r *Reconciler) claimNameAndListPlugins(ctx context.Context, store *backupstore.Store, request job.Request) ([]v1alpha1.Plugin, error) {
+func (r *Reconciler) claimNameAndListPlugins(ctx context.Context, store *storage.Store, request backup.Request) ([]v1alpha1.Plugin, error) {
 	type read struct {
 		plugins []v1alpha1.Plugin
 		err     error
@@ -154,7 +154,7 @@ func (r *Reconciler) claimNameAndListPlugins(ctx context.Context, store *backups
 // retryAfterStoreError schedules a retry of a step that could not reach the store, and reports
 // whether it did. A name that is taken is not retried.
 func (r *Reconciler) retryAfterStoreError(s *scope, step string, err error, problems []string) bool {
-	if job.IsNameTaken(err) || !r.driver.AwaitLocationRecovery(s, problems) {
+	if backup.IsNameTaken(err) || !r.driver.AwaitLocationRecovery(s, problems) {
 		return false
 	}
 	r.driver.RetryForever(s, step)
@@ -167,7 +167,7 @@ func (r *Reconciler) storeProblemMessages(location string, err error) []string {
 		return nil
 	}
 	message := r.Redactor.String(err.Error())
-	if job.IsNameTaken(err) {
+	if backup.IsNameTaken(err) {
 		return []string{message + "; choose another name, or remove that backup first"}
 	}
 	return []string{fmt.Sprintf("BackupStorageLocation %s cannot be used: %s", location, message)}

@@ -12,34 +12,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backup/job"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/selection"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // toSelectionSpec converts the part of the spec that selects objects.
 func toSelectionSpec(spec *v1alpha1.BackupSpec) selection.Spec {
 	return selection.Spec{
-		IncludedNamespaces:               run.ToStrings(spec.IncludedNamespaces),
-		ExcludedNamespaces:               run.ToStrings(spec.ExcludedNamespaces),
-		IncludedResources:                run.ToStrings(spec.IncludedResources),
-		ExcludedResources:                run.ToStrings(spec.ExcludedResources),
+		IncludedNamespaces:               lifecycle.ToStrings(spec.IncludedNamespaces),
+		ExcludedNamespaces:               lifecycle.ToStrings(spec.ExcludedNamespaces),
+		IncludedResources:                lifecycle.ToStrings(spec.IncludedResources),
+		ExcludedResources:                lifecycle.ToStrings(spec.ExcludedResources),
 		IncludeClusterResources:          spec.IncludeClusterResources,
-		IncludedClusterScopedResources:   run.ToStrings(spec.IncludedClusterScopedResources),
-		ExcludedClusterScopedResources:   run.ToStrings(spec.ExcludedClusterScopedResources),
-		IncludedNamespaceScopedResources: run.ToStrings(spec.IncludedNamespaceScopedResources),
-		ExcludedNamespaceScopedResources: run.ToStrings(spec.ExcludedNamespaceScopedResources),
+		IncludedClusterScopedResources:   lifecycle.ToStrings(spec.IncludedClusterScopedResources),
+		ExcludedClusterScopedResources:   lifecycle.ToStrings(spec.ExcludedClusterScopedResources),
+		IncludedNamespaceScopedResources: lifecycle.ToStrings(spec.IncludedNamespaceScopedResources),
+		ExcludedNamespaceScopedResources: lifecycle.ToStrings(spec.ExcludedNamespaceScopedResources),
 		LabelSelector:                    spec.LabelSelector,
 		OrLabelSelectors:                 spec.OrLabelSelectors,
-		OrderedResources:                 run.ToStringMap(spec.OrderedResources),
+		OrderedResources:                 lifecycle.ToStringMap(spec.OrderedResources),
 	}
 }
 
 // validateSpec returns everything that is wrong with the spec on its own.
 func validateSpec(b *v1alpha1.Backup) []string {
 	var errs []string
-	if err := backupstore.ValidateName(b.Name); err != nil {
+	if err := storage.ValidateName(b.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
 	for _, err := range selection.Validate(toSelectionSpec(&b.Spec)) {
@@ -47,7 +47,7 @@ func validateSpec(b *v1alpha1.Backup) []string {
 	}
 	if b.Spec.Metadata != nil {
 		path := field.NewPath("spec", "metadata", "labels")
-		for _, err := range metav1validation.ValidateLabels(run.ToStringMap(b.Spec.Metadata.Labels), path) {
+		for _, err := range metav1validation.ValidateLabels(lifecycle.ToStringMap(b.Spec.Metadata.Labels), path) {
 			errs = append(errs, err.Error())
 		}
 	}
@@ -55,30 +55,30 @@ func validateSpec(b *v1alpha1.Backup) []string {
 }
 
 // newRunnerRequest returns the request to the runner for a Backup.
-func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
+func (r *Reconciler) newRunnerRequest(s *scope) (backup.Request, error) {
 	b := s.Object.DeepCopy()
 	b.ManagedFields = nil
 	delete(b.Annotations, corev1.LastAppliedConfigAnnotation)
 	b.APIVersion, b.Kind = v1alpha1.GroupVersion.String(), "Backup"
 	object, err := json.Marshal(b)
 	if err != nil {
-		return job.Request{}, fmt.Errorf("encoding the Backup: %w", err)
+		return backup.Request{}, fmt.Errorf("encoding the Backup: %w", err)
 	}
 	// Velero sets the default location as well, and its plugins read it here.
 	b.Spec.StorageLocation = b.Status.StorageLocation
 	spec, err := json.Marshal(b.Spec)
 	if err != nil {
-		return job.Request{}, fmt.Errorf("encoding the spec: %w", err)
+		return backup.Request{}, fmt.Errorf("encoding the spec: %w", err)
 	}
-	request := job.Request{
+	request := backup.Request{
 		Name: b.Name, Namespace: b.Namespace, UID: string(b.UID),
 		Labels: b.StoredLabels(), Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: toSelectionSpec(&b.Spec), AllVersions: r.AllVersions,
 		Attempt: b.Status.Attempts, OnOperationStarted: r.newOperationRecorder(s),
 		OperationTimeout: r.Operations.Timeout,
-		ItemActions:      run.NewItemActionSpecs(b, r.Actions.BackupItemAction),
-		Outputs:          run.OutputsByAction(s.Pre), Warnings: append(run.IgnoredFailureWarnings(s.Pre), b.Status.PlanWarnings...),
+		ItemActions:      lifecycle.NewItemActionSpecs(b, r.Actions.BackupItemAction),
+		Outputs:          lifecycle.OutputsByAction(s.Pre), Warnings: append(lifecycle.IgnoredFailureWarnings(s.Pre), b.Status.PlanWarnings...),
 	}
 	if b.Status.StartTimestamp != nil {
 		request.Start = b.Status.StartTimestamp.Time

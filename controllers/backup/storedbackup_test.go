@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // TestRecordStoredBackup records a stored backup, and fails nothing if that is not possible.
@@ -29,17 +29,17 @@ func TestRecordStoredBackup(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "main", UID: "l-1"}},
 		&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "taken", UID: "l-2"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: seen.ConfigMapName("taken")}}, // not created by the operator
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: tombstone.ConfigMapName("taken")}}, // not created by the operator
 	).Build()
-	r := &Reconciler{Dependencies: run.Dependencies{Client: c, Reader: c}}
+	r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: c, Reader: c}}
 	for _, location := range []string{"main", "taken"} {
 		b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly", UID: "u-1"}}
 		b.Status.StorageLocation = location
 		r.recordStoredBackup(t.Context(), b)
 		r.recordStoredBackup(t.Context(), b)
 	}
-	noted, err := seen.LoadRecords(t.Context(), c, "ns", "main")
-	if want := (seen.Records{"nightly": "u-1"}); err != nil || !maps.Equal(noted, want) || !noted.IsCreatedHere("nightly", "u-1") {
+	noted, err := tombstone.LoadRecords(t.Context(), c, "ns", "main")
+	if want := (tombstone.Records{"nightly": "u-1"}); err != nil || !maps.Equal(noted, want) || !noted.IsCreatedHere("nightly", "u-1") {
 		t.Errorf("recorded: %v, %v, want %v", noted, err, want)
 	}
 }

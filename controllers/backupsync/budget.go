@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // importedBySync is the value of AnnotationImportedBy.
@@ -76,7 +76,7 @@ func (v *snapshot) isUnknownBackup(name string) bool {
 }
 
 // compareNewestFirst orders stored backups by age, the newest first.
-func compareNewestFirst(a, b backupstore.Entry) int {
+func compareNewestFirst(a, b storage.Entry) int {
 	return cmp.Or(b.Stored.Compare(a.Stored), strings.Compare(timestampInName(b.Name), timestampInName(a.Name)), strings.Compare(b.Name, a.Name))
 }
 
@@ -91,7 +91,7 @@ func timestampInName(name string) string {
 }
 
 // newImportBudget chooses among the stored backups.
-func (v *snapshot) newImportBudget(found []backupstore.Entry, limit int, disabled bool) *importBudget {
+func (v *snapshot) newImportBudget(found []storage.Entry, limit int, disabled bool) *importBudget {
 	p := &importBudget{limit: limit, excluded: map[string]bool{}}
 	foreign, removable := 0, map[string][]*v1alpha1.Backup{}
 	for name, objects := range v.backups {
@@ -140,7 +140,7 @@ func (l *locationSync) annotateLegacyImports(ctx context.Context) error {
 	for name, objects := range l.snapshot.backups {
 		for _, b := range objects {
 			_, annotated := b.Annotations[v1alpha1.AnnotationImportedBy]
-			if l.snapshot.isForeign(b) && !annotated && b.DeletionTimestamp == nil && run.IsFinished(b) && l.snapshot.tombstones.IsImportedHere(name, creatorUID(b)) {
+			if l.snapshot.isForeign(b) && !annotated && b.DeletionTimestamp == nil && lifecycle.IsFinished(b) && l.snapshot.tombstones.IsImportedHere(name, creatorUID(b)) {
 				bare = append(bare, b)
 			}
 		}
@@ -148,7 +148,7 @@ func (l *locationSync) annotateLegacyImports(ctx context.Context) error {
 	if len(bare) == 0 {
 		return nil
 	}
-	if older, err := seen.NeedsMigration(ctx, l.Reader, l.bsl.Namespace, l.bsl.Name); !older || err != nil {
+	if older, err := tombstone.NeedsMigration(ctx, l.Reader, l.bsl.Namespace, l.bsl.Name); !older || err != nil {
 		return err
 	}
 	for _, b := range bare {
@@ -156,7 +156,7 @@ func (l *locationSync) annotateLegacyImports(ctx context.Context) error {
 			return err
 		}
 	}
-	return seen.MarkMigrated(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name)
+	return tombstone.MarkMigrated(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name)
 }
 
 // annotateImported records on a Backup that the operator imported it. If the API server rejects that,
@@ -181,8 +181,8 @@ func (l *locationSync) annotateImported(ctx context.Context, b *v1alpha1.Backup)
 }
 
 // sortForRemoval returns Backups that may make way: those without data first, then the oldest.
-func (v *snapshot) sortForRemoval(removable map[string][]*v1alpha1.Backup, found []backupstore.Entry) []*v1alpha1.Backup {
-	stored := make(map[string]backupstore.Entry, len(found))
+func (v *snapshot) sortForRemoval(removable map[string][]*v1alpha1.Backup, found []storage.Entry) []*v1alpha1.Backup {
+	stored := make(map[string]storage.Entry, len(found))
 	for _, f := range found {
 		stored[f.Name] = f
 	}
@@ -208,21 +208,21 @@ func (l *locationSync) removeSurplus(ctx context.Context) error {
 	if l.budget.numToRemove == 0 || len(l.budget.surplus) == 0 {
 		return nil
 	}
-	restores, err := destroy.ListUnfinishedRestores(ctx, l.Client, l.bsl.Namespace)
+	restores, err := retention.ListUnfinishedRestores(ctx, l.Client, l.bsl.Namespace)
 	if err != nil {
 		return err
 	}
 	going := map[string]bool{}
 	var backups []*v1alpha1.Backup
 	for _, b := range l.budget.surplus {
-		if len(backups) < l.budget.numToRemove && l.canRemove(b) && !destroy.IsUsedByRestore(b, restores) {
+		if len(backups) < l.budget.numToRemove && l.canRemove(b) && !retention.IsUsedByRestore(b, restores) {
 			backups, going[b.StoredName()] = append(backups, b), true
 		}
 	}
 	if len(backups) == 0 {
 		return nil
 	}
-	err = seen.PruneRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !going[name] })
+	err = tombstone.PruneRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !going[name] })
 	if err != nil {
 		return err
 	}

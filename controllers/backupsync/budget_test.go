@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // limitTo sets spec.sync.maxBackups of the location.
@@ -141,7 +141,7 @@ func TestBudget_Older(t *testing.T) {
 	oldest, older := w.night(1), w.night(2)
 	w.look()
 	noted := &corev1.ConfigMap{}
-	w.must(w.client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: seen.ConfigMapName("main")}, noted))
+	w.must(w.client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: tombstone.ConfigMapName("main")}, noted))
 	noted.Annotations = nil
 	w.must(w.client.Update(t.Context(), noted))
 	for _, name := range []string{oldest, older} {

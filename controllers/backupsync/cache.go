@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // Cache is what is known of the backups in one location between syncs. It has a small entry
@@ -46,7 +46,7 @@ func (m *Cache) pruneEntries(listed map[string]bool) {
 
 // getEntry returns what is known of a backup; nil if its manifest must be read. The metadata of
 // an object that was created from the manifest is trusted.
-func (m *Cache) getEntry(found backupstore.Entry, objects []*v1alpha1.Backup) *cacheEntry {
+func (m *Cache) getEntry(found storage.Entry, objects []*v1alpha1.Backup) *cacheEntry {
 	if known := m.entries[found.Name]; known != nil {
 		if known.version != found.Version {
 			return nil
@@ -70,7 +70,7 @@ func (m *Cache) getEntry(found backupstore.Entry, objects []*v1alpha1.Backup) *c
 }
 
 // putEntry stores what is known of a backup.
-func (m *Cache) putEntry(found backupstore.Entry, e *cacheEntry) *cacheEntry {
+func (m *Cache) putEntry(found storage.Entry, e *cacheEntry) *cacheEntry {
 	if m.entries == nil {
 		m.entries = map[string]*cacheEntry{}
 	}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/backupsync"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/filesystem"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // TestLocation covers the life of a location: it is checked, a user requests the import of
@@ -32,7 +32,7 @@ func TestLocation(t *testing.T) {
 	velero(t, root, "two", "other", "v-3")
 	east(t, root, "one", "east", "u-1")
 	bsl := folder(env, "main", "one")
-	if err := seen.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", seen.Records{"unwanted": "v-2"}); err != nil {
+	if err := tombstone.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", tombstone.Records{"unwanted": "v-2"}); err != nil {
 		t.Fatal(err)
 	}
 	operator(t, env, root)
@@ -104,8 +104,8 @@ func east(t *testing.T, root, path, name, uid string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = objects.Close() }()
-	s := backupstore.New(objects, "")
-	if err := s.Claim(t.Context(), name, backupstore.Claim{BackupUID: uid}); err != nil {
+	s := storage.New(objects, "")
+	if err := s.Claim(t.Context(), name, storage.Claim{BackupUID: uid}); err != nil {
 		t.Fatal(err)
 	}
 	attempt, err := s.BeginAttempt(t.Context(), name, uid)
@@ -116,10 +116,10 @@ func east(t *testing.T, root, path, name, uid string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = attempt.Commit(t.Context(), backupstore.Manifest{
+	err = attempt.Commit(t.Context(), storage.Manifest{
 		VeleroBackup: []byte(manifestOf(name, uid, "Completed")),
-		Grapnel: backupstore.GrapnelManifest{
-			BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest},
+		Grapnel: storage.GrapnelManifest{
+			BackupUID: uid, Files: map[storage.File]storage.Digest{storage.Contents: digest},
 		},
 	})
 	if err != nil {

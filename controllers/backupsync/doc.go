@@ -15,13 +15,13 @@
 // creates with spec.importedFrom is treated the same way. All writes share one rate limit.
 //
 // When nothing changed, a sync is one list of the location, and reads of the cache and of the
-// ConfigMap with the tombstones (package seen). What is known of stored backups is cached with
+// ConfigMap with the tombstones (package tombstone). What is known of stored backups is cached with
 // the version from the list, so that a manifest is read once. A manifest that cannot be imported
 // is read again when it changes, and from time to time.
 //
 // A sync does not touch a name with an open DeletionRun or of a running Backup, backups that
 // people removed here, and unfinished backups. It never deletes stored data. It deletes only
-// Backups that this package imported and that make way for newer ones. When a location is
+// Backups that this package backupimport and that make way for newer ones. When a location is
 // deleted, its Backups stay.
 //
 //	controller.go  when to sync

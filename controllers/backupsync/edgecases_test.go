@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // TestUnmounted has a directory that is empty for hours: removed backups stay removed when
@@ -34,12 +34,12 @@ func TestUnmounted(t *testing.T) {
 	w.store = mounted
 	w.look()
 	w.wantNames()
-	if noted, want := w.seen(), (seen.Records{"removed": "v-1", "gone": "v-2"}); !maps.Equal(noted, want) {
+	if noted, want := w.seen(), (tombstone.Records{"removed": "v-1", "gone": "v-2"}); !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
-	if noted, want := w.seen(), (seen.Records{"removed": "v-1"}); !maps.Equal(noted, want) {
+	if noted, want := w.seen(), (tombstone.Records{"removed": "v-1"}); !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 }

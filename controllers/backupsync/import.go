@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // importBackup creates the object of a stored backup if it is within the budget.
@@ -76,7 +76,7 @@ func (l *locationSync) createBackup(ctx context.Context, name string, known *cac
 			return nil, nil
 		}
 		taken = b.Name
-		imported.RenameBackup(b)
+		backupimport.RenameBackup(b)
 	}
 	known.problem = fmt.Sprintf("both names that it could have, %s and %s, are taken by Backups of other backups", taken, b.Name)
 	return nil, nil
@@ -119,7 +119,7 @@ func (l *locationSync) completeImport(ctx context.Context, object, b *v1alpha1.B
 // updateStatusFromManifest writes the status of a pending import.
 func (l *locationSync) updateStatusFromManifest(ctx context.Context, object, b *v1alpha1.Backup, known *cacheEntry) error {
 	_, err := l.patchBackupStatus(ctx, object, func(now *v1alpha1.Backup) {
-		if run.IsFinished(now) {
+		if lifecycle.IsFinished(now) {
 			return
 		}
 		now.Status = *b.Status.DeepCopy()

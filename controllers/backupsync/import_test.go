@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 func TestImports(t *testing.T) {
@@ -150,7 +150,7 @@ func TestStaleCache(t *testing.T) {
 	if _, writes := w.look(); len(writes) > 0 { // it was recorded
 		t.Errorf("written: %q", writes)
 	}
-	w.must(seen.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(string) bool { return false }))
+	w.must(tombstone.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(string) bool { return false }))
 	if _, writes := w.look(); !slices.Equal(writes, []string{"create a"}) {
 		t.Errorf("written: %q, want an attempt without effect", writes)
 	}

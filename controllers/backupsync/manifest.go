@@ -10,15 +10,15 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // readEntry reads a manifest, and returns its cache entry and the object created from it, if
 // there can be one. Both are nil if the backup no longer exists.
-func (l *locationSync) readEntry(ctx context.Context, found backupstore.Entry) (*cacheEntry, *v1alpha1.Backup, error) {
+func (l *locationSync) readEntry(ctx context.Context, found storage.Entry) (*cacheEntry, *v1alpha1.Backup, error) {
 	before := l.cache.entries[found.Name]
 	b, err := l.readBackup(ctx, found.Name)
 	if errors.Is(err, objectstore.ErrNotExist) {
@@ -47,13 +47,13 @@ func (l *locationSync) readBackup(ctx context.Context, name string) (*v1alpha1.B
 	if err != nil {
 		return nil, err
 	}
-	b, err := imported.BackupFromManifest(imported.Source{
+	b, err := backupimport.BackupFromManifest(backupimport.Source{
 		Namespace: l.bsl.Namespace, Location: l.bsl.Name, Prefix: l.bsl.Spec.Prefix, Name: name, Redact: l.Redactor.String,
 	}, velero, grapnel)
 	if b == nil || err != nil {
 		return nil, err
 	}
-	if err := imported.AbridgeBackup(b); err != nil {
+	if err := backupimport.AbridgeBackup(b); err != nil {
 		return nil, err
 	}
 	if b.Annotations == nil {
@@ -83,7 +83,7 @@ func (l *locationSync) locationError(ctx context.Context, err error) error {
 
 // importProblem returns why a backup cannot be imported.
 func (l *locationSync) importProblem(err error) string {
-	var corrupt *backupstore.CorruptError
+	var corrupt *storage.CorruptError
 	if errors.As(err, &corrupt) {
 		return l.redactedLine(fmt.Sprintf("file %q %s", corrupt.File, corrupt.Reason))
 	}

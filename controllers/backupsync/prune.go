@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // markMissingData marks the Backups whose data is no longer in the location.
@@ -68,7 +68,7 @@ func (l *locationSync) isBackupMissing(ctx context.Context, name string) (bool, 
 	if err := l.locationError(ctx, err); err != nil {
 		return false, err
 	}
-	return errors.Is(err, objectstore.ErrNotExist) || errors.Is(err, backupstore.ErrInvalidName), nil
+	return errors.Is(err, objectstore.ErrNotExist) || errors.Is(err, storage.ErrInvalidName), nil
 }
 
 // pruneTombstones deletes tombstones of backups that have not been stored for a while. If nothing
@@ -103,5 +103,5 @@ func (l *locationSync) pruneTombstones(ctx context.Context, listed map[string]bo
 	if len(gone) == 0 {
 		return nil
 	}
-	return seen.PruneRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !gone[name] })
+	return tombstone.PruneRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, func(name string) bool { return !gone[name] })
 }

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 func TestRemoved(t *testing.T) {
@@ -37,13 +37,13 @@ func TestRemoved(t *testing.T) {
 
 	// One user requests the import of a removed backup, another removes the key of a tombstone.
 	w.bare("mine", "a", "")
-	w.must(seen.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(name string) bool { return name != "c" }))
+	w.must(tombstone.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(name string) bool { return name != "c" }))
 	w.look()
 	w.wantNames("b", "c", "mine")
 	if b := w.get("mine"); b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.Files.Archive != "backups/a/a.tar.gz" {
 		t.Errorf("the Backup is %+v", b)
 	}
-	if noted, want := w.seen(), (seen.Records{"a": "v-a", "b": "v-b found", "c": "v-c found"}); !maps.Equal(noted, want) {
+	if noted, want := w.seen(), (tombstone.Records{"a": "v-a", "b": "v-b found", "c": "v-c found"}); !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 	w.quiet()
@@ -69,7 +69,7 @@ func TestMadeHere(t *testing.T) {
 	w.look()
 	w.quiet()
 	w.wantNames("a-copy", "theirs", "z-copy")
-	if noted, want := w.seen(), (seen.Records{"ours": "u-1", "theirs": "v-1 found"}); !maps.Equal(noted, want) {
+	if noted, want := w.seen(), (tombstone.Records{"ours": "u-1", "theirs": "v-1 found"}); !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 	w.forget("a-copy")
@@ -97,7 +97,7 @@ func TestPruned(t *testing.T) {
 	w.look()
 	w.now = w.now.Add(2 * time.Hour)
 	w.look()
-	if noted, want := w.seen(), (seen.Records{"kept": "v-1", "hidden": "v-3"}); !maps.Equal(noted, want) {
+	if noted, want := w.seen(), (tombstone.Records{"kept": "v-1", "hidden": "v-3"}); !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, want %v", noted, want)
 	}
 }

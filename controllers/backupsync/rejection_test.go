@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // seen returns the tombstones of the location.
-func (w *world) seen() seen.Records {
+func (w *world) seen() tombstone.Records {
 	w.t.Helper()
-	noted, err := seen.LoadRecords(w.t.Context(), w.client, namespace, "main")
+	noted, err := tombstone.LoadRecords(w.t.Context(), w.client, namespace, "main")
 	w.must(err)
 	return noted
 }
@@ -32,7 +32,7 @@ func (w *world) seen() seen.Records {
 func (w *world) notes() *corev1.ConfigMap {
 	w.t.Helper()
 	config := &corev1.ConfigMap{}
-	w.must(w.client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: seen.ConfigMapName("main")}, config))
+	w.must(w.client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: tombstone.ConfigMapName("main")}, config))
 	return config
 }
 
@@ -156,7 +156,7 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("error %v, the report is %+v", err, report)
 			}
 			w.wantNames("a")
-			if noted := w.seen(); !maps.Equal(noted, seen.Records{"a": "v-a found"}) {
+			if noted := w.seen(); !maps.Equal(noted, tombstone.Records{"a": "v-a found"}) {
 				t.Errorf("the tombstones are %v, want the imported backups", noted)
 			}
 			w.forget("a")

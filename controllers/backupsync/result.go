@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -103,7 +103,7 @@ func (r *Reconciler) backupToLocation(_ context.Context, object client.Object) [
 func failedDeletionRunPredicate() predicate.Predicate {
 	is := func(object client.Object) bool {
 		d, ok := object.(*v1alpha1.DeletionRun)
-		return ok && run.IsFinished(d) && !run.IsCompletedOrPartiallyFailed(d)
+		return ok && lifecycle.IsFinished(d) && !lifecycle.IsCompletedOrPartiallyFailed(d)
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

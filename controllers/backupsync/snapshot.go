@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // snapshot is the state of one location in the cluster. Its objects belong to the cache and must
@@ -26,7 +26,7 @@ type snapshot struct {
 	// pendingDeletions are the names, of objects and stored, in open DeletionRuns.
 	pendingDeletions map[string]bool
 	// tombstones are the records of the backups that had a Backup in this cluster.
-	tombstones seen.Records
+	tombstones tombstone.Records
 }
 
 // takeSnapshot returns the current state of a location in the cluster. The tombstones are read last:
@@ -49,7 +49,7 @@ func (l *Syncer) takeSnapshot(ctx context.Context, bsl *v1alpha1.BackupStorageLo
 	for i := range deletions.Items {
 		d := &deletions.Items[i]
 		where := cmp.Or(d.Status.StorageLocation, d.Spec.StorageLocation)
-		if run.IsFinished(d) || (where != "" && where != bsl.Name) {
+		if lifecycle.IsFinished(d) || (where != "" && where != bsl.Name) {
 			continue
 		}
 		for _, name := range []string{d.Spec.BackupName, d.Status.BackupName, d.Status.StoredName} {
@@ -57,7 +57,7 @@ func (l *Syncer) takeSnapshot(ctx context.Context, bsl *v1alpha1.BackupStorageLo
 		}
 	}
 	var err error
-	v.tombstones, err = seen.LoadRecords(ctx, l.Reader, bsl.Namespace, bsl.Name)
+	v.tombstones, err = tombstone.LoadRecords(ctx, l.Reader, bsl.Namespace, bsl.Name)
 	return v, err
 }
 
@@ -68,7 +68,7 @@ func (v *snapshot) isInUse(name string) bool {
 		return true
 	}
 	for _, b := range v.backups[name] {
-		if v.pendingDeletions[b.Name] || (b.Spec.ImportedFrom == nil && !run.IsFinished(b)) {
+		if v.pendingDeletions[b.Name] || (b.Spec.ImportedFrom == nil && !lifecycle.IsFinished(b)) {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func matchesUID(b *v1alpha1.Backup, uid string) bool {
 
 // isPendingImport reports whether a Backup waits for its status from its manifest.
 func isPendingImport(b *v1alpha1.Backup) bool {
-	return b.Spec.ImportedFrom != nil && !run.IsFinished(b)
+	return b.Spec.ImportedFrom != nil && !lifecycle.IsFinished(b)
 }
 
 // hasStalledCondition reports whether a pending import says why it has no status yet.
@@ -117,10 +117,10 @@ func isDataMissing(b *v1alpha1.Backup) bool {
 
 // shouldHaveData reports whether a Backup should have data in its location.
 func shouldHaveData(b *v1alpha1.Backup) bool {
-	return run.IsFinished(b) && run.IsCompletedOrPartiallyFailed(b)
+	return lifecycle.IsFinished(b) && lifecycle.IsCompletedOrPartiallyFailed(b)
 }
 
 // isVerified reports whether a Backup was found to represent the backup stored under its name.
 func isVerified(b *v1alpha1.Backup) bool {
-	return run.IsFinished(b) && !isDataMissing(b) && (b.Spec.ImportedFrom != nil || run.IsCompletedOrPartiallyFailed(b))
+	return lifecycle.IsFinished(b) && !isDataMissing(b) && (b.Spec.ImportedFrom != nil || lifecycle.IsCompletedOrPartiallyFailed(b))
 }

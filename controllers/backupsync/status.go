@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // reportDataMissing records on a Backup that the location does not contain its data.
@@ -88,10 +88,10 @@ func (l *locationSync) stallPendingImport(ctx context.Context, b *v1alpha1.Backu
 
 // markStalled sets the condition Stalled on a pending import.
 func markStalled(b *v1alpha1.Backup, reason, message string) {
-	if run.IsFinished(b) {
+	if lifecycle.IsFinished(b) {
 		return
 	}
-	b.Status.Message = run.TruncateMessage(message)
+	b.Status.Message = lifecycle.TruncateMessage(message)
 	conditions.SetSummary(b, conditions.Stalled, reason, message)
 }
 

@@ -14,17 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
-// Store is the part of a location that a sync reads; *backupstore.Store implements it.
+// Store is the part of a location that a sync reads; *storage.Store implements it.
 type Store interface {
 	// ListEntries lists the backups.
-	ListEntries(ctx context.Context) iter.Seq2[backupstore.Entry, error]
+	ListEntries(ctx context.Context) iter.Seq2[storage.Entry, error]
 	// ReadManifest reads the manifests of one backup.
-	ReadManifest(ctx context.Context, name string) ([]byte, *backupstore.GrapnelManifest, error)
+	ReadManifest(ctx context.Context, name string) ([]byte, *storage.GrapnelManifest, error)
 }
 
 // Limiter limits the rate of writes. Several syncs share it.
@@ -80,7 +80,7 @@ type locationSync struct {
 	// slowReads counts the manifests in a row whose reading took too long.
 	slowReads int
 	// importedBackups are the backups that this sync imported.
-	importedBackups seen.Records
+	importedBackups tombstone.Records
 }
 
 // Sync imports the backups of a location into the cluster, and marks Backups whose data is missing.
@@ -88,7 +88,7 @@ type locationSync struct {
 // interrupted by ctx at any time, and repeated. Backups that cannot be imported are no error, but
 // are listed in the Report.
 func (l *Syncer) Sync(ctx context.Context, store Store, bsl *v1alpha1.BackupStorageLocation, memory *Cache) (Report, error) {
-	at := &locationSync{Syncer: l, store: store, bsl: bsl, cache: memory, report: &Report{Renamed: map[string]string{}}, startTime: l.Now(), importedBackups: seen.Records{}}
+	at := &locationSync{Syncer: l, store: store, bsl: bsl, cache: memory, report: &Report{Renamed: map[string]string{}}, startTime: l.Now(), importedBackups: tombstone.Records{}}
 	found, err := at.listStoredBackups(ctx)
 	if err == nil {
 		at.snapshot, err = l.takeSnapshot(ctx, bsl)
@@ -126,7 +126,7 @@ func (l *Syncer) Sync(ctx context.Context, store Store, bsl *v1alpha1.BackupStor
 }
 
 // syncAllBackups compares all stored backups.
-func (l *locationSync) syncAllBackups(ctx context.Context, found []backupstore.Entry, listed map[string]bool) error {
+func (l *locationSync) syncAllBackups(ctx context.Context, found []storage.Entry, listed map[string]bool) error {
 	compared := map[string]bool{}
 	for _, f := range found {
 		if l.budget.excluded[f.Name] || (l.budget.remaining == 0 && l.snapshot.isUnknownBackup(f.Name)) {
@@ -149,10 +149,10 @@ func (l *locationSync) syncAllBackups(ctx context.Context, found []backupstore.E
 }
 
 // listStoredBackups returns the backups of the location, up to maxListed.
-func (l *locationSync) listStoredBackups(ctx context.Context) ([]backupstore.Entry, error) {
+func (l *locationSync) listStoredBackups(ctx context.Context) ([]storage.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	var all []backupstore.Entry
+	var all []storage.Entry
 	for found, err := range l.store.ListEntries(ctx) {
 		if err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (l *locationSync) listStoredBackups(ctx context.Context) ([]backupstore.Ent
 }
 
 // syncBackup ensures that one stored backup has its object.
-func (l *locationSync) syncBackup(ctx context.Context, found backupstore.Entry) error {
+func (l *locationSync) syncBackup(ctx context.Context, found storage.Entry) error {
 	if l.snapshot.isInUse(found.Name) {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // TestStoreFails ends a sync whose list cannot be trusted.
@@ -99,7 +99,7 @@ func (w *world) thousands() {
 			w.put("backups/"+name+"/"+file, "x")
 		}
 		w.velero(name, uid)
-		made, err := imported.BackupFromManifest(imported.Source{Namespace: namespace, Location: "main", Name: name}, []byte(manifestOf(name, uid, "Completed")), nil)
+		made, err := backupimport.BackupFromManifest(backupimport.Source{Namespace: namespace, Location: "main", Name: name}, []byte(manifestOf(name, uid, "Completed")), nil)
 		w.must(err)
 		all = append(all, *made)
 	}

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // updateTombstones records which of the stored backups have a Backup now. If such a Backup is
 // removed later, it is not imported again.
 func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]bool) error {
-	more := seen.Records{}
+	more := tombstone.Records{}
 	for name, objects := range l.snapshot.backups {
 		for _, b := range objects {
 			if listed[name] && isVerified(b) {
@@ -40,8 +40,8 @@ func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]b
 	if len(more) == 0 {
 		return nil
 	}
-	err := seen.AddRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, more)
-	if errors.Is(err, seen.ErrFull) {
+	err := tombstone.AddRecords(ctx, l.Client, l.Reader, l.bsl.Namespace, l.bsl.Name, more)
+	if errors.Is(err, tombstone.ErrFull) {
 		l.report.TombstoneProblem = err.Error()
 		return nil
 	}
@@ -49,7 +49,7 @@ func (l *locationSync) updateTombstones(ctx context.Context, listed map[string]b
 }
 
 // recordTombstone records a Backup, unless more is already known of its backup.
-func (l *locationSync) recordTombstone(more seen.Records, name string, b *v1alpha1.Backup) {
+func (l *locationSync) recordTombstone(more tombstone.Records, name string, b *v1alpha1.Backup) {
 	uid := creatorUID(b)
 	_, noted := l.snapshot.tombstones[name]
 	if (uid == "" && noted) || l.snapshot.tombstones.IsCreatedHere(name, uid) || more.IsCreatedHere(name, uid) {
@@ -85,10 +85,10 @@ func (r *Reconciler) recordFinishedBackup(ctx context.Context, req ctrl.Request)
 	if !isVerified(&b) || locationName(&b) == "" {
 		return ctrl.Result{}, nil
 	}
-	one := seen.Records{}
+	one := tombstone.Records{}
 	one.Add(b.StoredName(), creatorUID(&b), true)
-	err := seen.AddRecords(ctx, r.Client, r.Reader, b.Namespace, locationName(&b), one)
-	if err != nil && !errors.Is(err, seen.ErrFull) {
+	err := tombstone.AddRecords(ctx, r.Client, r.Reader, b.Namespace, locationName(&b), one)
+	if err != nil && !errors.Is(err, tombstone.ErrFull) {
 		return ctrl.Result{}, fmt.Errorf("recording Backup %s: %w", b.Name, err)
 	}
 	return ctrl.Result{}, nil

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // TestRetained removes a Backup of this cluster whose data stays, before any sync of its location
@@ -42,7 +42,7 @@ func TestRetained(t *testing.T) {
 		t.Fatal(err)
 	}
 	suite.Eventually(t, func() string {
-		noted, err := seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
+		noted, err := tombstone.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
 		if err == nil && noted.IsCreatedHere("nightly", string(b.UID)) {
 			return ""
 		}
@@ -74,26 +74,26 @@ func TestManyEndAtOnce(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
 	folder(env, "main", "")
-	want := seen.Records{}
+	want := tombstone.Records{}
 	var all sync.WaitGroup
 	for i := range 40 {
-		one := seen.Records{}
+		one := tombstone.Records{}
 		one.Add(fmt.Sprintf("b-%d", i), fmt.Sprintf("u-%d", i), true)
 		maps.Copy(want, one)
 		all.Go(func() {
-			if err := seen.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", one); err != nil {
+			if err := tombstone.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", one); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	noted, err := seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
+	noted, err := tombstone.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
 	if err != nil || !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, %v, want %v", noted, err, want)
 	}
 
 	late := &replacing{Client: env.Client, replace: sync.OnceFunc(func() {
-		old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: seen.ConfigMapName("main")}}
+		old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: tombstone.ConfigMapName("main")}}
 		suite.GetIfExists(env, old)
 		anew := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels, OwnerReferences: old.OwnerReferences},
@@ -102,11 +102,11 @@ func TestManyEndAtOnce(t *testing.T) {
 		env.Delete(old)
 		suite.Create(env, anew)
 	})}
-	if err := seen.AddRecords(t.Context(), late, env.Client, env.Namespace, "main", seen.Records{"last": "u"}); err != nil {
+	if err := tombstone.AddRecords(t.Context(), late, env.Client, env.Namespace, "main", tombstone.Records{"last": "u"}); err != nil {
 		t.Fatal(err)
 	}
-	noted, err = seen.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
-	if want := (seen.Records{"last": "u"}); err != nil || !maps.Equal(noted, want) {
+	noted, err = tombstone.LoadRecords(t.Context(), env.Client, env.Namespace, "main")
+	if want := (tombstone.Records{"last": "u"}); err != nil || !maps.Equal(noted, want) {
 		t.Errorf("the tombstones are %v, %v, want %v: those of another location are neither trusted nor extended", noted, err, want)
 	}
 }

@@ -27,12 +27,12 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/backupsync"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 const namespace = "grapnel-system"
@@ -108,7 +108,7 @@ func (c cached) List(_ context.Context, list client.ObjectList, _ ...client.List
 
 // store counts reads, and hides names from the list.
 type store struct {
-	*backupstore.Store
+	*storage.Store
 	lists int
 	reads []string
 	hides map[string]bool
@@ -117,9 +117,9 @@ type store struct {
 }
 
 // ListEntries implements backupsync.Store.
-func (s *store) ListEntries(ctx context.Context) iter.Seq2[backupstore.Entry, error] {
+func (s *store) ListEntries(ctx context.Context) iter.Seq2[storage.Entry, error] {
 	s.lists++
-	return func(yield func(backupstore.Entry, error) bool) {
+	return func(yield func(storage.Entry, error) bool) {
 		for found, err := range s.Store.ListEntries(ctx) {
 			if !s.hides[found.Name] && !yield(found, err) {
 				return
@@ -129,7 +129,7 @@ func (s *store) ListEntries(ctx context.Context) iter.Seq2[backupstore.Entry, er
 }
 
 // ReadManifest implements backupsync.Store.
-func (s *store) ReadManifest(ctx context.Context, name string) ([]byte, *backupstore.GrapnelManifest, error) {
+func (s *store) ReadManifest(ctx context.Context, name string) ([]byte, *storage.GrapnelManifest, error) {
 	s.reads = append(s.reads, name)
 	if s.fails != nil {
 		if err := s.fails(name); err != nil {
@@ -150,7 +150,7 @@ func newWorld(t testing.TB, options ...memory.Option) *world {
 		bsl: &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "main", UID: "location-1"}},
 		now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 	}
-	w.store = &store{Store: backupstore.New(w.objects, ""), hides: map[string]bool{}}
+	w.store = &store{Store: storage.New(w.objects, ""), hides: map[string]bool{}}
 	w.client = interceptor.NewClient(
 		fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Backup{}, &v1alpha1.DeletionRun{}).Build(), w.watched())
 	w.must(w.client.Create(t.Context(), w.bsl.DeepCopy()))
@@ -230,15 +230,15 @@ func (w *world) velero(name, uid string) {
 func (w *world) grapnel(name, uid string) {
 	w.t.Helper()
 	ctx, s := w.t.Context(), w.store.Store
-	w.must(s.Claim(ctx, name, backupstore.Claim{BackupUID: uid}))
+	w.must(s.Claim(ctx, name, storage.Claim{BackupUID: uid}))
 	attempt, err := s.BeginAttempt(ctx, name, uid)
 	w.must(err)
 	digest, err := attempt.PutContents(ctx, strings.NewReader("archive"))
 	w.must(err)
-	w.must(attempt.Commit(ctx, backupstore.Manifest{
+	w.must(attempt.Commit(ctx, storage.Manifest{
 		VeleroBackup: []byte(manifestOf(name, uid, "Completed")),
-		Grapnel: backupstore.GrapnelManifest{
-			BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest},
+		Grapnel: storage.GrapnelManifest{
+			BackupUID: uid, Files: map[storage.File]storage.Digest{storage.Contents: digest},
 		},
 	}))
 }
@@ -331,7 +331,7 @@ func (w *world) forget(name string) {
 
 func (w *world) remember(storedName, uid string) {
 	w.t.Helper()
-	w.must(seen.AddRecords(w.t.Context(), w.client, w.client, namespace, "main", seen.Records{storedName: uid}))
+	w.must(tombstone.AddRecords(w.t.Context(), w.client, w.client, namespace, "main", tombstone.Records{storedName: uid}))
 }
 
 // said returns the status, reason and message of a condition; "" if there is none.

@@ -9,17 +9,17 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 func TestCompleteFromManifest(t *testing.T) {
 	t.Parallel()
-	from := imported.Source{Namespace: "grapnel-system", Location: "main", Name: "nightly"}
+	from := backupimport.Source{Namespace: "grapnel-system", Location: "main", Name: "nightly"}
 	stored := func(uid string) deletion.StoredBackup {
 		return deletion.StoredBackup{
-			Exists: true, GrapnelManifest: &backupstore.GrapnelManifest{BackupUID: uid},
+			Exists: true, GrapnelManifest: &storage.GrapnelManifest{BackupUID: uid},
 			VeleroManifest: fmt.Appendf(nil, `{"kind":"Backup","metadata":{"name":"nightly","uid":%q,"labels":{"team":"shop"}},
 				"spec":{"parameters":{"example.io/remove":{"where":%q}}},"status":{"phase":"Completed","completionTimestamp":"2025-01-02T03:05:00Z"}}`,
 				uid, strings.Repeat("v", 4000)),
@@ -27,9 +27,9 @@ func TestCompleteFromManifest(t *testing.T) {
 	}
 	abridged := func() *v1alpha1.Backup {
 		found := stored("u-1")
-		b, err := imported.BackupFromManifest(from, found.VeleroManifest, found.GrapnelManifest)
+		b, err := backupimport.BackupFromManifest(from, found.VeleroManifest, found.GrapnelManifest)
 		if err == nil {
-			err = imported.AbridgeBackup(b)
+			err = backupimport.AbridgeBackup(b)
 		}
 		if err != nil || b.Spec.Parameters != nil {
 			t.Fatalf("%+v, %v", b, err)

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // resolveBackup returns the Backup to destroy, and records its names and location. The result is
@@ -77,7 +77,7 @@ func (r *Reconciler) checkCreatedHere(ctx context.Context, s *scope, name, uid s
 	if d.Spec.DestroyForeign {
 		return true
 	}
-	backups, err := seen.LoadRecords(ctx, r.Reader, d.Namespace, d.Status.StorageLocation)
+	backups, err := tombstone.LoadRecords(ctx, r.Reader, d.Namespace, d.Status.StorageLocation)
 	if err != nil {
 		s.MarkWaiting(v1alpha1.ReasonValidating, "Checking whether this cluster created the backup failed, retrying: "+r.Redactor.String(err.Error()))
 		s.RequeueAfter(tombstoneRetryInterval)
@@ -103,8 +103,8 @@ func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error
 		return err
 	}
 	if d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "" && d.Status.StorageLocation == "") {
-		s.RecordOutcome(run.Outcome{
-			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		s.RecordOutcome(lifecycle.Outcome{
+			Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 			Message: fmt.Sprintf("Backup %s does not exist anymore", d.Spec.BackupName),
 		}, r.Now())
 		return nil
@@ -120,7 +120,7 @@ func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error
 	}
 	d.Status.StorageLocation = where
 	s.MarkWaiting(v1alpha1.ReasonValidating, "Looking for the backup in the storage location")
-	looked := run.ExecuteStepWithStore(r.driver, s, stepFind, r.newInspectRequest, r.inspectStoredBackup)
+	looked := lifecycle.ExecuteStepWithStore(r.driver, s, stepFind, r.newInspectRequest, r.inspectStoredBackup)
 	if looked == nil {
 		return nil
 	}
@@ -134,12 +134,12 @@ func storedName(d *v1alpha1.DeletionRun) string {
 	return cmp.Or(d.Status.StoredName, d.Spec.BackupName)
 }
 
-func (r *Reconciler) inspectStoredBackup(ctx context.Context, store *backupstore.Store, name string) (deletion.StoredBackup, error) {
+func (r *Reconciler) inspectStoredBackup(ctx context.Context, store *storage.Store, name string) (deletion.StoredBackup, error) {
 	return r.Runner.Inspect(ctx, store, name)
 }
 
 // importBackup creates the Backup of a stored backup, if it may be destroyed.
-func (r *Reconciler) importBackup(ctx context.Context, s *scope, looked *run.Result[deletion.StoredBackup]) error {
+func (r *Reconciler) importBackup(ctx context.Context, s *scope, looked *lifecycle.Result[deletion.StoredBackup]) error {
 	d := s.Object
 	where, name := d.Status.StorageLocation, storedName(d)
 	found := looked.Value
@@ -180,8 +180,8 @@ func (r *Reconciler) endIfReplaced(s *scope, found deletion.StoredBackup) bool {
 		s.FailValidation([]string{fmt.Sprintf("the stored backup %s does not show that it is the one with UID %s; "+
 			"to destroy any backup of that name, create a DeletionRun with spec.destroyForeign: true and without spec.backupUID", storedName(d), meant)}, r.Now())
 	default:
-		s.RecordOutcome(run.Outcome{
-			Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		s.RecordOutcome(lifecycle.Outcome{
+			Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 			Message: fmt.Sprintf("Backup %s with UID %s does not exist anymore; another backup has its name", storedName(d), meant),
 		}, r.Now())
 	}
@@ -189,17 +189,17 @@ func (r *Reconciler) endIfReplaced(s *scope, found deletion.StoredBackup) bool {
 }
 
 // newBackupSource returns where the backup of a DeletionRun is stored.
-func (r *Reconciler) newBackupSource(ctx context.Context, d *v1alpha1.DeletionRun) imported.Source {
+func (r *Reconciler) newBackupSource(ctx context.Context, d *v1alpha1.DeletionRun) backupimport.Source {
 	prefix, _ := r.driver.LocationPrefix(ctx, d)
-	return imported.Source{
+	return backupimport.Source{
 		Namespace: d.Namespace, Location: d.Status.StorageLocation, Prefix: prefix, Name: storedName(d), Redact: r.Redactor.String,
 	}
 }
 
 // toBackup converts a stored backup to a Backup. If the manifest is damaged, the result is a
 // pending import.
-func toBackup(from imported.Source, found deletion.StoredBackup) *v1alpha1.Backup {
-	b, unusable := imported.BackupFromManifest(from, found.VeleroManifest, found.GrapnelManifest)
+func toBackup(from backupimport.Source, found deletion.StoredBackup) *v1alpha1.Backup {
+	b, unusable := backupimport.BackupFromManifest(from, found.VeleroManifest, found.GrapnelManifest)
 	if unusable == nil && b != nil && found.Damaged == "" {
 		return b
 	}
@@ -208,7 +208,7 @@ func toBackup(from imported.Source, found deletion.StoredBackup) *v1alpha1.Backu
 
 // completeFromManifest returns a Backup with the data in its manifest, if the object is
 // abridged.
-func completeFromManifest(b *v1alpha1.Backup, from imported.Source, found deletion.StoredBackup) *v1alpha1.Backup {
+func completeFromManifest(b *v1alpha1.Backup, from backupimport.Source, found deletion.StoredBackup) *v1alpha1.Backup {
 	if !isAbridged(b) {
 		return b
 	}
@@ -243,12 +243,12 @@ func (r *Reconciler) newImportedBackup(ctx context.Context, s *scope, found dele
 	var other v1alpha1.Backup
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &other)
 	if err == nil && !isStoredAs(&other, from.Location, from.Name) {
-		imported.RenameBackup(b)
+		backupimport.RenameBackup(b)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading Backup %s: %w", b.Name, err)
 	}
-	return b, imported.AbridgeBackup(b)
+	return b, backupimport.AbridgeBackup(b)
 }
 
 // isStoredAs reports whether a Backup was imported from the backup with a name in a location.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 )
@@ -32,7 +32,7 @@ import (
 
 // ActionResolver reaches the delete actions of plugins.
 type ActionResolver interface {
-	run.PluginLoader
+	lifecycle.PluginLoader
 	// DeleteAction returns how to reach an action of a plugin, which need not be loaded yet.
 	DeleteAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteAction]
 	// DeleteItemAction is DeleteAction for item actions.
@@ -41,17 +41,17 @@ type ActionResolver interface {
 
 // Reconciler reconciles DeletionRuns. Every field without a default is required.
 type Reconciler struct {
-	run.Dependencies
+	lifecycle.Dependencies
 	Runner  *deletion.Runner
 	Actions ActionResolver
 	// MaxConcurrent is how many backups may be destroyed at a time; 4 by default.
 	MaxConcurrent int
 
-	driver *run.Driver[*v1alpha1.DeletionRun]
+	driver *lifecycle.Driver[*v1alpha1.DeletionRun]
 }
 
 // scope is the state of one reconcile pass over one DeletionRun.
-type scope = run.Scope[*v1alpha1.DeletionRun]
+type scope = lifecycle.Scope[*v1alpha1.DeletionRun]
 
 // The background steps of a run.
 const (
@@ -72,7 +72,7 @@ const (
 )
 
 func stepTimeouts() map[string]time.Duration {
-	timeouts := run.ShortStepTimeouts(stepFind, stepRemove)
+	timeouts := lifecycle.ShortStepTimeouts(stepFind, stepRemove)
 	timeouts[stepSurvey], timeouts[stepCall] = surveyTimeout, callTimeout
 	return timeouts
 }
@@ -85,8 +85,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Runner == nil || r.Actions == nil {
 		return errors.New("deletionrun: a required field of the Reconciler is missing")
 	}
-	r.driver = &run.Driver[*v1alpha1.DeletionRun]{
-		Dependencies: r.Dependencies, Kind: run.DeletionRunKind, Slots: r.MaxConcurrent,
+	r.driver = &lifecycle.Driver[*v1alpha1.DeletionRun]{
+		Dependencies: r.Dependencies, Kind: lifecycle.DeletionRunKind, Slots: r.MaxConcurrent,
 		New:          func() *v1alpha1.DeletionRun { return &v1alpha1.DeletionRun{} },
 		NewList:      func() client.ObjectList { return &v1alpha1.DeletionRunList{} },
 		Location:     func(d *v1alpha1.DeletionRun) string { return d.Status.StorageLocation },
@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
-	case run.IsFinalized(d):
+	case lifecycle.IsFinalized(d):
 		return r.driver.DeleteAfter(ctx, d, timeToLive(d))
 	}
 	s, err := r.driver.Begin(ctx, d)

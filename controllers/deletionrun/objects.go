@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // reconcileDeadline ends a DeletionRun that has reached its deadline. Its creator has to create
@@ -37,7 +37,7 @@ func (r *Reconciler) reconcileDeadline(_ context.Context, s *scope) (bool, error
 // Backup does not exist anymore. The finalizers of the Backup are removed by their owners.
 func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
-	if run.IsFinished(d) {
+	if lifecycle.IsFinished(d) {
 		return true, nil
 	}
 	b, err := r.getLiveBackup(ctx, d)
@@ -71,11 +71,11 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 // if the backup was complete. Otherwise, Restores of that name restored an earlier backup with
 // the same name.
 func (r *Reconciler) listDeletableRestores(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
-	if b != nil && !run.IsCompletedOrPartiallyFailed(b) {
+	if b != nil && !lifecycle.IsCompletedOrPartiallyFailed(b) {
 		return nil, nil
 	}
 	all, err := listRestores(ctx, r.Reader, d)
-	return slices.DeleteFunc(all, func(o v1alpha1.Restore) bool { return !run.IsFinalized(&o) }), err
+	return slices.DeleteFunc(all, func(o v1alpha1.Restore) bool { return !lifecycle.IsFinalized(&o) }), err
 }
 
 // deleteObject deletes an object, and no other object of the same name.
@@ -94,23 +94,23 @@ func (r *Reconciler) deleteObject(ctx context.Context, object client.Object) err
 // reconcileOutcome records the outcome, and removes the finalizer of the DeletionRun.
 func (r *Reconciler) reconcileOutcome(_ context.Context, s *scope) (bool, error) {
 	d := s.Object
-	if !run.IsFinished(d) {
-		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, run.FailedActionMessages(s.Pre)...)
+	if !lifecycle.IsFinished(d) {
+		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, lifecycle.FailedActionMessages(s.Pre)...)
 		s.RecordOutcome(outcomeForLeftovers(d), r.Now())
 	}
 	r.driver.Finalize(s)
 	return true, nil
 }
 
-func outcomeForLeftovers(d *v1alpha1.DeletionRun) run.Outcome {
+func outcomeForLeftovers(d *v1alpha1.DeletionRun) lifecycle.Outcome {
 	what := "Backup " + d.Status.BackupName + " is destroyed"
 	if left := d.Status.LeftBehind; len(left) > 0 {
-		return run.Outcome{
-			Phase: run.PhasePartiallyFailed, Reason: v1alpha1.ReasonPartiallyFailed,
+		return lifecycle.Outcome{
+			Phase: lifecycle.PhasePartiallyFailed, Reason: v1alpha1.ReasonPartiallyFailed,
 			Message: fmt.Sprintf("%s, and %s left behind: %s", what, leftoverCount(len(left)), strings.Join(left, "; ")),
 		}
 	}
-	return run.Outcome{Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: what}
+	return lifecycle.Outcome{Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: what}
 }
 
 func leftoverCount(n int) string {

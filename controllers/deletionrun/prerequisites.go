@@ -13,19 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
 )
 
 // cancelAndAwaitBackup cancels a Backup that is still active, and waits until it is finalized.
 func (r *Reconciler) cancelAndAwaitBackup(s *scope, b *v1alpha1.Backup) (ready bool) {
 	never := !b.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerRun) // it was deleted before it started
-	if b.Spec.ImportedFrom != nil || run.IsFinalized(b) || never {
+	if b.Spec.ImportedFrom != nil || lifecycle.IsFinalized(b) || never {
 		return true
 	}
 	s.MarkWaiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for Backup %s, which is being canceled: %s", b.Name, b.Status.Message))
-	if run.IsFinished(b) {
+	if lifecycle.IsFinished(b) {
 		s.MarkWaiting(v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("Waiting for the remaining work of Backup %s: %s", b.Name, b.Status.Message))
 	}
 	if b.Spec.DesiredState != v1alpha1.DesiredStateCancel && b.DeletionTimestamp.IsZero() {
@@ -48,7 +48,7 @@ func listRestores(ctx context.Context, reader client.Reader, d *v1alpha1.Deletio
 	}
 	var of []v1alpha1.Restore
 	for i := range list.Items {
-		if o := &list.Items[i]; usesBackup(o, d) && (run.IsPlanned(o) || !run.IsFinished(o)) {
+		if o := &list.Items[i]; usesBackup(o, d) && (lifecycle.IsPlanned(o) || !lifecycle.IsFinished(o)) {
 			of = append(of, list.Items[i])
 		}
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, e
 		}
 		var reading []string
 		for i := range all {
-			if !run.IsFinished(&all[i]) {
+			if !lifecycle.IsFinished(&all[i]) {
 				reading = append(reading, all[i].Name)
 			}
 		}
@@ -97,12 +97,12 @@ func (r *Reconciler) endIfProtected(ctx context.Context, s *scope, b *v1alpha1.B
 	if err := r.Client.List(ctx, &deletions, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
 	}
-	by, err := destroy.ProtectingSchedule(ctx, r.Client, b, deletions.Items, r.Now())
+	by, err := retention.ProtectingSchedule(ctx, r.Client, b, deletions.Items, r.Now())
 	if by == nil || err != nil {
 		return false, err
 	}
-	s.RecordOutcome(run.Outcome{
-		Phase: run.PhaseCancelled, Reason: v1alpha1.ReasonKept,
+	s.RecordOutcome(lifecycle.Outcome{
+		Phase: lifecycle.PhaseCancelled, Reason: v1alpha1.ReasonKept,
 		Message: fmt.Sprintf("Backup %s is kept as one of the newest %d successful Backups of Schedule %s (keepLast)", b.Name, *by.Spec.KeepLast, by.Name),
 	}, r.Now())
 	return true, nil

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // TestAwaitRestores checks that Restores are read from the API server only if the cache shows
@@ -48,7 +48,7 @@ func TestAwaitRestores(t *testing.T) {
 				},
 			})
 			cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.cached...).Build()
-			r := &Reconciler{Dependencies: run.Dependencies{Client: cache, Reader: reader}}
+			r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: cache, Reader: reader}}
 			d := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "away"}}
 			d.Status.BackupName = "nightly"
 			ready, err := r.awaitRestores(t.Context(), &scope{Object: d})

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // listSiblings returns the other DeletionRuns for the same backup. To decide whether to wait,
@@ -70,7 +70,7 @@ func (r *Reconciler) awaitOlderSibling(ctx context.Context, s *scope, b *v1alpha
 		return false, err
 	}
 	for _, other := range siblings {
-		if !run.IsFinished(other) && (run.IsPlanned(other) || (!claimed && createdBefore(other, s.Object))) {
+		if !lifecycle.IsFinished(other) && (lifecycle.IsPlanned(other) || (!claimed && createdBefore(other, s.Object))) {
 			markWaitingForSibling(s, other)
 			return false, nil
 		}
@@ -132,7 +132,7 @@ func (r *Reconciler) findAnnotatedSibling(ctx context.Context, d *v1alpha1.Delet
 			if string(other.UID) != by {
 				continue
 			}
-			if run.IsFinished(other) {
+			if lifecycle.IsFinished(other) {
 				return nil, nil
 			}
 			return other, nil
@@ -159,15 +159,15 @@ func (r *Reconciler) adoptOutcome(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	for _, other := range siblings {
-		if other.Status.BackupUID == targetOf(d).uid && run.IsPlanned(other) && !run.IsFinished(other) {
+		if other.Status.BackupUID == targetOf(d).uid && lifecycle.IsPlanned(other) && !lifecycle.IsFinished(other) {
 			markWaitingForSibling(s, other)
 			return true, nil
 		}
-		if other.Status.BackupUID == targetOf(d).uid && run.IsCompletedOrPartiallyFailed(other) {
+		if other.Status.BackupUID == targetOf(d).uid && lifecycle.IsCompletedOrPartiallyFailed(other) {
 			d.Status.LeftBehind = other.Status.LeftBehind
-			s.RecordOutcome(run.Outcome{
+			s.RecordOutcome(lifecycle.Outcome{
 				Phase: other.GetPhase(), Reason: other.GetPhase(),
-				Message: fmt.Sprintf("DeletionRun %s destroyed the backup: %s", other.Name, run.OutcomeMessage(other)),
+				Message: fmt.Sprintf("DeletionRun %s destroyed the backup: %s", other.Name, lifecycle.OutcomeMessage(other)),
 			}, r.Now())
 			return true, nil
 		}

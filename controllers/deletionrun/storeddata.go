@@ -12,20 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // reconcileStoredData calls DeleteItemActions for the archived objects, and then removes the
 // stored files.
 func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
-	if run.IsFinished(d) || conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
+	if lifecycle.IsFinished(d) || conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
 		return true, nil
 	}
 	b, err := r.getLiveBackup(ctx, d)
@@ -39,7 +39,7 @@ func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, e
 		r.driver.MarkWaitingForSlot(s)
 		return false, nil
 	}
-	if len(d.Status.ItemActions) > 0 && !run.HasProcessedItems(d) {
+	if len(d.Status.ItemActions) > 0 && !lifecycle.HasProcessedItems(d) {
 		return false, r.runItemActions(ctx, s, b)
 	}
 	r.removeFiles(ctx, s, b)
@@ -79,7 +79,7 @@ func (r *Reconciler) recordDataLeftBehind(s *scope, what string) {
 	d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, what)
 	conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataLeftBehind, "Left behind: "+what)
 	s.AfterStatusUpdate(func(context.Context) error {
-		r.Recorder.Eventf(d, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "Left behind: %s", run.TruncateEventNote(what))
+		r.Recorder.Eventf(d, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "Left behind: %s", lifecycle.TruncateEventNote(what))
 		return nil
 	})
 }
@@ -90,15 +90,15 @@ func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.B
 	d := s.Object
 	if !r.driver.HasStepStarted(s, stepCall) {
 		switch admission, err := r.driver.AdmitAttempt(ctx, s, stepCall); admission {
-		case run.AttemptHeld:
+		case lifecycle.AttemptHeld:
 			return err
-		case run.AttemptAdmitted:
+		case lifecycle.AttemptAdmitted:
 			d.Status.Attempts++
-		case run.AttemptRefused: // the step returns the error
+		case lifecycle.AttemptRefused: // the step returns the error
 		}
 	}
 	s.MarkRunning(v1alpha1.ReasonDeleting, "Calling DeleteItemActions for the archived objects")
-	called := run.ExecuteStepWithStore(r.driver, s, stepCall, r.newActionsRequest(ctx, b), r.newItemActionsStep(d.Status.ItemActions, r.newBackupSource(ctx, d)))
+	called := lifecycle.ExecuteStepWithStore(r.driver, s, stepCall, r.newActionsRequest(ctx, b), r.newItemActionsStep(d.Status.ItemActions, r.newBackupSource(ctx, d)))
 	switch {
 	case called == nil:
 	case called.Err != nil:
@@ -119,10 +119,10 @@ func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.B
 // newItemActionsStep returns the work of calling item actions. If the Backup does not exist or
 // is abridged, the actions receive the one in the manifest.
 func (r *Reconciler) newItemActionsStep(
-	planned []v1alpha1.PlannedItemAction, from imported.Source,
-) func(context.Context, *backupstore.Store, deletion.Request) (deletion.Result, error) {
-	return func(ctx context.Context, store *backupstore.Store, request deletion.Request) (deletion.Result, error) {
-		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+	planned []v1alpha1.PlannedItemAction, from backupimport.Source,
+) func(context.Context, *storage.Store, deletion.Request) (deletion.Result, error) {
+	return func(ctx context.Context, store *storage.Store, request deletion.Request) (deletion.Result, error) {
+		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
 			return deletion.Result{}, err
 		}
 		if request.Backup == nil {
@@ -142,8 +142,8 @@ func (r *Reconciler) newItemActionsStep(
 func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Backup) {
 	d := s.Object
 	s.MarkRunning(v1alpha1.ReasonDeleting, "Removing the stored files")
-	gone := run.ExecuteStepWithStore(r.driver, s, stepRemove, func(s *scope) (deletion.Request, error) { return r.newRemovalRequest(ctx, s.Object, b) }, r.Runner.RemoveFiles)
-	damaged := (*backupstore.CorruptError)(nil)
+	gone := lifecycle.ExecuteStepWithStore(r.driver, s, stepRemove, func(s *scope) (deletion.Request, error) { return r.newRemovalRequest(ctx, s.Object, b) }, r.Runner.RemoveFiles)
+	damaged := (*storage.CorruptError)(nil)
 	switch {
 	case gone == nil:
 	case errors.As(gone.Err, &damaged):
@@ -161,7 +161,7 @@ func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Back
 // retryStep schedules a retry of a step that failed because of the store, and releases the slot.
 // Other runs continue meanwhile: their backups may be stored elsewhere.
 func (r *Reconciler) retryStep(s *scope, step, what string, err error) {
-	if run.IsCrashed(err) {
+	if lifecycle.IsCrashed(err) {
 		s.RecordOutcome(r.driver.FailedOutcome(s, what+" failed", err), r.Now())
 		return
 	}
@@ -186,9 +186,9 @@ func (r *Reconciler) newActionsRequest(ctx context.Context, b *v1alpha1.Backup) 
 // addBackupToRequest adds the data of the Backup for actions.
 func addBackupToRequest(request *deletion.Request, b *v1alpha1.Backup) (err error) {
 	for i := range request.Actions {
-		request.Actions[i].Parameters = run.ToStringMap(b.Spec.Parameters[request.Actions[i].Name])
+		request.Actions[i].Parameters = lifecycle.ToStringMap(b.Spec.Parameters[request.Actions[i].Name])
 	}
-	request.Backup, err = run.BackupToVelero(b)
+	request.Backup, err = lifecycle.BackupToVelero(b)
 	return err
 }
 
@@ -201,8 +201,8 @@ func (r *Reconciler) newRemovalRequest(ctx context.Context, d *v1alpha1.Deletion
 	}
 	request := deletion.Request{
 		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
-		Complete: b != nil && run.IsCompletedOrPartiallyFailed(b),
-		Actions: run.NewItemActionSpecs(d, func(pluginObject, _, action string) caller.ResolveFunc[adapter.DeleteItemAction] {
+		Complete: b != nil && lifecycle.IsCompletedOrPartiallyFailed(b),
+		Actions: lifecycle.NewItemActionSpecs(d, func(pluginObject, _, action string) caller.ResolveFunc[adapter.DeleteItemAction] {
 			return r.Actions.DeleteItemAction(pluginObject, action)
 		}),
 	}

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/hook"
 	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/plugin/deletable"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // reconcilePlan determines what to destroy, waits until the backup is not in use and it is the
@@ -35,7 +35,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 	}
 	b, err := r.resolveBackup(ctx, s)
 	if err != nil || b == nil {
-		return run.IsFinished(s.Object), err
+		return lifecycle.IsFinished(s.Object), err
 	}
 	if ready, err := r.awaitPrerequisites(ctx, s, b, plugins); !ready || err != nil {
 		r.driver.ReleaseSlot(s)
@@ -84,7 +84,7 @@ func buildHookPlan(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Pla
 			}
 		}
 	}
-	return run.DeletionRunKind.BuildHookPlanFor(b.StoredLabels(), nil, parameters, plugins)
+	return lifecycle.DeletionRunKind.BuildHookPlanFor(b.StoredLabels(), nil, parameters, plugins)
 }
 
 // surveyResult is the result of stepSurvey.
@@ -124,14 +124,14 @@ func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backu
 		// A user who requests the import of a backup need not provide its UID.
 		s.Object.Status.StoredUID = found.stored.CreatorUID()
 		if !r.checkCreatedHere(ctx, s, b.Name, s.Object.Status.StoredUID) {
-			return run.IsFinished(s.Object), nil
+			return lifecycle.IsFinished(s.Object), nil
 		}
 	}
 	// The name may belong to another backup now. What was created for that one must not be
 	// removed.
 	uid := s.Object.Status.StoredUID
 	if grapnel := found.stored.GrapnelManifest; grapnel != nil && (uid == "" || uid == grapnel.BackupUID) {
-		outputs, problem := run.StoredOutputs(grapnel.Outputs)
+		outputs, problem := lifecycle.StoredOutputs(grapnel.Outputs)
 		if problem != nil {
 			found.hooks.Warnings = append(found.hooks.Warnings, problem.Error())
 		}
@@ -142,18 +142,18 @@ func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backu
 }
 
 // runSurvey starts the survey. The location is open meanwhile, unless nothing is stored there.
-func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup) *run.Result[surveyResult] {
+func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup) *lifecycle.Result[surveyResult] {
 	name := b.StoredName()
 	if s.Object.Status.StorageLocation == "" || isDataAbandoned(s.Object, b) {
-		return run.ExecuteStep(r.driver, s, stepSurvey, func() (func(context.Context) (surveyResult, error), error) {
+		return lifecycle.ExecuteStep(r.driver, s, stepSurvey, func() (func(context.Context) (surveyResult, error), error) {
 			return func(ctx context.Context) (surveyResult, error) {
 				return r.planDeleteActions(ctx, string(s.Object.UID), b)
 			}, nil
 		})
 	}
 	from := r.newBackupSource(ctx, s.Object)
-	return run.ExecuteStepWithStore(r.driver, s, stepSurvey, func(*scope) (string, error) { return name, nil },
-		func(ctx context.Context, store *backupstore.Store, name string) (surveyResult, error) {
+	return lifecycle.ExecuteStepWithStore(r.driver, s, stepSurvey, func(*scope) (string, error) { return name, nil },
+		func(ctx context.Context, store *storage.Store, name string) (surveyResult, error) {
 			stored, err := r.Runner.Inspect(ctx, store, name)
 			if err != nil {
 				return surveyResult{}, err
@@ -201,7 +201,7 @@ func selectorBackoff() wait.Backoff {
 // Backup.
 func (r *Reconciler) isSelectedByAction(ctx context.Context, key string, b *v1alpha1.Backup, step hook.PlannedAction) (bool, error) {
 	loads := []v1alpha1.PlannedItemAction{{Plugin: step.Plugin}}
-	if err := run.WaitForPlugins(ctx, r.Client, r.Actions, loads); err != nil {
+	if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, loads); err != nil {
 		return false, err
 	}
 	log := r.Logs.Logger(key, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)

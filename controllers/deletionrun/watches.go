@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // backupToDeletionRuns returns the unfinished DeletionRuns of a Backup.
@@ -24,20 +24,20 @@ func (r *Reconciler) backupToDeletionRuns(ctx context.Context, backup client.Obj
 // restoreToDeletionRuns returns the DeletionRuns that wait for a Restore.
 func (r *Reconciler) restoreToDeletionRuns(ctx context.Context, object client.Object) []reconcile.Request {
 	restore, ok := object.(*v1alpha1.Restore)
-	if !ok || !run.IsFinished(restore) {
+	if !ok || !lifecycle.IsFinished(restore) {
 		return nil
 	}
-	return r.listUnfinishedRequests(ctx, restore.Namespace, func(d *v1alpha1.DeletionRun) bool { return !run.IsPlanned(d) && usesBackup(restore, d) })
+	return r.listUnfinishedRequests(ctx, restore.Namespace, func(d *v1alpha1.DeletionRun) bool { return !lifecycle.IsPlanned(d) && usesBackup(restore, d) })
 }
 
 // deletionRunToSiblings returns the DeletionRuns that wait for another one.
 func (r *Reconciler) deletionRunToSiblings(ctx context.Context, object client.Object) []reconcile.Request {
 	other, ok := object.(*v1alpha1.DeletionRun)
-	if !ok || !run.IsFinished(other) {
+	if !ok || !lifecycle.IsFinished(other) {
 		return nil
 	}
 	return r.listUnfinishedRequests(ctx, other.Namespace, func(d *v1alpha1.DeletionRun) bool {
-		return d.UID != other.UID && !run.IsPlanned(d) && isSameBackup(d, other)
+		return d.UID != other.UID && !lifecycle.IsPlanned(d) && isSameBackup(d, other)
 	})
 }
 
@@ -50,7 +50,7 @@ func (r *Reconciler) listUnfinishedRequests(ctx context.Context, namespace strin
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if d := &list.Items[i]; !run.IsFinished(d) && wanted(d) {
+		if d := &list.Items[i]; !lifecycle.IsFinished(d) && wanted(d) {
 			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}})
 		}
 	}

@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/due"
+	"github.com/grapnel-dev/grapnel/internal/backoff"
+	"github.com/grapnel-dev/grapnel/internal/clock"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/ratelimit"
 	"github.com/grapnel-dev/grapnel/internal/lease"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
@@ -69,7 +69,7 @@ type Reconciler struct {
 	calls          *runner.Runner[callResult]
 	deletedParents deletedParentCache
 	// nextCalls tracks when the next call of each HookRun is due.
-	nextCalls due.Tracker[types.NamespacedName]
+	nextCalls clock.DueTracker[types.NamespacedName]
 }
 
 // maxConcurrentReconciles is how many HookRuns are reconciled in parallel. Reconcile blocks only
@@ -107,7 +107,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return b.
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: ratelimit.New(minErrorBackoff)}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: backoff.NewRateLimiter(minErrorBackoff)}).
 		Complete(r)
 }
 

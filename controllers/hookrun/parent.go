@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // newParent returns an empty object of the kind of the parent.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // deleteIfUnneeded deletes a HookRun that would wait forever because its parent is finalized: one

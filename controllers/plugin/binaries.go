@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/plugin/folder"
 )
 
 // binaryWatcher reloads Plugins when their binary is created, changed or removed. It is a
@@ -35,7 +34,7 @@ func (b *binaryWatcher) Start(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, log)
 	b.reported = map[string]bool{}
 	b.handleChanges(ctx, nil)
-	watch := folder.Watcher{
+	watch := Watcher{
 		Dir: filepath.Clean(b.reconciler.Dir), DebounceInterval: b.reconciler.DebounceInterval,
 		OnChange: func(paths []string) { b.handleChanges(ctx, paths) },
 		OnError:  func(err error) { log.Error(err, "Some changes of the plugin directory will not be detected") },

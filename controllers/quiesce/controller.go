@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/ratelimit"
-	workloads "github.com/grapnel-dev/grapnel/internal/quiesce"
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/backoff"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 const (
@@ -35,10 +35,10 @@ const (
 	initialBackoff = time.Second
 )
 
-// Quiescer unquiesces workloads whose holds have expired. internal/quiesce implements it as
+// Quiescer unquiesces workloads whose holds have expired. internal/executor/quiesce implements it as
 // *quiesce.Quiescer.
 type Quiescer interface {
-	ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...state.Ref) (workloads.Result, error)
+	ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...quiesce.Ref) (workloads.Result, error)
 }
 
 // Reconciler unquiesces workloads that are quiesced for too long, or for no unfinished run. All
@@ -80,7 +80,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(runToSingletonRequest), gaveUp).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(runToSingletonRequest), gaveUp).
 		WithOptions(controller.Options{
-			RateLimiter: ratelimit.New(initialBackoff),
+			RateLimiter: backoff.NewRateLimiter(initialBackoff),
 		})
 	for _, s := range sources {
 		b = b.WatchesRawSource(s)

@@ -7,8 +7,8 @@
 //
 // It also unquiesces what is quiesced only for runs that have ended (holders.go). It does not
 // depend on hooks. Workloads that Grapnel quiesced have a label, and an annotation with their
-// deadlines (internal/quiesce/state). This package watches only the metadata of those, and
-// requeues for the first deadline. Then internal/quiesce unquiesces what is due, and this package
+// deadlines (internal/executor/quiesce). This package watches only the metadata of those, and
+// requeues for the first deadline. Then internal/executor/quiesce unquiesces what is due, and this package
 // emits events on the workload and on the Backup or Restore that it was quiesced for. It keeps no
 // persistent state: after a restart the watch lists all of them again.
 //

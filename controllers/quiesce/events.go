@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	workloads "github.com/grapnel-dev/grapnel/internal/quiesce"
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 const (
@@ -50,7 +50,7 @@ func releaseEventReason(holders, ended []string) (reason, cause string) {
 
 // emitReleaseEvents emits events about the workloads whose holds had expired, or whose holders had
 // ended. A workload that needed no change gets none.
-func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[state.Ref]*metav1.PartialObjectMetadata, ended []string, result workloads.Result) {
+func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[quiesce.Ref]*metav1.PartialObjectMetadata, ended []string, result workloads.Result) {
 	lost := map[types.UID][]string{}
 	for _, item := range result.Items {
 		object, known := due[item.Ref]
@@ -58,11 +58,11 @@ func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[state.Ref]*m
 		switch {
 		case !known:
 			continue
-		case item.Outcome == state.Restored:
+		case item.Outcome == quiesce.Restored:
 			r.emitWarningEvent(object, reason, "It was unquiesced: "+cause)
-		case item.Outcome == state.ChangedSince && item.RanWhileHeld:
+		case item.Outcome == quiesce.ChangedSince && item.RanWhileHeld:
 			r.emitWarningEvent(object, reason, "It is left unchanged: it "+item.Text+"; "+cause)
-		case item.Outcome == workloads.Failed || item.Outcome == state.Unreadable:
+		case item.Outcome == workloads.Failed || item.Outcome == quiesce.Unreadable:
 			r.emitWarningEvent(object, reason, "It could not be unquiesced yet: it "+item.Text+"; "+cause)
 			continue
 		default:

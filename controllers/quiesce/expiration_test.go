@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
-	workloads "github.com/grapnel-dev/grapnel/internal/quiesce"
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -64,14 +64,14 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("afterwards it is requeued after %s", again)
 	}
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}
-	if suite.GetIfExists(s.Env, web); *web.Spec.Replicas != 3 || web.Labels[state.Label] != "" {
+	if suite.GetIfExists(s.Env, web); *web.Spec.Replicas != 3 || web.Labels[quiesce.Label] != "" {
 		t.Errorf("web has %d replicas and the labels %v", *web.Spec.Replicas, web.Labels)
 	}
 	late, err := s.quiescer.Unquiesce(t.Context(), s.request(string(hangs.UID), 0))
 	if err != nil || !strings.Contains(late.Message, "6 unquiesced earlier") {
 		t.Errorf("the Backup that continued gets %q: %v", late.Message, err)
 	}
-	if suite.GetIfExists(s.Env, web); web.Annotations[state.Annotation] != "" {
+	if suite.GetIfExists(s.Env, web); web.Annotations[quiesce.Annotation] != "" {
 		t.Errorf("remaining annotations: %v", web.Annotations)
 	}
 }
@@ -125,7 +125,7 @@ func TestLeftAlone(t *testing.T) {
 	restored.Annotations, restored.Labels = web.Annotations, web.Labels
 	suite.Create(s.Env, restored)
 	strange := deployment("strange", 0)
-	strange.Annotations, strange.Labels = map[string]string{state.Annotation: "{"}, map[string]string{state.Label: "true"}
+	strange.Annotations, strange.Labels = map[string]string{quiesce.Annotation: "{"}, map[string]string{quiesce.Label: "true"}
 	suite.Create(s.Env, strange)
 	if _, err := s.at(time.Minute); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestLeftAlone(t *testing.T) {
 	s.expectStopped("Deployment restored", "Deployment strange")
 	s.expectTold("Deployment web: Warning QuiesceOverdue Unquiesce: It was unquiesced",
 		"Deployment scaled: Warning QuiesceOverdue Unquiesce: It is left unchanged…it was set to 7 replicas in the meantime", "Backup a: Warning QuiesceOverdue")
-	if suite.GetIfExists(s.Env, scaled); *scaled.Spec.Replicas != 7 || scaled.Labels[state.Label] != "" {
+	if suite.GetIfExists(s.Env, scaled); *scaled.Spec.Replicas != 7 || scaled.Labels[quiesce.Label] != "" {
 		t.Errorf("the workload that a user scaled has %d replicas and the labels %v", *scaled.Spec.Replicas, scaled.Labels)
 	}
 }
@@ -162,7 +162,7 @@ func TestOneFails(t *testing.T) {
 	suite.Create(s.Env, deployment("api", 3))
 	s.quiesce(string(s.backup("a").UID), time.Minute)
 	broken := &refusing{Client: s.Client, name: "web"}
-	s.r.Quiescer = kubequiesce.New(broken, workloads.Options{Now: s.r.Now})
+	s.r.Quiescer = kubequiesce.NewForClient(broken, workloads.Options{Now: s.r.Now})
 	if _, err := s.at(time.Minute); err == nil {
 		t.Error("no error, so it is not retried")
 	}

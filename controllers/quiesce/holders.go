@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // endedHolderGracePeriod is how long a workload stays quiesced for a run that has ended. The cache

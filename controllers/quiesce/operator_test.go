@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -38,7 +38,7 @@ func (s *stage) operate() *Reconciler {
 func (s *stage) awaitReplicas(d *appsv1.Deployment, want int32) {
 	s.t.Helper()
 	suite.WaitFor(s.Env, d, func(d *appsv1.Deployment) string {
-		if *d.Spec.Replicas == want && d.Labels[state.Label] == "" {
+		if *d.Spec.Replicas == want && d.Labels[quiesce.Label] == "" {
 			return ""
 		}
 		return fmt.Sprintf("it has %d replicas and the labels %v", *d.Spec.Replicas, d.Labels)
@@ -66,7 +66,7 @@ func TestOperator(t *testing.T) {
 	// Objects that are not quiesced are not cached.
 	suite.Eventually(t, func() string {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvkForWorkloadKind(state.Deployment))
+		list.SetGroupVersionKind(gvkForWorkloadKind(quiesce.Deployment))
 		if err := r.workloadReader.List(t.Context(), list); err != nil {
 			return err.Error()
 		}

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/kube/quiesce"
-	workloads "github.com/grapnel-dev/grapnel/internal/quiesce"
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -46,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start
 	clock := func() time.Time { return s.now }
-	s.quiescer = kubequiesce.New(s.Client, workloads.Options{Now: clock})
+	s.quiescer = kubequiesce.NewForClient(s.Client, workloads.Options{Now: clock})
 	// Ignore what others quiesce in this cluster.
 	own := client.NewNamespacedClient(s.Client, s.Namespace)
 	s.r = &Reconciler{Client: own, APIReader: s.Client, Quiescer: s.quiescer, Recorder: s, Now: clock, workloadReader: own}
@@ -165,7 +165,7 @@ func (s *stage) shop() {
 func (s *stage) stopped() []string {
 	s.t.Helper()
 	var names []string
-	add := func(off bool, kind state.WorkloadKind, name string) {
+	add := func(off bool, kind quiesce.WorkloadKind, name string) {
 		if off {
 			names = append(names, string(kind)+" "+name)
 		}
@@ -178,32 +178,32 @@ func (s *stage) stopped() []string {
 	var deployments appsv1.DeploymentList
 	list(&deployments)
 	for _, o := range deployments.Items {
-		add(*o.Spec.Replicas == 0, state.Deployment, o.Name)
+		add(*o.Spec.Replicas == 0, quiesce.Deployment, o.Name)
 	}
 	var statefulSets appsv1.StatefulSetList
 	list(&statefulSets)
 	for _, o := range statefulSets.Items {
-		add(*o.Spec.Replicas == 0, state.StatefulSet, o.Name)
+		add(*o.Spec.Replicas == 0, quiesce.StatefulSet, o.Name)
 	}
 	var replicaSets appsv1.ReplicaSetList
 	list(&replicaSets)
 	for _, o := range replicaSets.Items {
-		add(*o.Spec.Replicas == 0, state.ReplicaSet, o.Name)
+		add(*o.Spec.Replicas == 0, quiesce.ReplicaSet, o.Name)
 	}
 	var daemonSets appsv1.DaemonSetList
 	list(&daemonSets)
 	for _, o := range daemonSets.Items {
-		add(len(o.Spec.Template.Spec.NodeSelector) == 2, state.DaemonSet, o.Name)
+		add(len(o.Spec.Template.Spec.NodeSelector) == 2, quiesce.DaemonSet, o.Name)
 	}
 	var jobs batchv1.JobList
 	list(&jobs)
 	for _, o := range jobs.Items {
-		add(*o.Spec.Suspend, state.Job, o.Name)
+		add(*o.Spec.Suspend, quiesce.Job, o.Name)
 	}
 	var cronJobs batchv1.CronJobList
 	list(&cronJobs)
 	for _, o := range cronJobs.Items {
-		add(*o.Spec.Suspend, state.CronJob, o.Name)
+		add(*o.Spec.Suspend, quiesce.CronJob, o.Name)
 	}
 	slices.Sort(names)
 	return names

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 // setupWorkloadSources adds a separate cache to the manager, and returns sources for its changes.
@@ -32,7 +32,7 @@ import (
 func (r *Reconciler) setupWorkloadSources(mgr ctrl.Manager) ([]source.Source, error) {
 	quiesced, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{state.Label: "true"}),
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{quiesce.Label: "true"}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of quiesced workloads: %w", err)
@@ -44,7 +44,7 @@ func (r *Reconciler) setupWorkloadSources(mgr ctrl.Manager) ([]source.Source, er
 	r.workloadReader = quiesced
 	mapToAll := func(context.Context, *metav1.PartialObjectMetadata) []reconcile.Request { return singletonRequest() }
 	var sources []source.Source
-	for _, kind := range state.WorkloadKinds() {
+	for _, kind := range quiesce.WorkloadKinds() {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(gvkForWorkloadKind(kind))
 		sources = append(sources, source.Kind(quiesced, object, handler.TypedEnqueueRequestsFromMapFunc(mapToAll)))
@@ -53,8 +53,8 @@ func (r *Reconciler) setupWorkloadSources(mgr ctrl.Manager) ([]source.Source, er
 }
 
 // gvkForWorkloadKind returns the group, version and kind of a workload kind.
-func gvkForWorkloadKind(kind state.WorkloadKind) schema.GroupVersionKind {
-	if kind == state.CronJob || kind == state.Job {
+func gvkForWorkloadKind(kind quiesce.WorkloadKind) schema.GroupVersionKind {
+	if kind == quiesce.CronJob || kind == quiesce.Job {
 		return batchv1.SchemeGroupVersion.WithKind(string(kind))
 	}
 	return appsv1.SchemeGroupVersion.WithKind(string(kind))
@@ -64,14 +64,14 @@ func gvkForWorkloadKind(kind state.WorkloadKind) schema.GroupVersionKind {
 type heldWorkloads []heldWorkload
 
 type heldWorkload struct {
-	state.Workload
+	quiesce.Workload
 	object *metav1.PartialObjectMetadata
 }
 
 // listHeldWorkloads lists the quiesced workloads.
 func (r *Reconciler) listHeldWorkloads(ctx context.Context) (heldWorkloads, error) {
 	var found heldWorkloads
-	for _, kind := range state.WorkloadKinds() {
+	for _, kind := range quiesce.WorkloadKinds() {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvkForWorkloadKind(kind))
 		if err := r.workloadReader.List(ctx, list); err != nil {
@@ -90,7 +90,7 @@ func (r *Reconciler) listHeldWorkloads(ctx context.Context) (heldWorkloads, erro
 func (h heldWorkloads) holderUIDs() []types.UID {
 	uids := map[types.UID]bool{}
 	for _, w := range h {
-		for _, uid := range state.HolderUIDs(w.Workload) {
+		for _, uid := range quiesce.HolderUIDs(w.Workload) {
 			uids[types.UID(uid)] = true
 		}
 	}
@@ -99,10 +99,10 @@ func (h heldWorkloads) holderUIDs() []types.UID {
 
 // expiredWorkloads returns the workloads whose holds have expired, not counting the runs in ended.
 // next is when the next hold expires; zero is never.
-func (h heldWorkloads) expiredWorkloads(now time.Time, ended []string) (due map[state.Ref]*metav1.PartialObjectMetadata, next time.Time) {
-	due = map[state.Ref]*metav1.PartialObjectMetadata{}
+func (h heldWorkloads) expiredWorkloads(now time.Time, ended []string) (due map[quiesce.Ref]*metav1.PartialObjectMetadata, next time.Time) {
+	due = map[quiesce.Ref]*metav1.PartialObjectMetadata{}
 	for _, w := range h {
-		at, over := state.NextExpiration(w.Workload, now, ended...)
+		at, over := quiesce.NextExpiration(w.Workload, now, ended...)
 		if over {
 			due[w.Ref] = w.object
 		}
@@ -112,9 +112,9 @@ func (h heldWorkloads) expiredWorkloads(now time.Time, ended []string) (due map[
 }
 
 // workloadFromMetadata returns a Workload with what the metadata of an object contains.
-func workloadFromMetadata(kind state.WorkloadKind, object *metav1.PartialObjectMetadata) state.Workload {
-	return state.Workload{
-		Ref: state.Ref{Kind: kind, Namespace: object.Namespace, Name: object.Name}, UID: string(object.UID),
+func workloadFromMetadata(kind quiesce.WorkloadKind, object *metav1.PartialObjectMetadata) quiesce.Workload {
+	return quiesce.Workload{
+		Ref: quiesce.Ref{Kind: kind, Namespace: object.Namespace, Name: object.Name}, UID: string(object.UID),
 		Annotations: object.Annotations, ManagedFields: object.ManagedFields,
 	}
 }

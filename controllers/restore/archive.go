@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // reconcileVerification downloads and verifies the archive before the first PreRestore action is
@@ -19,11 +19,11 @@ import (
 // started, the restore downloads the archive again. Without such actions, the restore itself
 // verifies the archive before it writes.
 func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope) (bool, error) {
-	if run.IsFinished(s.Object) {
+	if lifecycle.IsFinished(s.Object) {
 		r.Runner.ReleaseArchive(string(s.Object.UID)) // owed clean-up may hold the run for a long time
 		return true, nil
 	}
-	if run.HasProcessedItems(s.Object) || len(s.Pre) == 0 || slices.ContainsFunc(s.Pre, isHookRunRequested) {
+	if lifecycle.HasProcessedItems(s.Object) || len(s.Pre) == 0 || slices.ContainsFunc(s.Pre, isHookRunRequested) {
 		return true, nil
 	}
 	r.driver.ReacquireSlot(s) // slots limit what is in the scratch directory, also after a restart
@@ -35,14 +35,14 @@ func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope) (bool,
 		return !busy, nil
 	}
 	if !r.driver.HasStepStarted(s, stepVerify) {
-		if admission, err := r.driver.AdmitAttempt(ctx, s, stepVerify); admission == run.AttemptHeld {
+		if admission, err := r.driver.AdmitAttempt(ctx, s, stepVerify); admission == lifecycle.AttemptHeld {
 			return false, err
 		}
 	}
 	r.driver.EnforceWorkTimeout(s, stepVerify, "restore")
 	source := r.newBackupSource(s)
-	verified := run.ExecuteStepWithStore(r.driver, s, stepVerify, r.newRunnerRequest, run.WithoutValue(
-		func(ctx context.Context, store *backupstore.Store, request job.Request) (err error) {
+	verified := lifecycle.ExecuteStepWithStore(r.driver, s, stepVerify, r.newRunnerRequest, lifecycle.WithoutValue(
+		func(ctx context.Context, store *storage.Store, request restore.RunRequest) (err error) {
 			if request.Origin, err = source.readOrigin(ctx, r.Client); err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (r *Reconciler) reconcileVerification(ctx context.Context, s *scope) (bool,
 		s.MarkRunning(v1alpha1.ReasonVerifyingArchive, "Downloading and verifying the archive")
 		return false, nil
 	case verified.Err != nil:
-		r.recordFailedOutcome(s, &run.Result[job.Result]{Err: verified.Err})
+		r.recordFailedOutcome(s, &lifecycle.Result[restore.RunResult]{Err: verified.Err})
 	}
 	return true, nil
 }

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/retention"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
 )
 
 // storedBackup is a backup in a location.
@@ -77,7 +77,7 @@ func (r *Reconciler) awaitBackupCreation(s *scope, problems []string) (waiting b
 // canBackupStillAppear reports whether a Backup that cannot be restored now is unfinished or
 // does not exist yet.
 func canBackupStillAppear(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) bool {
-	return !slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool { return b.Name == spec.BackupName && run.IsFinished(&b) })
+	return !slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool { return b.Name == spec.BackupName && lifecycle.IsFinished(&b) })
 }
 
 // selectBackup returns the backup to restore according to the objects, or a problem if there is
@@ -112,10 +112,10 @@ func selectBackupByName(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (
 	if at := cmp.Or(b.Location(), b.Spec.StorageLocation); spec.StorageLocation != "" && spec.StorageLocation != at {
 		return nil, "" // the location has another backup of that name
 	}
-	if b.Spec.ImportedFrom == nil && !run.IsFinished(b) {
+	if b.Spec.ImportedFrom == nil && !lifecycle.IsFinished(b) {
 		return nil, fmt.Sprintf("Backup %s has not ended (%s); wait for it, and create a new Restore", b.Name, cmp.Or(b.GetPhase(), "New"))
 	}
-	if b.Spec.ImportedFrom == nil && !run.IsCompletedOrPartiallyFailed(b) {
+	if b.Spec.ImportedFrom == nil && !lifecycle.IsCompletedOrPartiallyFailed(b) {
 		return nil, fmt.Sprintf("Backup %s ended as %s and has no objects; restore another one", b.Name, b.GetPhase())
 	}
 	return b, ""
@@ -125,7 +125,7 @@ func selectBackupByName(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (
 func selectNewestOfSchedule(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (found *v1alpha1.Backup, problem string) {
 	for i := range backups {
 		b := &backups[i]
-		if b.Labels[v1alpha1.LabelScheduleName] != shortname.LabelValue(spec.ScheduleName) ||
+		if b.Labels[v1alpha1.LabelScheduleName] != names.LabelValue(spec.ScheduleName) ||
 			b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.StartTimestamp == nil || isDataMissing(spec, b) {
 			continue
 		}
@@ -157,13 +157,13 @@ func (r *Reconciler) readCandidateBackups(ctx context.Context, o *v1alpha1.Resto
 	}
 	var list v1alpha1.BackupList
 	err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.InNamespace(o.Namespace),
-		client.MatchingLabels{v1alpha1.LabelScheduleName: shortname.LabelValue(o.Spec.ScheduleName)})
+		client.MatchingLabels{v1alpha1.LabelScheduleName: names.LabelValue(o.Spec.ScheduleName)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the Backups of Schedule %s: %w", o.Spec.ScheduleName, err)
 	}
 	// A Backup that is unfinished in the cache may have completed by now.
 	list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(b v1alpha1.Backup) bool {
-		return run.IsFinished(&b) && b.Status.Phase != v1alpha1.BackupPhaseCompleted
+		return lifecycle.IsFinished(&b) && b.Status.Phase != v1alpha1.BackupPhaseCompleted
 	})
 	slices.SortFunc(list.Items, func(a, b v1alpha1.Backup) int { return startTimeOf(&b).Compare(startTimeOf(&a).Time) })
 	for i := range list.Items {
@@ -187,7 +187,7 @@ func startTimeOf(b *v1alpha1.Backup) *metav1.Time {
 }
 
 // isValidBackupName reports whether a name is valid for a Backup.
-func isValidBackupName(name string) bool { return backupstore.ValidateName(name) == nil }
+func isValidBackupName(name string) bool { return storage.ValidateName(name) == nil }
 
 // getLiveBackup reads a Backup past the cache. The result is empty if it does not exist.
 func (r *Reconciler) getLiveBackup(ctx context.Context, key types.NamespacedName) ([]v1alpha1.Backup, error) {
@@ -227,7 +227,7 @@ func (r *Reconciler) findActiveDeletionRun(ctx context.Context, namespace string
 	}
 	for i := range deletions.Items {
 		d := &deletions.Items[i]
-		if run.IsFinished(d) || (!isDeletingBackup(d, of, backups) && !isAnnotatedBy(d, backups)) {
+		if lifecycle.IsFinished(d) || (!isDeletingBackup(d, of, backups) && !isAnnotatedBy(d, backups)) {
 			continue
 		}
 		var live v1alpha1.DeletionRun
@@ -235,7 +235,7 @@ func (r *Reconciler) findActiveDeletionRun(ctx context.Context, namespace string
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return "", fmt.Errorf("reading DeletionRun %s: %w", d.Name, err)
-		case !run.IsFinished(&live) && isDeletingBackup(&live, of, backups):
+		case !lifecycle.IsFinished(&live) && isDeletingBackup(&live, of, backups):
 			return live.Name, nil
 		}
 	}
@@ -285,13 +285,13 @@ func isAnnotatedBy(d *v1alpha1.DeletionRun, backups []v1alpha1.Backup) bool {
 // plan is recorded, it does, regardless of what users did to the Backup. Before that, it does if
 // it is recorded on a Backup that is its target. An annotation for another backup means nothing.
 func isDeletingBackup(d *v1alpha1.DeletionRun, of storedBackup, backups []v1alpha1.Backup) bool {
-	if run.IsPlanned(d) && d.Status.StoredName == of.name && d.Status.StorageLocation == of.location {
+	if lifecycle.IsPlanned(d) && d.Status.StoredName == of.name && d.Status.StorageLocation == of.location {
 		return true // its Backup may not exist anymore
 	}
 	for i := range backups {
 		b := &backups[i]
-		if b.StoredName() == of.name && b.Location() == of.location && destroy.Matches(d, b) &&
-			(run.IsPlanned(d) || b.Annotations[v1alpha1.AnnotationDeletedBy] == string(d.UID)) {
+		if b.StoredName() == of.name && b.Location() == of.location && retention.Matches(d, b) &&
+			(lifecycle.IsPlanned(d) || b.Annotations[v1alpha1.AnnotationDeletedBy] == string(d.UID)) {
 			return true
 		}
 	}
@@ -314,17 +314,17 @@ func (r *Reconciler) newBackupSource(s *scope) backupSource {
 }
 
 // readOrigin returns what the objects show about the creator of the backup.
-func (f backupSource) readOrigin(ctx context.Context, reader client.Reader) (job.Origin, error) {
-	origin := job.Origin{AllowUnverified: f.allowUnverified}
+func (f backupSource) readOrigin(ctx context.Context, reader client.Reader) (restore.Origin, error) {
+	origin := restore.Origin{AllowUnverified: f.allowUnverified}
 	if !isValidBackupName(f.backup.Name) {
 		return origin, nil // no Backup can have that name, and clients reject it
 	}
 	var b v1alpha1.Backup
 	err := reader.Get(ctx, f.backup, &b)
 	if client.IgnoreNotFound(err) != nil {
-		return job.Origin{}, fmt.Errorf("reading Backup %s: %w", f.backup.Name, err)
+		return restore.Origin{}, fmt.Errorf("reading Backup %s: %w", f.backup.Name, err)
 	}
-	origin.Native = err == nil && b.Spec.ImportedFrom == nil && run.IsCompletedOrPartiallyFailed(&b) && b.Location() == f.location
+	origin.Native = err == nil && b.Spec.ImportedFrom == nil && lifecycle.IsCompletedOrPartiallyFailed(&b) && b.Location() == f.location
 	return origin, nil
 }
 

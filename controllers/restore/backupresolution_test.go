@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/redact"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
 // newLocation returns a location that can be used.
@@ -60,8 +60,8 @@ func finding(t *testing.T, spec v1alpha1.RestoreSpec, objects ...client.Object) 
 		object.SetNamespace("here")
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	env := run.Dependencies{Client: c, Reader: c, Now: time.Now}
-	r := &Reconciler{Dependencies: env, driver: &run.Driver[*v1alpha1.Restore]{Dependencies: env, Kind: run.RestoreKind}}
+	env := lifecycle.Dependencies{Client: c, Reader: c, Now: time.Now}
+	r := &Reconciler{Dependencies: env, driver: &lifecycle.Driver[*v1alpha1.Restore]{Dependencies: env, Kind: lifecycle.RestoreKind}}
 	o := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "again"}, Spec: spec}
 	of, waiting, problems, err := r.resolveBackup(t.Context(), &scope{Object: o})
 	if err != nil || waiting {
@@ -203,8 +203,8 @@ func TestResolveBackup_Requests(t *testing.T) {
 					return fmt.Errorf("%T is listed past the cache", list)
 				},
 			})
-			env := run.Dependencies{Client: c, Reader: reader, Now: time.Now}
-			r := &Reconciler{Dependencies: env, driver: &run.Driver[*v1alpha1.Restore]{Dependencies: env, Kind: run.RestoreKind}}
+			env := lifecycle.Dependencies{Client: c, Reader: reader, Now: time.Now}
+			r := &Reconciler{Dependencies: env, driver: &lifecycle.Driver[*v1alpha1.Restore]{Dependencies: env, Kind: lifecycle.RestoreKind}}
 			o := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "again"}, Spec: tc.spec}
 			of, _, problems, err := r.resolveBackup(t.Context(), &scope{Object: o})
 			if err != nil || len(problems) > 0 || of.name != tc.wantName || gets != tc.wantGets {
@@ -266,8 +266,8 @@ func TestResolveBackup_StaleCache(t *testing.T) {
 				}
 				return builder.Build()
 			}
-			env := run.Dependencies{Client: world(tc.cached), Reader: world(tc.live), Now: time.Now}
-			r := &Reconciler{Dependencies: env, driver: &run.Driver[*v1alpha1.Restore]{Dependencies: env, Kind: run.RestoreKind}}
+			env := lifecycle.Dependencies{Client: world(tc.cached), Reader: world(tc.live), Now: time.Now}
+			r := &Reconciler{Dependencies: env, driver: &lifecycle.Driver[*v1alpha1.Restore]{Dependencies: env, Kind: lifecycle.RestoreKind}}
 			o := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "again"}, Spec: tc.spec}
 			of, _, problems, err := r.resolveBackup(t.Context(), &scope{Object: o})
 			if err != nil || of.name != tc.wantName || (tc.wantProblem == "") != (len(problems) == 0) ||
@@ -280,28 +280,28 @@ func TestResolveBackup_StaleCache(t *testing.T) {
 
 // TestWhatTheStoreAnswers checks that each problem comes with what to do about it.
 func TestWhatTheStoreAnswers(t *testing.T) {
-	r := &Reconciler{Dependencies: run.Dependencies{Redactor: redact.New()}}
+	r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New()}}
 	of := storedBackup{"main", "nightly", "u-1"}
 	for name, tc := range map[string]struct {
 		of    storedBackup
-		found job.ManifestInfo
+		found restore.ManifestInfo
 		err   error
 		want  []string
 	}{
-		"the one that is meant": {of: of, found: job.ManifestInfo{UID: "u-1", Phase: "Completed"}},
-		"its UID is unknown":    {of: of, found: job.ManifestInfo{Phase: "Completed"}},
-		"any is meant":          {of: storedBackup{"main", "nightly", ""}, found: job.ManifestInfo{UID: "u-2", Phase: "PartiallyFailed"}},
-		"another one": {of: of, found: job.ManifestInfo{UID: "u-2" + strings.Repeat("x", 100), Phase: "Completed"}, want: []string{
+		"the one that is meant": {of: of, found: restore.ManifestInfo{UID: "u-1", Phase: "Completed"}},
+		"its UID is unknown":    {of: of, found: restore.ManifestInfo{Phase: "Completed"}},
+		"any is meant":          {of: storedBackup{"main", "nightly", ""}, found: restore.ManifestInfo{UID: "u-2", Phase: "PartiallyFailed"}},
+		"another one": {of: of, found: restore.ManifestInfo{UID: "u-2" + strings.Repeat("x", 100), Phase: "Completed"}, want: []string{
 			`main now has another backup named "nightly"`, `UID "u-2` + strings.Repeat("x", 61) + `" created it, and not "u-1"`,
 			"spec.importedFrom.backupUID", "restore another backup",
 		}},
-		"one that failed":     {of: of, found: job.ManifestInfo{UID: "u-1", Phase: "Failed"}, want: []string{`"nightly" in BackupStorageLocation main is Failed`}},
-		"none":                {of: of, err: job.ErrBackupNotFound, want: []string{`main has no finished backup "nightly"`}},
-		"one that is damaged": {of: of, err: job.ErrDamaged, want: []string{"its manifest is damaged", "from a copy"}},
+		"one that failed":     {of: of, found: restore.ManifestInfo{UID: "u-1", Phase: "Failed"}, want: []string{`"nightly" in BackupStorageLocation main is Failed`}},
+		"none":                {of: of, err: restore.ErrBackupNotFound, want: []string{`main has no finished backup "nightly"`}},
+		"one that is damaged": {of: of, err: restore.ErrDamaged, want: []string{"its manifest is damaged", "from a copy"}},
 		"no location":         {of: of, err: errors.New("no route"), want: []string{"main cannot be used: no route"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problems := r.manifestProblems(tc.of, &run.Result[manifestInfo]{Value: manifestInfo{requested: tc.of, backup: tc.found}, Err: tc.err})
+			problems := r.manifestProblems(tc.of, &lifecycle.Result[manifestInfo]{Value: manifestInfo{requested: tc.of, backup: tc.found}, Err: tc.err})
 			contains(t, strings.Join(problems, "; "), tc.want...)
 		})
 	}

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
 // Reconciler reconciles Restores. Every field without a default is required.
 type Reconciler struct {
-	run.Dependencies
-	Runner  *job.Runner
+	lifecycle.Dependencies
+	Runner  *restore.Runner
 	Actions ActionResolver
 	// MaxConcurrent is how many Restores may be active at a time; 1 by default, because two
 	// would compete for the same objects.
@@ -27,12 +27,12 @@ type Reconciler struct {
 	// UseVersions enables the choice of API versions (EnableAPIGroupVersions).
 	UseVersions bool
 
-	driver  *run.Driver[*v1alpha1.Restore]
+	driver  *lifecycle.Driver[*v1alpha1.Restore]
 	metrics *metrics
 }
 
 // scope is the state of one reconcile pass over one Restore.
-type scope = run.Scope[*v1alpha1.Restore]
+type scope = lifecycle.Scope[*v1alpha1.Restore]
 
 // The background steps of a run.
 const (
@@ -51,14 +51,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 	if r.metrics, err = newMetrics(r.Metrics); err != nil {
 		return err
 	}
-	r.driver = &run.Driver[*v1alpha1.Restore]{
-		Dependencies: r.Dependencies, Kind: run.RestoreKind, Slots: max(r.MaxConcurrent, 1),
+	r.driver = &lifecycle.Driver[*v1alpha1.Restore]{
+		Dependencies: r.Dependencies, Kind: lifecycle.RestoreKind, Slots: max(r.MaxConcurrent, 1),
 		New:            func() *v1alpha1.Restore { return &v1alpha1.Restore{} },
 		NewList:        func() client.ObjectList { return &v1alpha1.RestoreList{} },
 		Location:       func(o *v1alpha1.Restore) string { return o.Status.StorageLocation },
 		Schedule:       scheduleName,
-		StepNames:      []string{stepFind, stepVerify, stepRestore, stepFinalize, stepAbandon, run.StepPostLog},
-		StepTimeouts:   run.ShortStepTimeouts(stepFind, stepAbandon, run.StepPostLog),
+		StepNames:      []string{stepFind, stepVerify, stepRestore, stepFinalize, stepAbandon, lifecycle.StepPostLog},
+		StepTimeouts:   lifecycle.ShortStepTimeouts(stepFind, stepAbandon, lifecycle.StepPostLog),
 		OnStatusUpdate: r.metrics.recordStatusUpdate,
 		OnForget:       func(uid types.UID) { r.Runner.RemoveLocalFiles(string(uid)) },
 	}
@@ -75,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
-	case run.IsFinalized(o):
+	case lifecycle.IsFinalized(o):
 		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, o)
 	}
 	s, err := r.driver.Begin(ctx, o)

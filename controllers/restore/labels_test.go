@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 func TestAddBackupLabels(t *testing.T) {
@@ -35,7 +35,7 @@ func TestAddBackupLabels(t *testing.T) {
 			b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: tc.backup, Labels: map[string]string{"app": "mine"}}}
 			b.Status.StorageLocation = "main"
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).Build()
-			r := &Reconciler{Dependencies: run.Dependencies{Client: c, Reader: c, Now: time.Now}}
+			r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: c, Reader: c, Now: time.Now}}
 			o := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "again"}, Spec: v1alpha1.RestoreSpec{DryRun: tc.dryRun}}
 			o.Status.BackupName, o.Status.StorageLocation = "nightly", "main"
 			for range 2 { // This is repeated until the outcome is recorded.

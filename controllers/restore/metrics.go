@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // metrics are the metrics of Restores only; package run has those of all kinds. They are safe
@@ -17,8 +17,8 @@ import (
 type metrics struct{ items *prometheus.CounterVec }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{items: run.RestoreKind.NewCounter("items_total", "Objects by outcome.", "result")}
-	if err := run.RegisterMetrics(registry, m.items); err != nil {
+	m := &metrics{items: lifecycle.RestoreKind.NewCounter("items_total", "Objects by outcome.", "result")}
+	if err := lifecycle.RegisterMetrics(registry, m.items); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return m, nil
@@ -30,7 +30,7 @@ func scheduleName(o *v1alpha1.Restore) string { return o.Spec.ScheduleName }
 // recordStatusUpdate counts what one status write changed.
 func (m *metrics) recordStatusUpdate(before, o *v1alpha1.Restore) {
 	c := o.Status.Counts
-	if run.IsFinished(before) || !run.IsFinished(o) || c == nil {
+	if lifecycle.IsFinished(before) || !lifecycle.IsFinished(o) || c == nil {
 		return
 	}
 	for result, n := range map[string]int64{

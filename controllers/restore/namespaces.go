@@ -16,9 +16,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/selection"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 const (
@@ -42,7 +42,7 @@ type backupNamespaces struct{ included, excluded []string }
 // well. The Namespace objects do not count: they are archived for their labels, too. If the list
 // is missing or cannot be read, the result is the namespaces that the backup was to include.
 // Data from the bucket is validated: an invalid entry would fail every call.
-func readBackupNamespaces(ctx context.Context, store *backupstore.Store, name string) (backupNamespaces, error) {
+func readBackupNamespaces(ctx context.Context, store *storage.Store, name string) (backupNamespaces, error) {
 	listed, err := readListedNamespaces(ctx, store, name)
 	if !errors.Is(err, errUnusableList) {
 		return backupNamespaces{included: listed}, err
@@ -72,8 +72,8 @@ func readBackupNamespaces(ctx context.Context, store *backupstore.Store, name st
 
 // readListedNamespaces reads the list of what is in the archive. The error is errUnusableList if
 // a retry would not help.
-func readListedNamespaces(ctx context.Context, store *backupstore.Store, name string) (names []string, err error) {
-	file, err := store.GetFile(ctx, name, backupstore.ResourceList)
+func readListedNamespaces(ctx context.Context, store *storage.Store, name string) (names []string, err error) {
+	file, err := store.GetFile(ctx, name, storage.ResourceList)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return nil, errUnusableList
 	}

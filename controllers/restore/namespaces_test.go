@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 )
 
 // compressed returns a file as Velero stores it.
@@ -79,8 +79,8 @@ func TestTheNamespacesOfABackup(t *testing.T) {
 			if tc.list != "" {
 				put("backups/b/b-resource-list.json.gz", tc.list)
 			}
-			r := &Reconciler{Runner: &job.Runner{}}
-			got, err := r.readManifest(t.Context(), backupstore.New(objects, ""), storedBackup{name: "b"}, job.Origin{})
+			r := &Reconciler{Runner: &restore.Runner{}}
+			got, err := r.readManifest(t.Context(), storage.New(objects, ""), storedBackup{name: "b"}, restore.Origin{})
 			if has := got.namespaces; err != nil || !slices.Equal(has.included, tc.want) || !slices.Equal(has.excluded, tc.not) {
 				t.Errorf("found %d namespaces, %.3q without %q, %v; want %q without %q", len(has.included), has.included, has.excluded, err, tc.want, tc.not)
 			}

@@ -13,17 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // reconcileRestore restores the objects. It is done when the step has ended, successfully or
 // not.
 func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, error) {
-	if run.IsFinished(s.Object) || run.HasProcessedItems(s.Object) {
+	if lifecycle.IsFinished(s.Object) || lifecycle.HasProcessedItems(s.Object) {
 		return true, nil
 	}
 	if err := r.driver.ReconcileOperations(ctx, s, stepRestore); err != nil {
@@ -48,7 +47,7 @@ func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, erro
 	if err := r.addBackupLabels(ctx, s, made.Value.BackupLabels); err != nil {
 		return false, err
 	}
-	untold := errors.Is(made.Err, job.ErrResultsNotStored)
+	untold := errors.Is(made.Err, restore.ErrResultsNotStored)
 	s.WorkFailed = made.Err != nil && !untold
 	if !s.WorkFailed && made.Value.Operations+len(s.Operations) > 0 {
 		recordItemCounts(&s.Object.Status, made.Value)
@@ -62,19 +61,19 @@ func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, erro
 
 // beginRestoreAttempt counts a new attempt, unless one is running or has to wait.
 func (r *Reconciler) beginRestoreAttempt(ctx context.Context, s *scope) (bool, error) {
-	admission, err := run.AttemptRefused, error(nil)
+	admission, err := lifecycle.AttemptRefused, error(nil)
 	if !r.driver.HasStepStarted(s, stepRestore) {
 		admission, err = r.driver.AdmitAttempt(ctx, s, stepRestore)
 	}
-	if admission == run.AttemptAdmitted {
+	if admission == lifecycle.AttemptAdmitted {
 		s.Object.Status.Attempts++
 	}
 	r.driver.EnforceWorkTimeout(s, stepRestore, "restore")
-	return admission != run.AttemptHeld, err
+	return admission != lifecycle.AttemptHeld, err
 }
 
 // startRestore starts restoring the objects, and returns the result when that has ended.
-func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*run.Result[job.Result], error) {
+func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Result[restore.RunResult], error) {
 	preferred, _, err := r.loadVersionPriorities(ctx, s)
 	if err != nil {
 		return nil, err
@@ -91,12 +90,12 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*run.Result[jo
 	}
 	resumed := s.Object.Status.Attempts > 1
 	report, planned, source := r.driver.NewProgressReporter(s.Object), s.Object.Status.ItemActions, r.newBackupSource(s)
-	return run.ExecuteStepWithStore(r.driver, s, stepRestore, r.newRunnerRequest, func(ctx context.Context, store *backupstore.Store, request job.Request) (_ job.Result, err error) {
+	return lifecycle.ExecuteStepWithStore(r.driver, s, stepRestore, r.newRunnerRequest, func(ctx context.Context, store *storage.Store, request restore.RunRequest) (_ restore.RunResult, err error) {
 		if request.Origin, err = source.readOrigin(ctx, r.Client); err != nil {
-			return job.Result{}, err
+			return restore.RunResult{}, err
 		}
-		if err := run.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
-			return job.Result{}, err
+		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+			return restore.RunResult{}, err
 		}
 		request.Engine.Resumed = resumed
 		request.Engine.StampKey, request.Engine.StartsQuiesced = key, starts
@@ -129,9 +128,9 @@ func (r *Reconciler) hasUnquiesceAction(ctx context.Context, s *scope) (bool, er
 // outcome.
 func (r *Reconciler) reconcileOutcome(ctx context.Context, s *scope) (bool, error) {
 	switch {
-	case run.IsFinished(s.Object):
+	case lifecycle.IsFinished(s.Object):
 		return true, nil
-	case run.HasProcessedItems(s.Object):
+	case lifecycle.HasProcessedItems(s.Object):
 		return r.storeOperationResults(s), nil
 	case s.IsCancelRequested() && !r.driver.HasStepStarted(s, stepRestore):
 		s.RecordOutcome(s.CancelledOutcome(), r.Now())
@@ -152,12 +151,12 @@ func (r *Reconciler) updateProgress(o *v1alpha1.Restore) string {
 		return "Reading the archive"
 	}
 	o.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: done}
-	return fmt.Sprintf("Restoring: %d of %s", done, run.Pluralize(total, "object"))
+	return fmt.Sprintf("Restoring: %d of %s", done, lifecycle.Pluralize(total, "object"))
 }
 
 // recordOutcome records the outcome of a restore.
-func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
-	untold := errors.Is(made.Err, job.ErrResultsNotStored)
+func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[restore.RunResult]) {
+	untold := errors.Is(made.Err, restore.ErrResultsNotStored)
 	if made.Err != nil && !untold {
 		r.recordFailedOutcome(s, made)
 		return
@@ -177,29 +176,29 @@ func (r *Reconciler) recordOutcome(s *scope, made *run.Result[job.Result]) {
 }
 
 // outcomeForCounts returns the outcome that follows from the counts in the status.
-func outcomeForCounts(s *scope) run.Outcome {
+func outcomeForCounts(s *scope) lifecycle.Outcome {
 	status := &s.Object.Status
-	o := run.Outcome{
-		Phase: run.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+	o := lifecycle.Outcome{
+		Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 		Message: describeCounts(status.Counts, s.Object.Spec.DryRun) + s.OperationsOutcomeText(),
 	}
 	if status.Errors > 0 {
-		o.Phase, o.Reason = run.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Phase, o.Reason = lifecycle.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
 		todo := ", with the reason in the results file: fix the cause and restore again"
 		if hasUnstoredResults(s.Object) {
 			todo = ": fix the cause and restore again"
 		}
-		o.Message += "; " + run.Pluralize(status.Errors, "error") + todo
+		o.Message += "; " + lifecycle.Pluralize(status.Errors, "error") + todo
 	}
 	if status.Warnings > 0 {
-		o.Message += ", " + run.Pluralize(status.Warnings, "warning")
+		o.Message += ", " + lifecycle.Pluralize(status.Warnings, "warning")
 	}
 	return o
 }
 
 // recordFailedOutcome records the outcome of a restore that was not completed. Restored objects
 // stay, so they are counted.
-func (r *Reconciler) recordFailedOutcome(s *scope, made *run.Result[job.Result]) {
+func (r *Reconciler) recordFailedOutcome(s *scope, made *lifecycle.Result[restore.RunResult]) {
 	o := r.driver.FailedOutcome(s, "The restore failed", made.Err)
 	if done := made.Value.Total(); done > 0 {
 		status, of := &s.Object.Status, s.Object.Status.Progress
@@ -213,7 +212,7 @@ func (r *Reconciler) recordFailedOutcome(s *scope, made *run.Result[job.Result])
 }
 
 // recordItemCounts copies the counts of objects into the status.
-func recordItemCounts(status *v1alpha1.RestoreStatus, result job.Result) {
+func recordItemCounts(status *v1alpha1.RestoreStatus, result restore.RunResult) {
 	counts, total := result.Counts, int64(result.Total())
 	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)

@@ -8,11 +8,10 @@ import (
 	"errors"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // newOperationRecorder returns the function that the engine calls when an action has started an
@@ -20,7 +19,7 @@ import (
 func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, restore.Operation) error {
 	record := r.driver.NewOperationRecorder(s)
 	return func(ctx context.Context, op restore.Operation) error {
-		return record(ctx, run.StartedOperation{
+		return record(ctx, lifecycle.StartedOperation{
 			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
 			Item: v1alpha1.OperationItem{
 				Group: op.Resource.Group, Resource: op.Resource.Resource, Namespace: op.Namespace, Name: op.Name,
@@ -38,19 +37,19 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 	if counts := s.Object.Status.Operations; counts != nil {
 		started = int(counts.Attempted)
 	}
-	stored := run.ExecuteStepWithStore(r.driver, s, stepFinalize, r.newRunnerRequest, func(ctx context.Context, store *backupstore.Store, request job.Request) (int, error) {
+	stored := lifecycle.ExecuteStepWithStore(r.driver, s, stepFinalize, r.newRunnerRequest, func(ctx context.Context, store *storage.Store, request restore.RunRequest) (int, error) {
 		request.Operations = started
 		return r.Runner.Finalize(ctx, store, request, ended)
 	})
 	if stored == nil {
 		return false
 	}
-	hopeless := errors.Is(stored.Err, job.ErrResultsUnreadable) || objectstore.IsUnwritable(stored.Err)
+	hopeless := errors.Is(stored.Err, restore.ErrResultsUnreadable) || objectstore.IsUnwritable(stored.Err)
 	if stored.Err != nil && !s.IsCancelRequested() && !hopeless &&
 		r.driver.RetryFor(s, stepFinalize, "storing the results of the operations", stored.Err) {
 		return false
 	}
-	s.Object.Status.Errors += int64(job.CountOperationFailures(ended, started))
+	s.Object.Status.Errors += int64(restore.CountOperationFailures(ended, started))
 	switch {
 	case s.IsCancelRequested():
 		o := s.CancelledOutcome()
@@ -59,13 +58,13 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 	case stored.Err == nil:
 		recordResultsStored(s.Object)
 		s.RecordOutcome(outcomeForCounts(s), r.Now())
-	case !run.IsCrashed(stored.Err):
+	case !lifecycle.IsCrashed(stored.Err):
 		r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, stored.Err, nil)
 		recordResultsLost(s)
 		s.RecordOutcome(outcomeForCounts(s), r.Now())
 	default: // a user has to find out what is wrong with the operator
 		o := outcomeForCounts(s)
-		o.Phase, o.Reason = run.PhaseFailed, v1alpha1.ReasonFailed
+		o.Phase, o.Reason = lifecycle.PhaseFailed, v1alpha1.ReasonFailed
 		o.Message += "; the results of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
 		s.RecordOutcome(o, r.Now())
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/hook"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // reconcilePlan validates the Restore, waits for a slot, reads the manifest of the backup, and
@@ -33,7 +33,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 	if err != nil || waiting && len(invalid) == 0 {
 		return false, err // waiting does not fix an invalid spec
 	}
-	hooks, loading := run.RestoreKind.BuildHookPlan(s.Object, plugins)
+	hooks, loading := lifecycle.RestoreKind.BuildHookPlan(s.Object, plugins)
 	if loading != "" {
 		s.MarkWaitingForPlugin(loading)
 		return false, nil
@@ -60,7 +60,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 // manifestInfo is the result of stepFind.
 type manifestInfo struct {
 	requested storedBackup // what the step looked for
-	backup    job.ManifestInfo
+	backup    restore.ManifestInfo
 	// namespaces are the namespaces in the backup; see readBackupNamespaces.
 	namespaces   backupNamespaces
 	otherBackups []string
@@ -77,7 +77,7 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (b
 		return false, nil
 	}
 	problems := r.manifestProblems(of, looked)
-	if errors.Is(looked.Err, job.ErrBackupNotFound) && r.driver.AwaitAdmission(s, v1alpha1.ReasonWaitingForBackup, problems) {
+	if errors.Is(looked.Err, restore.ErrBackupNotFound) && r.driver.AwaitAdmission(s, v1alpha1.ReasonWaitingForBackup, problems) {
 		r.driver.RetryForever(s, stepFind) // the backup may be stored or found soon
 		return false, nil
 	}
@@ -89,14 +89,14 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (b
 		s.FailValidation(problems, r.Now())
 		return true, nil
 	}
-	hooks, loading := run.RestoreKind.BuildHookPlan(s.Object, looked.Value.plugins)
+	hooks, loading := lifecycle.RestoreKind.BuildHookPlan(s.Object, looked.Value.plugins)
 	if loading != "" {
 		r.driver.ResetStep(s, stepFind)
 		s.MarkWaitingForPlugin(loading)
 		s.RequeueAfter(time.Second) // until the cache has what was read directly
 		return false, nil
 	}
-	outputs, problem := run.StoredOutputs(looked.Value.backup.Outputs)
+	outputs, problem := lifecycle.StoredOutputs(looked.Value.backup.Outputs)
 	if problem != nil {
 		hooks.Errors = append(hooks.Errors, problem.Error())
 	}
@@ -119,13 +119,13 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, of storedBackup) (b
 
 // startManifestRead starts reading the manifest of a backup. If another backup becomes the
 // newest of its Schedule meanwhile, the step is started again.
-func (r *Reconciler) startManifestRead(s *scope, of storedBackup) *run.Result[manifestInfo] {
+func (r *Reconciler) startManifestRead(s *scope, of storedBackup) *lifecycle.Result[manifestInfo] {
 	source := r.newBackupSource(s)
-	find := func(ctx context.Context, store *backupstore.Store, of storedBackup) (manifestInfo, error) {
+	find := func(ctx context.Context, store *storage.Store, of storedBackup) (manifestInfo, error) {
 		return r.readManifestAndPlugins(ctx, store, of, source)
 	}
-	step := func() *run.Result[manifestInfo] {
-		return run.ExecuteStepWithStore(r.driver, s, stepFind, func(*scope) (storedBackup, error) { return of, nil }, find)
+	step := func() *lifecycle.Result[manifestInfo] {
+		return lifecycle.ExecuteStepWithStore(r.driver, s, stepFind, func(*scope) (storedBackup, error) { return of, nil }, find)
 	}
 	looked := step()
 	if looked == nil || looked.Value.requested == of || looked.Value.requested == (storedBackup{}) { // the zero value is from a location that did not open
@@ -136,23 +136,23 @@ func (r *Reconciler) startManifestRead(s *scope, of storedBackup) *run.Result[ma
 }
 
 // manifestProblems returns what a user can do about the answer of the store.
-func (r *Reconciler) manifestProblems(of storedBackup, looked *run.Result[manifestInfo]) []string {
+func (r *Reconciler) manifestProblems(of storedBackup, looked *lifecycle.Result[manifestInfo]) []string {
 	switch phase, uid := looked.Value.backup.Phase, looked.Value.backup.UID; {
 	case looked.Err == nil && of.uid != "" && uid != "" && uid != of.uid:
 		return []string{fmt.Sprintf("BackupStorageLocation %s now has another backup named %q: the Backup with the UID %.64q created it, and not %q; "+
 			"to restore it, name the Backup with that spec.importedFrom.backupUID; otherwise restore another backup", of.location, of.name, uid, of.uid)}
-	case looked.Err == nil && (phase == "" || phase == run.PhaseCompleted || phase == run.PhasePartiallyFailed):
+	case looked.Err == nil && (phase == "" || phase == lifecycle.PhaseCompleted || phase == lifecycle.PhasePartiallyFailed):
 		return nil
 	case looked.Err == nil: // Velero keeps the manifests of failed backups, too
 		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only a backup that is %s or %s can be restored",
-			of.name, of.location, phase, run.PhaseCompleted, run.PhasePartiallyFailed)}
-	case errors.Is(looked.Err, job.ErrBackupNotFound):
+			of.name, of.location, phase, lifecycle.PhaseCompleted, lifecycle.PhasePartiallyFailed)}
+	case errors.Is(looked.Err, restore.ErrBackupNotFound):
 		return []string{missingBackupMessage(of.name, of.location, looked.Value.otherBackups)}
-	case errors.Is(looked.Err, job.ErrUnverified):
+	case errors.Is(looked.Err, restore.ErrUnverified):
 		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s cannot be used: %s; restore that file from a copy, or use another backup; "+
 			"to restore the backup anyway, create the Restore with the annotation %s=true",
 			of.name, of.location, r.Redactor.String(looked.Err.Error()), v1alpha1.AnnotationAllowUnverified)}
-	case errors.Is(looked.Err, job.ErrDamaged):
+	case errors.Is(looked.Err, restore.ErrDamaged):
 		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s cannot be used: %s; restore its files from a copy, or use another backup",
 			of.name, of.location, r.Redactor.String(looked.Err.Error()))}
 	}
@@ -162,7 +162,7 @@ func (r *Reconciler) manifestProblems(of storedBackup, looked *run.Result[manife
 // isInconclusiveError reports whether an error of the location or the API server leaves unknown
 // what is stored.
 func isInconclusiveError(err error) bool {
-	for _, known := range []error{job.ErrBackupNotFound, job.ErrUnverified, job.ErrDamaged} {
+	for _, known := range []error{restore.ErrBackupNotFound, restore.ErrUnverified, restore.ErrDamaged} {
 		if errors.Is(err, known) {
 			return false
 		}
@@ -171,7 +171,7 @@ func isInconclusiveError(err error) bool {
 }
 
 // readManifestAndPlugins reads the stored manifest of the backup, and lists the Plugins.
-func (r *Reconciler) readManifestAndPlugins(ctx context.Context, store *backupstore.Store, of storedBackup, from backupSource) (manifestInfo, error) {
+func (r *Reconciler) readManifestAndPlugins(ctx context.Context, store *storage.Store, of storedBackup, from backupSource) (manifestInfo, error) {
 	plugins, err := r.driver.ListPlugins(ctx, r.Reader)
 	if err != nil {
 		return manifestInfo{requested: of}, err
@@ -186,20 +186,20 @@ func (r *Reconciler) readManifestAndPlugins(ctx context.Context, store *backupst
 }
 
 // readManifest reads the manifest of the backup, and which namespaces the backup has.
-func (r *Reconciler) readManifest(ctx context.Context, store *backupstore.Store, of storedBackup, origin job.Origin) (result manifestInfo, err error) {
+func (r *Reconciler) readManifest(ctx context.Context, store *storage.Store, of storedBackup, origin restore.Origin) (result manifestInfo, err error) {
 	result.requested = of
 	result.backup, err = r.Runner.ReadManifest(ctx, store, of.name, origin)
 	switch {
 	case err == nil:
 		result.namespaces, err = readBackupNamespaces(ctx, store, of.name)
-	case errors.Is(err, job.ErrBackupNotFound):
+	case errors.Is(err, restore.ErrBackupNotFound):
 		result.otherBackups = listSomeBackups(ctx, store)
 	}
 	return result, err
 }
 
 // listSomeBackups returns the names of a few backups in the store.
-func listSomeBackups(ctx context.Context, store *backupstore.Store) []string {
+func listSomeBackups(ctx context.Context, store *storage.Store) []string {
 	const enough = 5
 	var names []string
 	for name, err := range store.ListNames(ctx) {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
 // TestIsInconclusiveError checks that only errors are retried that leave unknown what is stored.
@@ -20,9 +20,9 @@ func TestIsInconclusiveError(t *testing.T) {
 		want bool
 	}{
 		"the manifest was read":         {},
-		"there is no such backup":       {err: fmt.Errorf("reading: %w", job.ErrBackupNotFound)},
-		"the backup is damaged":         {err: fmt.Errorf("reading: %w", job.ErrDamaged)},
-		"Grapnel's manifest is missing": {err: fmt.Errorf("reading: %w", job.ErrUnverified)},
+		"there is no such backup":       {err: fmt.Errorf("reading: %w", restore.ErrBackupNotFound)},
+		"the backup is damaged":         {err: fmt.Errorf("reading: %w", restore.ErrDamaged)},
+		"Grapnel's manifest is missing": {err: fmt.Errorf("reading: %w", restore.ErrUnverified)},
 		"the store did not answer":      {err: errors.New("503 Service Unavailable"), want: true},
 		"the API server did not list":   {err: errors.New("listing the Plugins: 500"), want: true},
 	} {

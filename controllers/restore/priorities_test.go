@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
 )
 
@@ -65,7 +65,7 @@ func prioritiesWith(t *testing.T, spec, config string) (versionPriorities, []str
 	c := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: prioritiesConfigMap}, Data: map[string]string{prioritiesKey: config},
 	}).Build()
-	r := &Reconciler{Dependencies: run.Dependencies{Client: c, Reader: c, Now: time.Now}, UseVersions: true}
+	r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: c, Reader: c, Now: time.Now}, UseVersions: true}
 	o := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "again"}, Spec: v1alpha1.RestoreSpec{APIVersionPriorities: spec}}
 	got, errs, err := r.loadVersionPriorities(t.Context(), &scope{Object: o})
 	if err != nil {

@@ -15,12 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
 	"github.com/grapnel-dev/grapnel/internal/selection"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // The ConfigMap with the priorities of a whole installation, as Velero has it.
@@ -35,10 +34,10 @@ const maxLineWarnings = 20
 // toSelectionSpec converts the part of the spec that selects objects.
 func toSelectionSpec(spec *v1alpha1.RestoreSpec) selection.Spec {
 	return selection.Spec{
-		IncludedNamespaces:      run.ToStrings(spec.IncludedNamespaces),
-		ExcludedNamespaces:      run.ToStrings(spec.ExcludedNamespaces),
-		IncludedResources:       run.ToStrings(spec.IncludedResources),
-		ExcludedResources:       run.ToStrings(spec.ExcludedResources),
+		IncludedNamespaces:      lifecycle.ToStrings(spec.IncludedNamespaces),
+		ExcludedNamespaces:      lifecycle.ToStrings(spec.ExcludedNamespaces),
+		IncludedResources:       lifecycle.ToStrings(spec.IncludedResources),
+		ExcludedResources:       lifecycle.ToStrings(spec.ExcludedResources),
 		IncludeClusterResources: spec.IncludeClusterResources,
 		LabelSelector:           spec.LabelSelector,
 		OrLabelSelectors:        spec.OrLabelSelectors,
@@ -48,7 +47,7 @@ func toSelectionSpec(spec *v1alpha1.RestoreSpec) selection.Spec {
 // validateSpec returns everything that is wrong with the spec on its own.
 func validateSpec(o *v1alpha1.Restore) []string {
 	var errs []string
-	if err := backupstore.ValidateName(o.Name); err != nil {
+	if err := storage.ValidateName(o.Name); err != nil {
 		errs = append(errs, "metadata.name: "+err.Error())
 	}
 	for _, err := range restore.Validate(newEngineRequest(o)) {
@@ -105,7 +104,7 @@ func prefixErrors(where string, faults []error) []string {
 // newEngineRequest returns the request to the engine for a Restore.
 func newEngineRequest(o *v1alpha1.Restore) restore.Request {
 	engine := restore.Request{
-		Selection: toSelectionSpec(&o.Spec), NamespaceMapping: run.ToStringMap(o.Spec.NamespaceMapping),
+		Selection: toSelectionSpec(&o.Spec), NamespaceMapping: lifecycle.ToStringMap(o.Spec.NamespaceMapping),
 		Policy:            restore.ExistingPolicy(o.Spec.ExistingResourcePolicy),
 		TakeOver:          o.Spec.TakeOver,
 		PreserveNodePorts: o.Spec.PreserveNodePorts != nil && *o.Spec.PreserveNodePorts,
@@ -113,27 +112,27 @@ func newEngineRequest(o *v1alpha1.Restore) restore.Request {
 	}
 	if status := o.Spec.RestoreStatus; status != nil {
 		engine.RestoreStatus = &restore.StatusFilter{
-			IncludedResources: run.ToStrings(status.IncludedResources), ExcludedResources: run.ToStrings(status.ExcludedResources),
+			IncludedResources: lifecycle.ToStrings(status.IncludedResources), ExcludedResources: lifecycle.ToStrings(status.ExcludedResources),
 		}
 	}
 	return engine
 }
 
 // newRunnerRequest returns the request to the runner for a Restore.
-func (r *Reconciler) newRunnerRequest(s *scope) (job.Request, error) {
+func (r *Reconciler) newRunnerRequest(s *scope) (restore.RunRequest, error) {
 	o := s.Object
 	spec, err := json.Marshal(o.Spec)
 	if err != nil {
-		return job.Request{}, fmt.Errorf("encoding the spec: %w", err)
+		return restore.RunRequest{}, fmt.Errorf("encoding the spec: %w", err)
 	}
-	request := job.Request{
+	request := restore.RunRequest{
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
 		Labels: o.Labels, Annotations: o.Annotations, Spec: spec,
 		Engine: newEngineRequest(o), UseVersions: r.UseVersions,
 		OnOperationStarted: r.newOperationRecorder(s),
 		OperationTimeout:   r.Operations.Timeout,
-		ItemActions:        run.NewItemActionSpecs(o, r.Actions.RestoreItemAction),
-		Warnings:           append(run.IgnoredFailureWarnings(s.Pre), o.Status.PlanWarnings...),
+		ItemActions:        lifecycle.NewItemActionSpecs(o, r.Actions.RestoreItemAction),
+		Warnings:           append(lifecycle.IgnoredFailureWarnings(s.Pre), o.Status.PlanWarnings...),
 	}
 	if o.Status.StartTimestamp != nil {
 		request.Start = o.Status.StartTimestamp.Time

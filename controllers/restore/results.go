@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // reconcileUnstoredResults stores the log of a run that did not restore, or the results for each
@@ -24,16 +24,16 @@ import (
 // actions: a store that is down must not hold up clean-up.
 func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool, error) {
 	o := s.Object
-	restored := run.IsCompletedOrPartiallyFailed(o)
-	if run.IsFinalized(o) || !run.IsPlanned(o) || hasLostResults(o) || (restored && !hasUnstoredResults(o)) {
+	restored := lifecycle.IsCompletedOrPartiallyFailed(o)
+	if lifecycle.IsFinalized(o) || !lifecycle.IsPlanned(o) || hasLostResults(o) || (restored && !hasUnstoredResults(o)) {
 		return true, nil
 	}
-	why, what := run.OutcomeMessage(o), "storing the log of the run"
+	why, what := lifecycle.OutcomeMessage(o), "storing the log of the run"
 	if restored {
 		what = "storing the results for each object"
 	}
-	tidied := run.ExecuteStepWithStore(r.driver, s, stepAbandon, r.newRunnerRequest, run.WithoutValue(
-		func(ctx context.Context, store *backupstore.Store, request job.Request) error {
+	tidied := lifecycle.ExecuteStepWithStore(r.driver, s, stepAbandon, r.newRunnerRequest, lifecycle.WithoutValue(
+		func(ctx context.Context, store *storage.Store, request restore.RunRequest) error {
 			if restored {
 				return r.Runner.StorePendingReport(ctx, store, request)
 			}
@@ -42,11 +42,11 @@ func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool
 	switch {
 	case tidied != nil && tidied.Err == nil:
 		recordResultsStored(o)
-	case tidied != nil && (objectstore.IsUnwritable(tidied.Err) || errors.Is(tidied.Err, job.ErrResultsUnreadable)):
+	case tidied != nil && (objectstore.IsUnwritable(tidied.Err) || errors.Is(tidied.Err, restore.ErrResultsUnreadable)):
 		r.recordResultsNotStored(s, v1alpha1.ReasonLogLost, fmt.Errorf("%s: %w", what, tidied.Err), nil)
 		recordResultsLost(s)
 	default:
-		if s.CleanupPending = run.AwaitStep(r.driver, s, stepAbandon, what, tidied); !s.CleanupPending && restored {
+		if s.CleanupPending = lifecycle.AwaitStep(r.driver, s, stepAbandon, what, tidied); !s.CleanupPending && restored {
 			recordResultsLost(s)
 		}
 	}
@@ -67,10 +67,10 @@ func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error, 
 		}
 		message += "; first errors: " + strings.Join(first, ", ")
 	}
-	if !run.IsFinished(s.Object) {
+	if !lifecycle.IsFinished(s.Object) {
 		s.Object.Status.Warnings++
 	}
-	conditions.Set(s.Object, v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, reason, run.TruncateMessage(message))
+	conditions.Set(s.Object, v1alpha1.ConditionResultsStored, metav1.ConditionUnknown, reason, lifecycle.TruncateMessage(message))
 }
 
 // recordResultsLost records that storing the results is not retried.
@@ -111,15 +111,15 @@ func (r *Reconciler) reconcileFinalization(ctx context.Context, s *scope) (bool,
 }
 
 // uploadPostActionLog uploads the log of the PostRestore actions.
-func (r *Reconciler) uploadPostActionLog(s *scope) *run.Result[bool] {
-	return run.ExecuteStepWithStore(r.driver, s, run.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
+func (r *Reconciler) uploadPostActionLog(s *scope) *lifecycle.Result[bool] {
+	return lifecycle.ExecuteStepWithStore(r.driver, s, lifecycle.StepPostLog, r.newRunnerRequest, r.Runner.UploadPostActionLog)
 }
 
 // recordStoredFiles records where the files are stored.
 func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bool) {
 	o := s.Object
 	prefix, there := r.driver.LocationPrefix(ctx, o)
-	if !run.IsPlanned(o) || !there {
+	if !lifecycle.IsPlanned(o) || !there {
 		return
 	}
 	stored := conditions.Get(o, v1alpha1.ConditionResultsStored)
@@ -127,14 +127,14 @@ func (r *Reconciler) recordStoredFiles(ctx context.Context, s *scope, postLog bo
 	if !hasFiles && !postLog {
 		return
 	}
-	key := func(file backupstore.RestoreFile) string { return backupstore.RestoreFileKey(prefix, o.Name, file) }
+	key := func(file storage.RestoreFile) string { return storage.RestoreFileKey(prefix, o.Name, file) }
 	o.Status.Files = &v1alpha1.RestoreFiles{}
 	if hasFiles {
 		o.Status.Files = &v1alpha1.RestoreFiles{
-			Log: key(backupstore.RestoreLogs), Results: key(backupstore.RestoreResults), ResourceList: key(backupstore.RestoreResourceList),
+			Log: key(storage.RestoreLogs), Results: key(storage.RestoreResults), ResourceList: key(storage.RestoreResourceList),
 		}
 	}
 	if postLog {
-		o.Status.Files.PostLog = key(backupstore.RestorePostLogs)
+		o.Status.Files.PostLog = key(storage.RestorePostLogs)
 	}
 }

@@ -13,24 +13,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restore/job"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // TestResultsNotStored checks that the outcome of a Restore follows from its objects, and that
 // results which cannot be stored are a warning.
 func TestResultsNotStored(t *testing.T) {
-	notStored := func(kind error) error { return fmt.Errorf("%w: %w", job.ErrResultsNotStored, kind) }
-	failed := job.Result{
+	notStored := func(kind error) error { return fmt.Errorf("%w: %w", restore.ErrResultsNotStored, kind) }
+	failed := restore.RunResult{
 		Counts: map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1}, Errors: 1, Warnings: 4,
 		FirstErrors: []string{"shop: the token abcdefgh is refused"},
 	}
 	for name, tc := range map[string]struct {
-		made     job.Result
+		made     restore.RunResult
 		err      error
 		phase    v1alpha1.RestorePhase
 		stored   metav1.ConditionStatus
@@ -59,11 +58,11 @@ func TestResultsNotStored(t *testing.T) {
 		"the restore was not completed": {made: failed, err: objectstore.ErrNoSpace, phase: v1alpha1.RestorePhaseFailed, warnings: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Dependencies: run.Dependencies{Redactor: redact.New(), Now: time.Now}}
+			r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New(), Now: time.Now}}
 			r.Redactor.AddValues("abcdefgh")
-			r.driver = &run.Driver[*v1alpha1.Restore]{Dependencies: r.Dependencies, Kind: run.RestoreKind}
+			r.driver = &lifecycle.Driver[*v1alpha1.Restore]{Dependencies: r.Dependencies, Kind: lifecycle.RestoreKind}
 			s := &scope{Object: &v1alpha1.Restore{}}
-			r.recordOutcome(s, &run.Result[job.Result]{Value: tc.made, Err: tc.err})
+			r.recordOutcome(s, &lifecycle.Result[restore.RunResult]{Value: tc.made, Err: tc.err})
 			status := s.Object.Status
 			if status.Phase != tc.phase || status.Warnings != tc.warnings {
 				t.Errorf("%s with %d warnings, want %s with %d: %s", status.Phase, status.Warnings, tc.phase, tc.warnings, status.Message)
@@ -84,9 +83,9 @@ func TestResultsNotStored(t *testing.T) {
 func TestResultsStoredLater(t *testing.T) {
 	for name, givenUp := range map[string]bool{"retried": false, "given up": true} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Dependencies: run.Dependencies{Redactor: redact.New()}}
+			r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New()}}
 			s := &scope{Object: &v1alpha1.Restore{}}
-			recordItemCounts(&s.Object.Status, job.Result{})
+			recordItemCounts(&s.Object.Status, restore.RunResult{})
 			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, errors.New("the store is away"), nil)
 			r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, errors.New("it is still away"), nil)
 			if s.Object.Status.Warnings != 1 {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -36,7 +36,7 @@ func TestEnsureStampKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tc.existing...).Build()
-			r := &Reconciler{Dependencies: run.Dependencies{Client: c, Reader: c, Now: time.Now}}
+			r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: c, Reader: c, Now: time.Now}}
 			key, err := r.ensureStampKey(t.Context(), "here")
 			if err != nil || len(key) < stampKeyBytes || tc.want != "" && string(key) != tc.want {
 				t.Fatalf("the key is %q, error %v", key, err)

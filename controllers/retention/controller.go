@@ -20,10 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
-	"github.com/grapnel-dev/grapnel/internal/kube/servertime"
+	"github.com/grapnel-dev/grapnel/internal/clock"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=backups,verbs=get;list;watch;update;patch
@@ -65,7 +64,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if r.ServerTime == nil {
 		r.ServerTime = func(ctx context.Context, namespace string) (time.Time, error) {
-			return servertime.FetchTime(ctx, r.Client, namespace)
+			return clock.FetchServerTime(ctx, r.Client, namespace)
 		}
 	}
 	r.dataLeftBehind = prometheus.NewCounter(prometheus.CounterOpts{
@@ -139,16 +138,16 @@ func (r *Reconciler) deletionRunToBackup(_ context.Context, object client.Object
 // restoreToBackups maps a Restore to the expired Backups that wait for its end.
 func (r *Reconciler) restoreToBackups(ctx context.Context, object client.Object) []reconcile.Request {
 	restore, ok := object.(*v1alpha1.Restore)
-	if !ok || (!run.IsFinished(restore) && restore.DeletionTimestamp.IsZero()) {
+	if !ok || (!lifecycle.IsFinished(restore) && restore.DeletionTimestamp.IsZero()) {
 		return nil
 	}
-	return r.enqueueExpiredBackups(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return destroy.UsesBackup(restore, b) })
+	return r.enqueueExpiredBackups(ctx, restore.Namespace, func(b *v1alpha1.Backup) bool { return retention.UsesBackup(restore, b) })
 }
 
 // scheduleToBackups maps a Schedule to its expired Backups: it may protect fewer of them now, or
 // have been deleted.
 func (r *Reconciler) scheduleToBackups(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.enqueueExpiredBackups(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return scheduled.BelongsToSchedule(b, object.GetName()) })
+	return r.enqueueExpiredBackups(ctx, object.GetNamespace(), func(b *v1alpha1.Backup) bool { return retention.BelongsToSchedule(b, object.GetName()) })
 }
 
 // locationToBackups maps a location to its expired Backups: a user may have allowed their

@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
 // reconcileExpiration destroys an expired Backup. A Backup that was imported from a location belongs
 // to another system, which is responsible for its expiry.
 func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup) (ctrl.Result, error) {
-	if b.Spec.ImportedFrom != nil || !run.IsFinalized(b) {
+	if b.Spec.ImportedFrom != nil || !lifecycle.IsFinalized(b) {
 		return ctrl.Result{}, nil
 	}
 	if changed, err := r.updateExpiration(ctx, b); changed || err != nil {
@@ -88,20 +88,20 @@ func (r *Reconciler) isProtected(ctx context.Context, b *v1alpha1.Backup) (bool,
 	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
 	}
-	if destroy.HasPendingDeletion(b, deletions.Items) {
+	if retention.HasPendingDeletion(b, deletions.Items) {
 		return true, nil
 	}
 	if last, err := r.isProtectedByKeepLast(ctx, b, deletions.Items); last || err != nil {
 		return last, err
 	}
-	restores, err := destroy.ListUnfinishedRestores(ctx, r.Client, b.Namespace) // the DeletionRun itself bypasses the cache
-	return destroy.IsUsedByRestore(b, restores), err
+	restores, err := retention.ListUnfinishedRestores(ctx, r.Client, b.Namespace) // the DeletionRun itself bypasses the cache
+	return retention.IsUsedByRestore(b, restores), err
 }
 
 // isProtectedByKeepLast reports whether a Backup is among the newest Completed ones that its Schedule
 // keeps.
 func (r *Reconciler) isProtectedByKeepLast(ctx context.Context, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) (bool, error) {
-	by, err := destroy.ProtectingSchedule(ctx, r.Client, b, deletions, r.Now())
+	by, err := retention.ProtectingSchedule(ctx, r.Client, b, deletions, r.Now())
 	if by == nil || err != nil {
 		return false, err
 	}
@@ -132,8 +132,8 @@ func (r *Reconciler) createDeletionRunForExpired(ctx context.Context, b *v1alpha
 // changed, or a clock was set. A DeletionRun that has begun continues.
 func (r *Reconciler) deleteObsoleteDeletionRun(ctx context.Context, b *v1alpha1.Backup) error {
 	var d v1alpha1.DeletionRun
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(destroy.NewDeletionRun(b, v1alpha1.DeletionCauseExpired)), &d)
-	if err != nil || d.Spec.Cause != v1alpha1.DeletionCauseExpired || run.IsPlanned(&d) || run.IsFinished(&d) || !d.DeletionTimestamp.IsZero() {
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(retention.NewDeletionRun(b, v1alpha1.DeletionCauseExpired)), &d)
+	if err != nil || d.Spec.Cause != v1alpha1.DeletionCauseExpired || lifecycle.IsPlanned(&d) || lifecycle.IsFinished(&d) || !d.DeletionTimestamp.IsZero() {
 		return client.IgnoreNotFound(err)
 	}
 	asSeen := client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion}

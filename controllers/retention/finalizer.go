@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
 // reconcileDeletedBackup holds a deleted Backup until its stored data is deleted, if the data must be
@@ -39,7 +39,7 @@ func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Bac
 	open := false
 	for i := range deletions.Items {
 		d := &deletions.Items[i]
-		if !destroy.Matches(d, b) {
+		if !retention.Matches(d, b) {
 			continue
 		}
 		if conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
@@ -72,7 +72,7 @@ func (r *Reconciler) hasActiveDeletionRun(ctx context.Context, b *v1alpha1.Backu
 // isActiveDeletionRun reports whether a DeletionRun will destroy something. One that is deleted itself
 // does so only if it has begun.
 func isActiveDeletionRun(d *v1alpha1.DeletionRun) bool {
-	return !run.IsFinished(d) && (d.DeletionTimestamp.IsZero() || run.IsPlanned(d))
+	return !lifecycle.IsFinished(d) && (d.DeletionTimestamp.IsZero() || lifecycle.IsPlanned(d))
 }
 
 // createDeletionRunForDeleted creates the DeletionRun of a deleted Backup. If nothing can be created any
@@ -89,7 +89,7 @@ func (r *Reconciler) createDeletionRunForDeleted(ctx context.Context, b *v1alpha
 	note := fmt.Sprintf("The stored data of Backup %s stays in BackupStorageLocation %s: its namespace is being deleted, and no DeletionRun can be created in it",
 		b.StoredName(), b.Status.StorageLocation)
 	ctrl.LoggerFrom(ctx).Info(note)
-	r.Recorder.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "%s", run.TruncateEventNote(note))
+	r.Recorder.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "%s", lifecycle.TruncateEventNote(note))
 	if err := r.removeFinalizer(ctx, b); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (r *Reconciler) createDeletionRunForDeleted(ctx context.Context, b *v1alpha
 // name exists. A DeletionRun that finished without effect makes way for another after a while: its
 // problem may have been fixed.
 func (r *Reconciler) createDeletionRun(ctx context.Context, b *v1alpha1.Backup, cause v1alpha1.DeletionCause) (*v1alpha1.DeletionRun, error) {
-	d := destroy.NewDeletionRun(b, cause)
+	d := retention.NewDeletionRun(b, cause)
 	err := r.Client.Create(ctx, d)
 	if !apierrors.IsAlreadyExists(err) {
 		return d, err

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
 const (
@@ -198,8 +198,8 @@ func (r *Reconciler) countExpiries(ctx context.Context, key types.NamespacedName
 			return expiryCounts{}, fmt.Errorf("counting the expiring Backups of BackupStorageLocation %s: %w", key.Name, err)
 		}
 	}
-	staying := slices.DeleteFunc(slices.Clone(backups.Items), func(b v1alpha1.Backup) bool { return destroy.HasPendingDeletion(&b, deletions.Items) })
-	counted.addBackups(staying, key.Name, destroy.ProtectedBackups(schedules.Items, staying, now), now)
+	staying := slices.DeleteFunc(slices.Clone(backups.Items), func(b v1alpha1.Backup) bool { return retention.HasPendingDeletion(&b, deletions.Items) })
+	counted.addBackups(staying, key.Name, retention.ProtectedBackups(schedules.Items, staying, now), now)
 	there := map[types.UID]bool{}
 	for i := range backups.Items {
 		if b := &backups.Items[i]; b.Location() == key.Name {
@@ -218,7 +218,7 @@ func (s *expiryCounts) addBackups(backups []v1alpha1.Backup, location string, ke
 	var lastDue time.Time
 	for i := range backups {
 		b := &backups[i]
-		if b.Location() != location || b.Spec.ImportedFrom != nil || !run.IsFinalized(b) || !b.DeletionTimestamp.IsZero() {
+		if b.Location() != location || b.Spec.ImportedFrom != nil || !lifecycle.IsFinalized(b) || !b.DeletionTimestamp.IsZero() {
 			continue
 		}
 		s.retained++
@@ -249,7 +249,7 @@ func (s *expiryCounts) addDeletions(deletions []v1alpha1.DeletionRun, location s
 		if d.Spec.Cause != v1alpha1.DeletionCauseExpired || (!there[types.UID(d.Spec.BackupUID)] && d.Status.StorageLocation != location) {
 			continue
 		}
-		if !run.IsFinished(d) || (run.IsCompletedOrPartiallyFailed(d) && isWithinLast(d.Status.CompletionTimestamp.Time, now, time.Hour)) {
+		if !lifecycle.IsFinished(d) || (lifecycle.IsCompletedOrPartiallyFailed(d) && isWithinLast(d.Status.CompletionTimestamp.Time, now, time.Hour)) {
 			s.expiring++
 		}
 	}
@@ -294,7 +294,7 @@ func (r *Reconciler) setExpiryHeld(
 		kind = corev1.EventTypeNormal
 	}
 	if bsl.UID == "" {
-		r.Recorder.Eventf(b, nil, kind, reason, "Expire", "%s", run.TruncateEventNote(message))
+		r.Recorder.Eventf(b, nil, kind, reason, "Expire", "%s", lifecycle.TruncateEventNote(message))
 		return nil
 	}
 	before := bsl.DeepCopy()
@@ -310,7 +310,7 @@ func (r *Reconciler) setExpiryHeld(
 		return fmt.Errorf("writing the status of BackupStorageLocation %s: %w", bsl.Name, err)
 	}
 	if known := conditions.Get(before, v1alpha1.ConditionExpiryHeld); known == nil || known.Status != status || known.Reason != reason {
-		r.Recorder.Eventf(bsl, nil, kind, reason, "Expire", "%s", run.TruncateEventNote(message))
+		r.Recorder.Eventf(bsl, nil, kind, reason, "Expire", "%s", lifecycle.TruncateEventNote(message))
 	}
 	return nil
 }

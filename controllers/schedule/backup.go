@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/gitops"
-	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
@@ -50,7 +49,7 @@ func (p *reconcileScope) createDueBackup(ctx context.Context) {
 	switch {
 	case err == nil:
 		p.backupCreated = true
-		p.observed.runs = append(p.observed.runs, scheduled.ToRuns(p.s.Name, []v1alpha1.Backup{*b})...)
+		p.observed.runs = append(p.observed.runs, retention.ToRuns(p.s.Name, []v1alpha1.Backup{*b})...)
 		p.r.Metrics.recordCreated(p.s.Name)
 		p.emitEvent(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonBackupCreated, "Create",
 			fmt.Sprintf("Created Backup %s for %s", b.Name, due.Scheduled.Format(time.RFC3339)))
@@ -68,7 +67,7 @@ func (p *reconcileScope) resolveNameConflict(ctx context.Context, b *v1alpha1.Ba
 		p.createError = fmt.Errorf("reading Backup %s, which already exists: %w", b.Name, err)
 		return
 	}
-	if _, created := scheduled.NominalTimeBy(&there, p.s.Name); created {
+	if _, created := retention.NominalTimeBy(&there, p.s.Name); created {
 		return // it was created before, but the cache does not contain it yet
 	}
 	t := p.decision.LastSchedule
@@ -85,7 +84,7 @@ func (p *reconcileScope) resolveNameConflict(ctx context.Context, b *v1alpha1.Ba
 // newBackup returns the Backup of a Schedule for a time.
 func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup {
 	labels, annotations := templateMetadata(s)
-	labels[v1alpha1.LabelScheduleName] = shortname.LabelValue(s.Name)
+	labels[v1alpha1.LabelScheduleName] = names.LabelValue(s.Name)
 	annotations[v1alpha1.AnnotationScheduledTime] = due.Scheduled.Format(time.RFC3339)
 	b := &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: due.Name, Labels: labels, Annotations: annotations},
@@ -95,7 +94,7 @@ func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup 
 	if stored := b.Spec.Metadata; stored != nil {
 		// An import of the backup from its location also sets these.
 		for key := range stored.Labels {
-			if gitops.IsTrackingKey(key) {
+			if names.IsTrackingKey(key) {
 				delete(stored.Labels, key)
 			}
 		}
@@ -107,12 +106,12 @@ func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup 
 func templateMetadata(s *v1alpha1.Schedule) (labels, annotations map[string]string) {
 	labels, annotations = map[string]string{}, map[string]string{}
 	for key, value := range s.Spec.Template.Metadata.Labels {
-		if !gitops.IsTrackingKey(key) {
+		if !names.IsTrackingKey(key) {
 			labels[key] = string(value)
 		}
 	}
 	for key, value := range s.Spec.Template.Metadata.Annotations {
-		if !gitops.IsTrackingKey(key) {
+		if !names.IsTrackingKey(key) {
 			annotations[key] = string(value)
 		}
 	}

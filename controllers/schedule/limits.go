@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
 // maxConcurrentDeletions is how many Backups of a Schedule are destroyed at the same time. A limit that is
@@ -31,12 +31,12 @@ func (p *reconcileScope) enforceKeepLimits(ctx context.Context) error {
 		return nil // the end of one enqueues the Schedule
 	}
 	// A deletion cannot be stopped, so the cache is not enough.
-	restores, err := destroy.ListUnfinishedRestores(ctx, p.r.Reader, p.s.Namespace)
+	restores, err := retention.ListUnfinishedRestores(ctx, p.r.Reader, p.s.Namespace)
 	if err != nil {
 		return err
 	}
 	for _, b := range surplus[:min(len(surplus), p.numDeletionsAllowed())] {
-		if destroy.IsUsedByRestore(b, restores) {
+		if retention.IsUsedByRestore(b, restores) {
 			continue // the end of the Restore enqueues the Schedule
 		}
 		if err := p.createDeletionRun(ctx, b); err != nil {
@@ -72,5 +72,5 @@ func (p *reconcileScope) createDeletionRun(ctx context.Context, b *v1alpha1.Back
 }
 
 func newLimitDeletionRun(b *v1alpha1.Backup) *v1alpha1.DeletionRun {
-	return destroy.NewDeletionRun(b, v1alpha1.DeletionCauseScheduleLimit)
+	return retention.NewDeletionRun(b, v1alpha1.DeletionCauseScheduleLimit)
 }

@@ -6,7 +6,7 @@ package schedule
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
 // Metrics counts what Schedules do. It is safe for concurrent use.
@@ -36,16 +36,16 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 }
 
 func (m *Metrics) recordCreated(name string) {
-	m.backupsCreated.WithLabelValues(shortname.LabelValue(name)).Inc()
+	m.backupsCreated.WithLabelValues(names.LabelValue(name)).Inc()
 }
 
 func (m *Metrics) recordSkipped(name, reason string) {
-	m.timesSkipped.WithLabelValues(shortname.LabelValue(name), reason).Inc()
+	m.timesSkipped.WithLabelValues(names.LabelValue(name), reason).Inc()
 }
 
 // deleteSeries deletes the series of a deleted Schedule.
 func (m *Metrics) deleteSeries(name string) {
-	labels := prometheus.Labels{"schedule": shortname.LabelValue(name)}
+	labels := prometheus.Labels{"schedule": names.LabelValue(name)}
 	m.backupsCreated.DeletePartialMatch(labels)
 	m.timesSkipped.DeletePartialMatch(labels)
 }

@@ -10,9 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/destroy"
-	"github.com/grapnel-dev/grapnel/internal/kube/scheduled"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 	"github.com/grapnel-dev/grapnel/internal/schedule"
 )
 
@@ -29,12 +28,12 @@ type observedState struct {
 // are read before it is destroyed, if it comes to that.
 func (r *Reconciler) observeSchedule(ctx context.Context, s *v1alpha1.Schedule) (*observedState, error) {
 	var backups v1alpha1.BackupList
-	labels := client.MatchingLabels{v1alpha1.LabelScheduleName: shortname.LabelValue(s.Name)}
+	labels := client.MatchingLabels{v1alpha1.LabelScheduleName: names.LabelValue(s.Name)}
 	if err := r.Client.List(ctx, &backups, client.InNamespace(s.Namespace), labels, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the Backups of Schedule %s: %w", s.Name, err)
 	}
 	w := &observedState{
-		runs:    scheduled.ToRuns(s.Name, backups.Items),
+		runs:    retention.ToRuns(s.Name, backups.Items),
 		backups: make(map[string]*v1alpha1.Backup, len(backups.Items)), deletionRunNames: map[string]bool{},
 	}
 	for i := range backups.Items {
@@ -52,7 +51,7 @@ func (r *Reconciler) observeSchedule(ctx context.Context, s *v1alpha1.Schedule) 
 	}
 	for i := range w.runs {
 		made := &w.runs[i]
-		made.Deleting = made.Deleting || destroy.HasPendingDeletion(w.backups[made.Name], of[made.Name])
+		made.Deleting = made.Deleting || retention.HasPendingDeletion(w.backups[made.Name], of[made.Name])
 	}
 	return w, nil
 }

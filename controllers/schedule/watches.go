@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
 // addWatches adds the watches that enqueue Schedules besides their own: Backups, when they are created,
@@ -50,7 +50,7 @@ func hasRelevantChange(before, after client.Object) bool {
 		}
 		return matters{
 			schedule: b.Labels[v1alpha1.LabelScheduleName], time: b.Annotations[v1alpha1.AnnotationScheduledTime],
-			deleting: !b.DeletionTimestamp.IsZero(), decided: run.IsFinished(b), settled: run.IsFinalized(b),
+			deleting: !b.DeletionTimestamp.IsZero(), decided: lifecycle.IsFinished(b), settled: lifecycle.IsFinalized(b),
 			imported: b.Spec.ImportedFrom != nil,
 		}
 	}
@@ -58,8 +58,8 @@ func hasRelevantChange(before, after client.Object) bool {
 }
 
 func isFinishedRun(object client.Object) bool {
-	subject, ok := object.(run.Object)
-	return ok && run.IsFinished(subject)
+	subject, ok := object.(lifecycle.Object)
+	return ok && lifecycle.IsFinished(subject)
 }
 
 // backupToSchedules returns the Schedule that created a Backup.
@@ -74,7 +74,7 @@ func (r *Reconciler) restoreToSchedules(ctx context.Context, object client.Objec
 		return nil
 	}
 	if restore.Spec.ScheduleName != "" {
-		return r.labelToSchedules(ctx, restore.Namespace, shortname.LabelValue(restore.Spec.ScheduleName))
+		return r.labelToSchedules(ctx, restore.Namespace, names.LabelValue(restore.Spec.ScheduleName))
 	}
 	return r.backupNameToSchedules(ctx, restore.Namespace, restore.Spec.BackupName)
 }
@@ -113,7 +113,7 @@ func (r *Reconciler) labelToSchedules(ctx context.Context, namespace, label stri
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if s := &list.Items[i]; shortname.LabelValue(s.Name) == label {
+		if s := &list.Items[i]; names.LabelValue(s.Name) == label {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 		}
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/declared"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/executor/factory"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
 	"github.com/grapnel-dev/grapnel/internal/testing/storeplugin"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -47,7 +47,7 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 	t.Cleanup(closeAll)
 	stopManager := env.StartManager(func(mgr ctrl.Manager) error {
 		loads := &plugin.Reconciler{
-			Client: mgr.GetClient(), Catalog: plugins, Builder: &declared.Builder{}, Recorder: mgr.GetEventRecorder("grapnel"),
+			Client: mgr.GetClient(), Catalog: plugins, Builder: &factory.Builder{}, Recorder: mgr.GetEventRecorder("grapnel"),
 			Dir: filepath.Dir(self), InitialBackoff: 100 * time.Millisecond,
 		}
 		if err := loads.SetupWithManager(mgr); err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/storagelocation"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	kuberun "github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/filesystem"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
 
@@ -142,12 +142,12 @@ func storeExpired(ctx context.Context, e *environment, i int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, objects.Close()) }()
-	return storeOne(ctx, backupstore.New(objects, ""), b.Name, string(b.UID))
+	return storeOne(ctx, storage.New(objects, ""), b.Name, string(b.UID))
 }
 
 // storeOne stores a complete backup without objects.
-func storeOne(ctx context.Context, store *backupstore.Store, name, uid string) error {
-	if err := store.Claim(ctx, name, backupstore.Claim{BackupUID: uid}); err != nil {
+func storeOne(ctx context.Context, store *storage.Store, name, uid string) error {
+	if err := store.Claim(ctx, name, storage.Claim{BackupUID: uid}); err != nil {
 		return err
 	}
 	attempt, err := store.BeginAttempt(ctx, name, uid)
@@ -159,8 +159,8 @@ func storeOne(ctx context.Context, store *backupstore.Store, name, uid string) e
 		return err
 	}
 	manifest := fmt.Appendf(nil, `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":%q,"uid":%q},"status":{"phase":"Completed"}}`, name, uid)
-	return attempt.Commit(ctx, backupstore.Manifest{VeleroBackup: manifest, Grapnel: backupstore.GrapnelManifest{
-		BackupUID: uid, Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: contents},
+	return attempt.Commit(ctx, storage.Manifest{VeleroBackup: manifest, Grapnel: storage.GrapnelManifest{
+		BackupUID: uid, Files: map[storage.File]storage.Digest{storage.Contents: contents},
 	}})
 }
 
@@ -172,7 +172,7 @@ func callsOfDeletion(ctx context.Context, e *environment) (calls float64, err er
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, objects.Close()) }()
-	if err := storeOne(ctx, backupstore.New(objects, ""), name, uid); err != nil {
+	if err := storeOne(ctx, storage.New(objects, ""), name, uid); err != nil {
 		return 0, err
 	}
 	for i := range 1000 {
@@ -182,7 +182,7 @@ func callsOfDeletion(ctx context.Context, e *environment) (calls float64, err er
 		}
 	}
 	counted := &counting{Store: objects}
-	if err := backupstore.New(counted, "").DeleteOwned(ctx, name, uid); err != nil {
+	if err := storage.New(counted, "").DeleteOwned(ctx, name, uid); err != nil {
 		return 0, err
 	}
 	return float64(counted.calls.Load()), nil

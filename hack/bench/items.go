@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/hack/bench/raw"
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
@@ -117,7 +117,7 @@ func (i *items) round(ctx context.Context, e *environment, round int, namespaces
 // measureInProcess runs the engine by itself, with and without an action in the same
 // process.
 func (i *items) measureInProcess(ctx context.Context, e *environment, rounds int, namespaces []string) error {
-	cluster, err := backup.NewCluster(e.plane.Config(), list.Options{})
+	cluster, err := backup.NewCluster(e.plane.Config(), rawclient.ListOptions{})
 	if err != nil {
 		return err
 	}

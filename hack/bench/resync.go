@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/imported"
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
 
@@ -105,7 +105,7 @@ func (d deletions) storeVelero(ctx context.Context, e *environment) error {
 			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "velero-backup.json"), manifest, 0o600)); err != nil {
 				return fmt.Errorf("storing backup %s: %w", name, err)
 			}
-			b, err := imported.BackupFromManifest(imported.Source{Namespace: operator.Namespace, Location: locationName, Name: name}, manifest, nil)
+			b, err := backupimport.BackupFromManifest(backupimport.Source{Namespace: operator.Namespace, Location: locationName, Name: name}, manifest, nil)
 			if err != nil {
 				return err
 			}

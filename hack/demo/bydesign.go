@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/restore/compare"
+	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
@@ -37,7 +37,7 @@ func rules() []rule {
 		{[]string{"metadata.name"}, "its controller made a new one", isMadeAnew},
 		{[]string{"metadata.labels." + action.LabelBackupName}, "it says where the object is from", hasBackup},
 		{[]string{"metadata.labels." + action.LabelRestoreName}, "it says what restored it", hasRestore},
-		{[]string{"metadata.annotations." + compare.RestoredAnnotation}, "it says what was done", hasStamp},
+		{[]string{"metadata.annotations." + restore.RestoredAnnotation}, "it says what was done", hasStamp},
 		{[]string{"metadata.annotations.endpoints.kubernetes.io/last-change-trigger-time"}, "its controller made it again", bothSet},
 		{[]string{"spec.clusterIP", "spec.clusterIPs"}, "the cluster chooses an address", isOfService},
 		{[]string{"spec.ports"}, "the cluster chooses a node port", isNodePort},

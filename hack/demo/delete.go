@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 const deletionName = "shop-is-old"
@@ -35,7 +35,7 @@ func (d *demo) destroy(ctx context.Context) error {
 		return err
 	}
 	d.gap()
-	return d.start(ctx, run.DeletionRunKind, deletionName, manifests+"deletionrun.yaml")
+	return d.start(ctx, lifecycle.DeletionRunKind, deletionName, manifests+"deletionrun.yaml")
 }
 
 // storeDir is the directory of the location, and copyDir the one in which the example plugin keeps

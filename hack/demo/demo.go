@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
@@ -194,11 +194,11 @@ func (d *demo) configure(ctx context.Context) error {
 }
 
 func (d *demo) backUp(ctx context.Context) error {
-	return d.start(ctx, run.BackupKind, backupName, manifests+"backup.yaml")
+	return d.start(ctx, lifecycle.BackupKind, backupName, manifests+"backup.yaml")
 }
 
 // start shows and applies the manifest of a run, and follows the run to its end.
-func (d *demo) start(ctx context.Context, kind run.KindTraits, name, file string) error {
+func (d *demo) start(ctx context.Context, kind lifecycle.KindTraits, name, file string) error {
 	manifest, err := os.ReadFile(filepath.Join(d.root, file))
 	if err != nil {
 		return err

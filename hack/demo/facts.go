@@ -16,9 +16,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 const (
@@ -57,7 +57,7 @@ func (d *demo) collect(ctx context.Context) (*facts, error) {
 	}
 	var err error
 	copied := filepath.Join(d.state(), "example-copies", string(f.backup.UID), dataNamespace, claim)
-	if f.ran, err = d.collectRun(ctx, run.BackupKind, &f.backup, copied); err != nil {
+	if f.ran, err = d.collectRun(ctx, lifecycle.BackupKind, &f.backup, copied); err != nil {
 		return nil, err
 	}
 	database := &unstructured.Unstructured{}
@@ -82,19 +82,19 @@ func (d *demo) readStore(ctx context.Context, f *facts) (err error) {
 		}
 		f.files = append(f.files, storedFile{name: entry.Key, size: entry.Size})
 	}
-	store := backupstore.New(objects, "")
+	store := storage.New(objects, "")
 	f.damage = store.Verify(ctx, backupName)
-	if f.log, err = readLog(store.GetFile(ctx, backupName, backupstore.Logs)); err != nil {
+	if f.log, err = readLog(store.GetFile(ctx, backupName, storage.Logs)); err != nil {
 		return err
 	}
-	if f.postLog, err = readLog(store.GetFile(ctx, backupName, backupstore.PostLogs)); err != nil {
+	if f.postLog, err = readLog(store.GetFile(ctx, backupName, storage.PostLogs)); err != nil {
 		return err
 	}
 	return readArchive(ctx, store, f)
 }
 
-func readArchive(ctx context.Context, store *backupstore.Store, f *facts) (err error) {
-	r, err := store.GetFile(ctx, backupName, backupstore.Contents)
+func readArchive(ctx context.Context, store *storage.Store, f *facts) (err error) {
+	r, err := store.GetFile(ctx, backupName, storage.Contents)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return nil
 	}

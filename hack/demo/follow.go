@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // follow watches Backups, Restores or DeletionRuns, HookRuns and AsyncOperations, starts a run with its
 // name, and prints every change until there is nothing left to do.
-func (d *demo) follow(ctx context.Context, kind run.KindTraits, name string, start func() error) error {
+func (d *demo) follow(ctx context.Context, kind lifecycle.KindTraits, name string, start func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the %s is not done after %s", kind.Name, patience))
 	defer cancel()
 	subjects, err := d.client.Watch(ctx, listOf(kind), client.InNamespace(namespace))
@@ -67,11 +67,11 @@ func (d *demo) follow(ctx context.Context, kind run.KindTraits, name string, sta
 	return nil
 }
 
-func listOf(kind run.KindTraits) client.ObjectList {
+func listOf(kind lifecycle.KindTraits) client.ObjectList {
 	switch kind {
-	case run.RestoreKind:
+	case lifecycle.RestoreKind:
 		return &v1alpha1.RestoreList{}
-	case run.DeletionRunKind:
+	case lifecycle.DeletionRunKind:
 		return &v1alpha1.DeletionRunList{}
 	default:
 		return &v1alpha1.BackupList{}
@@ -91,7 +91,7 @@ func (d *demo) storyLine(c change) {
 // story turns events into lines: one for each change that a person can see.
 type story struct {
 	// kind and name are those of the run that it is about.
-	kind  run.KindTraits
+	kind  lifecycle.KindTraits
 	name  string
 	print func(change)
 	began time.Time
@@ -114,7 +114,7 @@ func (s *story) take(event watch.Event, ok bool) error {
 		s.began = time.Now()
 	}
 	switch object := event.Object.(type) {
-	case run.Object:
+	case lifecycle.Object:
 		if object.GetName() != s.name {
 			return nil
 		}
@@ -171,18 +171,18 @@ func (s *story) tell(key string, c change) bool {
 	return true
 }
 
-func subjectText(s run.Object) string {
+func subjectText(s lifecycle.Object) string {
 	if s.GetPhase() == "" {
 		return "created"
 	}
-	if done, total, counted := progress(s); counted && s.GetPhase() == run.PhaseInProgress {
+	if done, total, counted := progress(s); counted && s.GetPhase() == lifecycle.PhaseInProgress {
 		return fmt.Sprintf("%s (%d of %d objects)", s.Run().Message, done, total)
 	}
 	return s.Run().Message
 }
 
 // progress returns how many objects are done, if they are counted.
-func progress(s run.Object) (done, total int64, counted bool) {
+func progress(s lifecycle.Object) (done, total int64, counted bool) {
 	switch s := s.(type) {
 	case *v1alpha1.Backup:
 		if p := s.Status.Progress; p != nil {
@@ -197,7 +197,7 @@ func progress(s run.Object) (done, total int64, counted bool) {
 }
 
 // isSettled says that the operator will do nothing more for the run.
-func isSettled(s run.Object) bool {
+func isSettled(s lifecycle.Object) bool {
 	return meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionReady) ||
 		meta.IsStatusConditionTrue(s.GetConditions(), v1alpha1.ConditionStalled)
 }

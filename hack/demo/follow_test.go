@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 func TestStory(t *testing.T) {
 	var lines []string
 	s := story{
-		kind: run.BackupKind, name: "shop",
+		kind: lifecycle.BackupKind, name: "shop",
 		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
 		open:  map[string]bool{}, said: map[string]change{},
 	}
@@ -91,7 +91,7 @@ func TestStory(t *testing.T) {
 func TestStoryOfARestore(t *testing.T) {
 	var lines []string
 	s := story{
-		kind: run.RestoreKind, name: "again",
+		kind: lifecycle.RestoreKind, name: "again",
 		print: func(c change) { lines = append(lines, c.what+" "+c.name+": "+c.phase+" "+c.text) },
 		open:  map[string]bool{}, said: map[string]change{},
 	}

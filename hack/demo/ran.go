@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/filesystem"
 )
 
 // ran is the result of a backup or a restore, as far as both have it.
 type ran struct {
-	kind run.KindTraits
-	of   run.Object
+	kind lifecycle.KindTraits
+	of   lifecycle.Object
 	// runs are the HookRuns: first those before the work on objects.
 	runs []v1alpha1.HookRun
 	operated
@@ -38,7 +38,7 @@ type ran struct {
 }
 
 // collectRun reads all but the logs, and the data that was copied to a directory.
-func (d *demo) collectRun(ctx context.Context, kind run.KindTraits, of run.Object, copied string) (ran, error) {
+func (d *demo) collectRun(ctx context.Context, kind lifecycle.KindTraits, of lifecycle.Object, copied string) (ran, error) {
 	var all v1alpha1.HookRunList
 	if err := d.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 		return ran{}, err

@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // logLines is how much of a log is shown.
@@ -37,13 +37,13 @@ func (d *demo) report(ctx context.Context, f *facts) error {
 	d.say("The archive has %d objects:", len(f.objects))
 	d.table(objectRows(f.objects))
 	d.gap()
-	d.command("tar tzf " + d.stored(backupstore.FileKey("", backupName, backupstore.Contents)) + " | grep databases")
+	d.command("tar tzf " + d.stored(storage.FileKey("", backupName, storage.Contents)) + " | grep databases")
 	d.text(strings.Join(pathsWith(f.paths, "databases"), "\n"))
 	d.gap()
 	d.say("Its files, in %s:", d.short(path.Join(d.dir, "store", "main")))
 	d.table(fileRows(f.files))
-	d.showLog(backupstore.FileKey("", backupName, backupstore.Logs), f.log)
-	d.showLog(backupstore.FileKey("", backupName, backupstore.PostLogs), f.postLog)
+	d.showLog(storage.FileKey("", backupName, storage.Logs), f.log)
+	d.showLog(storage.FileKey("", backupName, storage.PostLogs), f.postLog)
 	return nil
 }
 

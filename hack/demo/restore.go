@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 const (
@@ -64,7 +64,7 @@ func (d *demo) loseApplication(ctx context.Context) error {
 }
 
 func (d *demo) restore(ctx context.Context) error {
-	if err := d.start(ctx, run.RestoreKind, restoreName, manifests+"restore.yaml"); err != nil {
+	if err := d.start(ctx, lifecycle.RestoreKind, restoreName, manifests+"restore.yaml"); err != nil {
 		return err
 	}
 	pods, err := d.waitForControllers(ctx, restoredNamespaces())

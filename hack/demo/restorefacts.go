@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // restoreFacts are the results of the restore.
@@ -41,7 +41,7 @@ func (d *demo) collectRestore(ctx context.Context) (*restoreFacts, error) {
 		return nil, err
 	}
 	var err error
-	if f.ran, err = d.collectRun(ctx, run.RestoreKind, &f.restore, d.dataOf(namespaceMapping()[dataNamespace])); err != nil {
+	if f.ran, err = d.collectRun(ctx, lifecycle.RestoreKind, &f.restore, d.dataOf(namespaceMapping()[dataNamespace])); err != nil {
 		return nil, err
 	}
 	if err := d.readRestoreFiles(ctx, f); err != nil {
@@ -76,14 +76,14 @@ func (d *demo) readRestoreFiles(ctx context.Context, f *restoreFacts) (err error
 			f.missing = append(f.missing, fmt.Sprintf("%q: %v", key, err))
 		}
 	}
-	store := backupstore.New(objects, "")
-	if f.log, err = readLog(store.GetRestoreFile(ctx, restoreName, backupstore.RestoreLogs)); err != nil {
+	store := storage.New(objects, "")
+	if f.log, err = readLog(store.GetRestoreFile(ctx, restoreName, storage.RestoreLogs)); err != nil {
 		return err
 	}
-	if f.postLog, err = readLog(store.GetRestoreFile(ctx, restoreName, backupstore.RestorePostLogs)); err != nil {
+	if f.postLog, err = readLog(store.GetRestoreFile(ctx, restoreName, storage.RestorePostLogs)); err != nil {
 		return err
 	}
-	text, err := readCompressed(store.GetRestoreFile(ctx, restoreName, backupstore.RestoreResourceList))
+	text, err := readCompressed(store.GetRestoreFile(ctx, restoreName, storage.RestoreResourceList))
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // reportRestore shows what the cluster and the store say of the restore.
@@ -31,7 +31,7 @@ func (d *demo) reportRestore(ctx context.Context, f *restoreFacts) error {
 	d.gap()
 	d.say("What became of the objects; those that are skipped are made by controllers:")
 	d.table(outcomeRows(f.outcomes))
-	d.showLog(backupstore.RestoreFileKey("", restoreName, backupstore.RestorePostLogs), f.postLog)
+	d.showLog(storage.RestoreFileKey("", restoreName, storage.RestorePostLogs), f.postLog)
 	return nil
 }
 

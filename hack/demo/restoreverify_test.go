@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // restoredAsItShouldBe returns facts that every check of a restore likes.
@@ -33,7 +33,7 @@ func restoredAsItShouldBe(t *testing.T) *restoreFacts {
 		},
 	}
 	f.comparison = compareAll(&f.restored)
-	f.kind, f.of = run.RestoreKind, &f.restore
+	f.kind, f.of = lifecycle.RestoreKind, &f.restore
 	f.runs[0].Spec.Hook, f.runs[1].Spec.Hook = v1alpha1.HookPreRestore, v1alpha1.HookPostRestore
 	f.log = []string{"msg=\"Froze the application\" namespaces=shop-frontend,shop-backend,shop-data-restored\n"}
 	f.restore.UID = backup.backup.UID
@@ -119,7 +119,7 @@ func TestEveryRestoreCheckCanFail(t *testing.T) {
 	var out bytes.Buffer
 	p := &printer{out: &out}
 	nothing := &restoreFacts{archived: 1, outcomes: map[string]map[string]int{"v1/Secret": {"created": 1}}}
-	nothing.ran = ran{kind: run.RestoreKind, of: &nothing.restore, markers: []string{"frozen"}}
+	nothing.ran = ran{kind: lifecycle.RestoreKind, of: &nothing.restore, markers: []string{"frozen"}}
 	nothing.restored.mapping = map[string]string{"data": "data-2"}
 	if err := verify(p, nothing, restoreChecks()); err == nil {
 		t.Error("nothing is there, and verify is content")

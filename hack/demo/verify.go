@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // checks returns all of them. None changes the facts.
@@ -66,10 +66,10 @@ func checkFiles(f *facts) error {
 // wantedFiles returns the files that someone would look for.
 func wantedFiles() []string {
 	wanted := []string{"backups/" + backupName + "/velero-backup.json", "backups/" + backupName + "/" + backupName + "-grapnel.json"}
-	for _, file := range []backupstore.File{
-		backupstore.Contents, backupstore.Logs, backupstore.PostLogs, backupstore.Results, backupstore.ResourceList,
+	for _, file := range []storage.File{
+		storage.Contents, storage.Logs, storage.PostLogs, storage.Results, storage.ResourceList,
 	} {
-		wanted = append(wanted, backupstore.FileKey("", backupName, file))
+		wanted = append(wanted, storage.FileKey("", backupName, file))
 	}
 	return wanted
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // asItShouldBe returns facts that every check likes.
@@ -42,7 +42,7 @@ func asItShouldBe() *facts {
 	f := &facts{
 		ran: ran{
 			operated: operated{operations: []v1alpha1.AsyncOperation{operation}, halfway: 1, data: data, copied: data},
-			kind:     run.BackupKind,
+			kind:     lifecycle.BackupKind,
 			runs:     []v1alpha1.HookRun{hookRun(v1alpha1.HookPreBackup), hookRun(v1alpha1.HookPostBackup)},
 			log:      []string{"msg=\"Froze the application\" namespaces=shop-*\n"},
 			postLog:  []string{"msg=\"Thawed the application\" phase=Completed removedMarkers=1 replicas=3\n"},
@@ -161,7 +161,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	}
 	out.Reset()
 	nothing := &facts{damage: errors.New("nothing is stored")}
-	nothing.ran = ran{kind: run.BackupKind, of: &nothing.backup, markers: []string{"frozen"}}
+	nothing.ran = ran{kind: lifecycle.BackupKind, of: &nothing.backup, markers: []string{"frozen"}}
 	nothing.objects = []archive.Identity{{Resource: "events"}}
 	if err := verify(p, nothing, checks()); err == nil {
 		t.Error("nothing is there, and verify is content")

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 const actionName = "example.io/freeze"
@@ -46,7 +46,7 @@ func verify[F any](p *printer, facts F, all []check[F]) error {
 
 func (r *ran) checkOutcome() error {
 	s := r.of.Run()
-	if phase := r.of.GetPhase(); phase != run.PhaseCompleted || s.Errors != 0 || s.Warnings != 0 {
+	if phase := r.of.GetPhase(); phase != lifecycle.PhaseCompleted || s.Errors != 0 || s.Warnings != 0 {
 		return fmt.Errorf("it is %s with %d errors and %d warnings: %s", phase, s.Errors, s.Warnings, s.Message)
 	}
 	return nil

@@ -29,5 +29,5 @@
 // had ended. The first one is streamed.
 //
 // The package does not know clusters, selection or stores; those belong to internal/backup
-// and internal/backupstore.
+// and internal/storage.
 package archive

@@ -13,15 +13,15 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 // runActions calls the actions for the objects of a batch and records the results. It
 // removes objects for which an action failed from the batch; the others keep their order.
 // It returns an error if the run has ended.
-func (c *collection) runActions(ctx context.Context, batch *list.Batch) error {
+func (c *collection) runActions(ctx context.Context, batch *rawclient.Batch) error {
 	for _, s := range slices.Concat(c.actions.sequential, c.actions.concurrent) {
 		select {
 		case <-s.ready:
@@ -56,7 +56,7 @@ func (c *collection) runActions(ctx context.Context, batch *list.Batch) error {
 // runActionsConcurrently calls the concurrent actions for several objects at a time, and
 // returns the objects without errors. The run has a number of slots for that, for all kinds
 // together, so that a plugin never gets more concurrent calls than configured.
-func (c *collection) runActionsConcurrently(ctx context.Context, items []list.Item) ([]list.Item, error) {
+func (c *collection) runActionsConcurrently(ctx context.Context, items []rawclient.Item) ([]rawclient.Item, error) {
 	if len(c.actions.concurrent) == 0 {
 		return items, nil
 	}
@@ -94,7 +94,7 @@ func (c *collection) runActionsConcurrently(ctx context.Context, items []list.It
 
 // matchingActions returns the concurrent actions that handle an object. It uses the labels
 // in the cluster: changes by one action do not hide the object from another.
-func (c *collection) matchingActions(item list.Item) (out []*resourceAction, err error) {
+func (c *collection) matchingActions(item rawclient.Item) (out []*resourceAction, err error) {
 	defer panics.Recover(&err)
 	labels := func() map[string]string {
 		set, _ := item.Labels() // the API server has validated them
@@ -110,7 +110,7 @@ func (c *collection) matchingActions(item list.Item) (out []*resourceAction, err
 
 // runActionsOn calls actions for one object, one after the other, and reports whether to
 // archive the object.
-func (c *collection) runActionsOn(ctx context.Context, steps []*resourceAction, item *list.Item) (archived bool) {
+func (c *collection) runActionsOn(ctx context.Context, steps []*resourceAction, item *rawclient.Item) (archived bool) {
 	if len(steps) == 0 {
 		return true
 	}
@@ -125,7 +125,7 @@ func (c *collection) runActionsOn(ctx context.Context, steps []*resourceAction, 
 	return archived
 }
 
-func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, item *list.Item) (archived bool) {
+func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, item *rawclient.Item) (archived bool) {
 	for _, s := range steps {
 		if s.runnableAction.failed {
 			continue
@@ -174,7 +174,7 @@ func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.Item)
 }
 
 // recordActionResult records the parts of a result that do not change the object.
-func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, item *list.Item, result itemaction.Result) {
+func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, item *rawclient.Item, result itemaction.Result) {
 	scope := results.ObjectScope(item.Namespace)
 	about := func() string {
 		return fmt.Sprintf("%s %q: item action %s: ", c.resource.GroupResource(), item.Key, s.Name())

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // actionReports has the results of actions that are about the run as a whole. It is safe
@@ -53,7 +53,7 @@ func (t *actionReports) addOperation(op Operation) {
 }
 
 // hasOperation reports whether an action started an operation on an object.
-func (t *actionReports) hasOperation(of schema.GroupVersionResource, item list.Item) bool {
+func (t *actionReports) hasOperation(of schema.GroupVersionResource, item rawclient.Item) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.operationItems[itemKey{of, item.Namespace, item.Name}]

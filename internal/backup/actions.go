@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -158,17 +158,17 @@ func (r *enginePass) recordActionError(ctx context.Context, a *runnableAction, s
 type clusterReader struct{ pass *enginePass }
 
 // ListAll implements itemaction.Reader.
-func (r clusterReader) ListAll(ctx context.Context, gr schema.GroupResource) ([]list.Item, error) {
+func (r clusterReader) ListAll(ctx context.Context, gr schema.GroupResource) ([]rawclient.Item, error) {
 	resource, served := r.pass.plan.cluster.PreferredVersion(gr)
 	if !served {
 		return nil, nil
 	}
-	var items []list.Item
-	_, err := r.pass.cluster.List(ctx, list.Request{
+	var items []rawclient.Item
+	_, err := r.pass.cluster.List(ctx, rawclient.ListRequest{
 		ResourceKind:    toListKind(resource),
 		ResourceVersion: r.pass.plan.resourceVersionFor(gr),
-		Slots:           list.NewSlots(1, 1),
-	}, list.Handler{Batch: func(batch *list.Batch) error {
+		Slots:           rawclient.NewSlots(1, 1),
+	}, rawclient.Handler{Batch: func(batch *rawclient.Batch) error {
 		items = batch.AppendTo(items)
 		batch.Release()
 		return nil

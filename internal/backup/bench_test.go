@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // BenchmarkItemAction measures the cost per object of an item action that does nothing, in
@@ -34,7 +34,7 @@ func BenchmarkItemAction(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				batch := list.NewBatch(items...)
+				batch := rawclient.NewBatch(items...)
 				if err := c.runActions(ctx, batch); err != nil || len(batch.Items) != perBatch {
 					b.Fatalf("%d items, %v", len(batch.Items), err)
 				}
@@ -45,7 +45,7 @@ func BenchmarkItemAction(b *testing.B) {
 }
 
 // benchCollection returns a collection of config maps, and a batch of them.
-func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*collection, []list.Item) {
+func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*collection, []rawclient.Item) {
 	b.Helper()
 	w, err := archive.NewWriter(io.Discard, archive.WriterOptions{ModTime: time.Unix(0, 0)})
 	if err != nil {
@@ -55,10 +55,10 @@ func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*
 	r.plan = &plan{}
 	r.prepareActions(context.Background()).Wait()
 	resource := discovery.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Preferred: true}
-	items := make([]list.Item, perBatch)
+	items := make([]rawclient.Item, perBatch)
 	for i := range items {
 		name := fmt.Sprint("cm-", i)
-		items[i] = list.Item{
+		items[i] = rawclient.Item{
 			Namespace: "shop", Name: name, Key: "shop/" + name, RawLabels: []byte(`{"app":"web","tier":"front"}`),
 			JSON: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"shop"}}`, name),
 		}

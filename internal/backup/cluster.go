@@ -11,20 +11,20 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // apiCluster is the Cluster of an API server.
 type apiCluster struct {
-	*list.Client
+	*rawclient.Lister
 	discovery *clientdiscovery.DiscoveryClient
 }
 
 var _ Cluster = (*apiCluster)(nil)
 
 // NewCluster returns the Cluster of the API server of cfg. It opens no connection.
-func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
-	client, err := list.New(cfg, opts)
+func NewCluster(cfg *rest.Config, opts rawclient.ListOptions) (Cluster, error) {
+	client, err := rawclient.NewLister(cfg, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func NewCluster(cfg *rest.Config, opts list.Options) (Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
-	return &apiCluster{Client: client, discovery: disc}, nil
+	return &apiCluster{Lister: client, discovery: disc}, nil
 }
 
 // Discover implements Cluster.

@@ -16,8 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -133,7 +133,7 @@ func (c *collection) collectOrderedItems(ctx context.Context) {
 		case err != nil:
 			c.recordListError(ctx, name.Namespace, err)
 		default:
-			if err := c.sendSelectedItems(ctx, list.NewBatch(item)); err != nil {
+			if err := c.sendSelectedItems(ctx, rawclient.NewBatch(item)); err != nil {
 				return
 			}
 		}
@@ -147,17 +147,17 @@ func (c *collection) listAllNamespaces(ctx context.Context, named int) (tooWide 
 	if named > 0 {
 		req.FirstPageSize = named * objectsPerListRequest
 	}
-	summary, err := c.listWithRetry(ctx, req, list.Handler{
-		Page: func(page list.Page) error {
+	summary, err := c.listWithRetry(ctx, req, rawclient.Handler{
+		Page: func(page rawclient.Page) error {
 			if page.First && named > 0 && c.shouldListPerNamespace(page, named) {
 				tooWide = true
-				return list.ErrStop
+				return rawclient.ErrStop
 			}
 			c.updateExpectedCount(page)
 			return nil
 		},
-		Batch:   func(batch *list.Batch) error { return c.sendSelectedItems(ctx, batch) },
-		Refused: func(err *list.RefusedError) { c.recordRefusedItem(ctx, err) },
+		Batch:   func(batch *rawclient.Batch) error { return c.sendSelectedItems(ctx, batch) },
+		Refused: func(err *rawclient.RefusedError) { c.recordRefusedItem(ctx, err) },
 	})
 	c.expected.Add(-c.announced)
 	c.announced = 0
@@ -176,7 +176,7 @@ func (c *collection) listAllNamespaces(ctx context.Context, named int) (tooWide 
 
 // shouldListPerNamespace reports whether reading the rest of a list, most of which may be
 // in other namespaces, costs more than a request for each of the named ones.
-func (c *collection) shouldListPerNamespace(page list.Page, named int) bool {
+func (c *collection) shouldListPerNamespace(page rawclient.Page, named int) bool {
 	all := len(c.plan.namespaces)
 	if page.Remaining <= 0 || named >= all {
 		return false
@@ -186,7 +186,7 @@ func (c *collection) shouldListPerNamespace(page list.Page, named int) bool {
 }
 
 // updateExpectedCount updates the number of expected objects for the progress.
-func (c *collection) updateExpectedCount(page list.Page) {
+func (c *collection) updateExpectedCount(page rawclient.Page) {
 	coming := max(page.Remaining, 0)
 	if c.resource.Namespaced && !c.plan.allNamespaces && len(c.plan.namespaces) > 0 {
 		coming = coming * int64(len(c.plan.includedNamespaces)) / int64(len(c.plan.namespaces))
@@ -225,16 +225,16 @@ func (c *collection) listEachNamespace(ctx context.Context, attempts int, failed
 func (c *collection) listOneNamespace(ctx context.Context, namespace string, attempts int) error {
 	req := c.newListRequest(namespace)
 	req.MaxObjectFailures = attempts
-	summary, err := c.listWithRetry(ctx, req, list.Handler{
-		Batch:   func(batch *list.Batch) error { return c.sendSelectedItems(ctx, batch) },
-		Refused: func(err *list.RefusedError) { c.recordRefusedItem(ctx, err) },
+	summary, err := c.listWithRetry(ctx, req, rawclient.Handler{
+		Batch:   func(batch *rawclient.Batch) error { return c.sendSelectedItems(ctx, batch) },
+		Refused: func(err *rawclient.RefusedError) { c.recordRefusedItem(ctx, err) },
 	})
 	c.recordListSummary(namespace, summary)
 	return err
 }
 
-func (c *collection) newListRequest(namespace string) list.Request {
-	return list.Request{
+func (c *collection) newListRequest(namespace string) rawclient.ListRequest {
+	return rawclient.ListRequest{
 		ResourceKind:    toListKind(c.resource),
 		Namespace:       namespace,
 		LabelSelector:   c.plan.labelSelector,
@@ -244,7 +244,7 @@ func (c *collection) newListRequest(namespace string) list.Request {
 }
 
 // recordListSummary records the result of one LIST, except its error.
-func (c *collection) recordListSummary(namespace string, summary list.Summary) {
+func (c *collection) recordListSummary(namespace string, summary rawclient.Summary) {
 	c.bytes.Add(summary.Bytes)
 	gr := c.resource.GroupResource()
 	scope := results.RunScope()
@@ -284,7 +284,7 @@ func (c *collection) recordListError(ctx context.Context, namespace string, err 
 }
 
 // sendSelectedItems sends the selected items of a batch to the writer.
-func (c *collection) sendSelectedItems(ctx context.Context, batch *list.Batch) error {
+func (c *collection) sendSelectedItems(ctx context.Context, batch *rawclient.Batch) error {
 	c.listed.Add(int64(len(batch.Items)))
 	kept := batch.Items[:0]
 	for i := range batch.Items {
@@ -302,21 +302,21 @@ func (c *collection) sendSelectedItems(ctx context.Context, batch *list.Batch) e
 
 // reserveIfSelected reports whether to archive an object. If so, it reserves the object, so
 // no other goroutine archives it.
-func (c *collection) reserveIfSelected(item *list.Item) (claimed bool, err error) {
+func (c *collection) reserveIfSelected(item *rawclient.Item) (claimed bool, err error) {
 	defer panics.Recover(&err)
 	return c.isSelected(*item) && c.archive.ReserveObject(archiveIdentity(c.resource, item.Namespace, item.Name)), nil
 }
 
 // shouldArchive is isSelected for an object that cannot be read, which may be malformed in
 // any way.
-func (c *collection) shouldArchive(item *list.Item) (selected bool, err error) {
+func (c *collection) shouldArchive(item *rawclient.Item) (selected bool, err error) {
 	defer panics.Recover(&err)
 	return c.isSelected(*item), nil
 }
 
 // runActionsAndSend calls the actions for the kept objects of a batch and sends the objects
 // to the writer.
-func (c *collection) runActionsAndSend(ctx context.Context, batch *list.Batch, kept []list.Item) error {
+func (c *collection) runActionsAndSend(ctx context.Context, batch *rawclient.Batch, kept []rawclient.Item) error {
 	batch.Items = kept
 	if err := c.runActions(ctx, batch); err != nil {
 		batch.Release()
@@ -327,7 +327,7 @@ func (c *collection) runActionsAndSend(ctx context.Context, batch *list.Batch, k
 }
 
 // isSelected reports whether a listed object belongs to the backup.
-func (c *collection) isSelected(item list.Item) bool {
+func (c *collection) isSelected(item rawclient.Item) bool {
 	if item.Deleting {
 		return false
 	}
@@ -344,7 +344,7 @@ func (c *collection) isSelected(item list.Item) bool {
 
 // isExcludedByLabel reports whether an object has one of the labels that exclude it from
 // every backup. It decodes labels only if they may be present.
-func isExcludedByLabel(item list.Item) bool {
+func isExcludedByLabel(item rawclient.Item) bool {
 	if item.RawLabels == nil || !bytes.Contains(item.RawLabels, []byte("exclude-from-backup")) {
 		return false
 	}

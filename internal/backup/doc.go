@@ -6,7 +6,7 @@
 //
 // Engine.WriteArchive writes one backup. It discovers the resources and namespaces of the
 // cluster (plan.go), lists all selected kinds concurrently (collection.go, with
-// internal/kube/list), drops objects that are not selected and calls the item actions for
+// internal/rawclient), drops objects that are not selected and calls the item actions for
 // the rest (actions.go). Then it gets the objects that actions named as related
 // (relateditems.go), and finally the Namespace objects. Everything flows in batches of raw
 // JSON through one channel to the goroutine that called WriteArchive, which is the only one
@@ -52,4 +52,29 @@
 //
 // The engine does not know Grapnel's custom resources, stores or hooks. The caller
 // determines what to select and where to write.
+//
+// # Runner
+//
+// A Runner connects the engine and the store: it runs one backup from the claim on its
+// name to the manifest that commits it.
+//
+//	CheckClaim, Claim     check that the name is free; take it
+//	Archive               a new attempt: engine → tarball, then every other file, the manifests last
+//	Finalize              the same after operations, see below
+//	Abandon               end a run without a manifest: store its log, release its name
+//	UploadPostActionLog   store the log of the PostBackup actions
+//
+// Every step may be retried: an interrupted run starts again at its beginning, and Archive
+// first checks whether it has already succeeded.
+//
+// If item actions started operations, Archive stores the tarball and, instead of everything
+// else, a draft: the state that is needed to continue, also by another operator. When the
+// operations have ended, Finalize archives the objects that they requested, streams the
+// tarball with these objects to a second file, stores a second draft beside that, replaces
+// the first tarball with the new one, and continues like Archive. Nothing is replaced
+// before its replacement is completely stored, so every step may fail. Item actions are
+// called for those objects again and see the Backup in the phase Finalizing, as in Velero.
+// Actions that only start operations are not called.
+//
+// controllers/backup decides when a step runs.
 package backup

@@ -13,11 +13,10 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/backup/action"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/backup/action"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -26,10 +25,10 @@ import (
 type Cluster interface {
 	// Discover returns the resources that the cluster currently serves.
 	Discover(ctx context.Context) (*discovery.Resources, error)
-	// List reads a kind; see list.Client.List.
-	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
-	// Get reads one object; see list.Client.Get.
-	Get(ctx context.Context, kind list.ResourceKind, namespace, name string) (list.Item, error)
+	// List reads a kind; see rawclient.Lister.List.
+	List(ctx context.Context, req rawclient.ListRequest, handler rawclient.Handler) (rawclient.Summary, error)
+	// Get reads one object; see rawclient.Lister.Get.
+	Get(ctx context.Context, kind rawclient.ResourceKind, namespace, name string) (rawclient.Item, error)
 }
 
 // Options of an Engine. A zero field means its default.
@@ -40,10 +39,10 @@ type Options struct {
 	// ActionWorkers is for how many objects of each run the actions of plugins are called
 	// at a time, by default DefaultActionWorkers.
 	ActionWorkers int
-	// InFlight bounds the open requests of each run, by default list.DefaultInFlight.
+	// InFlight bounds the open requests of each run, by default rawclient.DefaultInFlight.
 	InFlight int
 	// Readers bounds the responses that each run reads at a time, and thereby its memory,
-	// by default list.DefaultReaders.
+	// by default rawclient.DefaultReaders.
 	Readers int
 	// Level of compression, by default archive.DefaultLevel.
 	Level int
@@ -76,7 +75,7 @@ func New(cluster Cluster, opts Options) *Engine {
 		opts.ActionWorkers = DefaultActionWorkers
 	}
 	if opts.Sleep == nil {
-		opts.Sleep = request.Sleep
+		opts.Sleep = rawclient.Sleep
 	}
 	return &Engine{cluster: cluster, opts: opts}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -38,7 +38,7 @@ func (r *enginePass) recordError(scope results.Scope, err error) {
 }
 
 // recordItemError records that an object is not in the archive.
-func (c *collection) recordItemError(ctx context.Context, item *list.Item, err error) {
+func (c *collection) recordItemError(ctx context.Context, item *rawclient.Item, err error) {
 	if ctx.Err() != nil {
 		return // the error of the run has the reason
 	}
@@ -49,7 +49,7 @@ func (c *collection) recordItemError(ctx context.Context, item *list.Item, err e
 
 // recordRefusedItem records that a listed object cannot be read, unless it is not selected.
 // Unknown properties count as selected. A restarted LIST returns an object twice.
-func (c *collection) recordRefusedItem(ctx context.Context, refused *list.RefusedError) {
+func (c *collection) recordRefusedItem(ctx context.Context, refused *rawclient.RefusedError) {
 	item := &refused.Item
 	if item.Key == "" {
 		c.recordListError(ctx, "", fmt.Errorf("an object of %s: %w", c.resource.GroupResource(), refused.Reason))

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -108,7 +108,7 @@ func TestWriteArchive_Panic(t *testing.T) {
 // explodingCluster panics when a kind is listed.
 type explodingCluster struct{ Cluster }
 
-func (c explodingCluster) Get(context.Context, list.ResourceKind, string, string) (list.Item, error) {
+func (c explodingCluster) Get(context.Context, rawclient.ResourceKind, string, string) (rawclient.Item, error) {
 	panic("boom")
 }
 
@@ -184,8 +184,8 @@ func TestWriteArchive_PanicWhileCollecting(t *testing.T) {
 // TestSelect_Panic selects objects without a plan.
 func TestSelect_Panic(t *testing.T) {
 	c := &collection{enginePass: &enginePass{}}
-	for name, selects := range map[string]func(*list.Item) (bool, error){"an object": c.reserveIfSelected, "one that cannot be read": c.shouldArchive} {
-		if selected, err := selects(&list.Item{Namespace: "shop"}); selected || !errors.As(err, new(*panics.Error)) {
+	for name, selects := range map[string]func(*rawclient.Item) (bool, error){"an object": c.reserveIfSelected, "one that cannot be read": c.shouldArchive} {
+		if selected, err := selects(&rawclient.Item{Namespace: "shop"}); selected || !errors.As(err, new(*panics.Error)) {
 			t.Errorf("%s is selected: %t, %v; want the panic as its error", name, selected, err)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // object is an object of the fake cluster, in the form of its JSON.
@@ -94,7 +94,7 @@ func (f *fakeAPI) cluster(t *testing.T) Cluster {
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	cluster, err := NewCluster(&rest.Config{Host: server.URL}, list.Options{
+	cluster, err := NewCluster(&rest.Config{Host: server.URL}, rawclient.ListOptions{
 		PageSize: cmp.Or(f.pageSize, 2),
 		Sleep:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})

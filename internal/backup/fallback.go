@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // fallbackAttempts is how often a page of one namespace is requested if it fails because of
@@ -41,5 +41,5 @@ func (c *collection) fallBackToNamespaces(ctx context.Context, wideErr error) {
 // canFallBackToNamespaces reports whether listing each namespace separately may return more
 // than the failed LIST of all of them.
 func (c *collection) canFallBackToNamespaces(err error) bool {
-	return c.resource.Namespaced && len(c.plan.includedNamespaces) > 1 && list.IsObjectFailure(err)
+	return c.resource.Namespaced && len(c.plan.includedNamespaces) > 1 && rawclient.IsObjectFailure(err)
 }

@@ -22,7 +22,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
@@ -154,7 +154,7 @@ func decoded(t *testing.T, raw []byte) any {
 // run runs a backup and returns its content by path.
 func (c *cluster) run(req backup.ArchiveRequest) (backup.ArchiveResult, map[string]any) {
 	c.t.Helper()
-	target, err := backup.NewCluster(c.config, list.Options{})
+	target, err := backup.NewCluster(c.config, rawclient.ListOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 const (
@@ -22,7 +21,7 @@ const (
 	minMissingDiscoveries = 3
 	// maxNotFoundRetries bounds the retries after 404s of one kind in total: an API server
 	// that answers 404 in every namespace is not called seven times for each.
-	maxNotFoundRetries = 16 * request.MaxAttempts
+	maxNotFoundRetries = 16 * rawclient.MaxAttempts
 )
 
 // errResourceRemoved means that the cluster no longer serves a kind, and that none of its
@@ -47,7 +46,7 @@ func isKindNotFound(err error) bool {
 // also answers 404 while it is being replaced, or when it does not know a new kind yet, or
 // when a proxy cannot reach it. So the LIST is retried until it succeeds, or until
 // discovery agrees and no object of the kind was read, which is errResourceRemoved.
-func (c *collection) listWithRetry(ctx context.Context, req list.Request, handler list.Handler) (summary list.Summary, err error) {
+func (c *collection) listWithRetry(ctx context.Context, req rawclient.ListRequest, handler rawclient.Handler) (summary rawclient.Summary, err error) {
 	err = c.retryUntilFound(ctx, func() error {
 		summary, err = c.cluster.List(ctx, req, handler)
 		return err
@@ -56,7 +55,7 @@ func (c *collection) listWithRetry(ctx context.Context, req list.Request, handle
 }
 
 // getWithRetry reads an object, with the same handling of a kind that is not found.
-func (c *collection) getWithRetry(ctx context.Context, namespace, name string) (item list.Item, err error) {
+func (c *collection) getWithRetry(ctx context.Context, namespace, name string) (item rawclient.Item, err error) {
 	err = c.retryUntilFound(ctx, func() error {
 		item, err = c.cluster.Get(ctx, toListKind(c.resource), namespace, name)
 		return err
@@ -81,12 +80,12 @@ func (c *collection) retryUntilFound(ctx context.Context, read func() error) err
 			c.removed.Store(true)
 			return errResourceRemoved
 		}
-		if n >= request.MaxAttempts || c.notFoundRetries.Add(1) > maxNotFoundRetries {
+		if n >= rawclient.MaxAttempts || c.notFoundRetries.Add(1) > maxNotFoundRetries {
 			return fmt.Errorf("%w, also after %d attempts", err, n)
 		}
 		logr.FromContextOrDiscard(ctx).Info("Retrying a request for a kind that was not found",
 			"resource", c.resource.GVR.String(), "attempt", n, "reason", err.Error())
-		if sleepErr := c.engine.opts.Sleep(ctx, request.BackoffDelay(n)); sleepErr != nil {
+		if sleepErr := c.engine.opts.Sleep(ctx, rawclient.BackoffDelay(n)); sleepErr != nil {
 			return sleepErr
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // operationCallbackTimeout bounds OnOperationStarted.
@@ -50,7 +50,7 @@ type Operation struct {
 // recordOrCancelOperation records an operation, at once and even if the run has ended
 // meanwhile: from then on it is tracked. An operation that cannot be recorded is canceled,
 // and the error has the result of the cancellation.
-func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *list.Item, told itemaction.StartedOperation) error {
+func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *rawclient.Item, told itemaction.StartedOperation) error {
 	op := Operation{
 		Action: s.Name(), Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name,
 		ID: told.ID, PostItems: told.PostOperationItems, PollInterval: told.PollInterval,

@@ -11,8 +11,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -31,7 +31,7 @@ type enginePass struct {
 	actions []*runnableAction
 
 	// listSlots are only for this run, so a slow store does not block other runs.
-	listSlots *list.Slots
+	listSlots *rawclient.Slots
 
 	// actionSlots bounds the concurrent calls of plugins' actions.
 	actionSlots chan struct{}
@@ -59,7 +59,7 @@ type enginePass struct {
 // The receiver releases the batch.
 type resourceBatch struct {
 	resource discovery.Resource
-	batch    *list.Batch
+	batch    *rawclient.Batch
 }
 
 func newEnginePass(e *Engine, req ArchiveRequest, w *archive.Writer) *enginePass {
@@ -68,7 +68,7 @@ func newEnginePass(e *Engine, req ArchiveRequest, w *archive.Writer) *enginePass
 		cluster:         e.cluster,
 		req:             req,
 		archive:         w,
-		listSlots:       list.NewSlots(e.opts.InFlight, e.opts.Readers),
+		listSlots:       rawclient.NewSlots(e.opts.InFlight, e.opts.Readers),
 		actionSlots:     make(chan struct{}, e.opts.ActionWorkers),
 		batches:         make(chan resourceBatch, maxQueuedBatches),
 		related:         relatedSet{capacity: maxExternalRefs},
@@ -116,7 +116,7 @@ func (r *enginePass) collectSelected(ctx context.Context) error {
 }
 
 // sendBatchToWriter passes a batch to the writer, and returns false if the run has ended.
-func (r *enginePass) sendBatchToWriter(ctx context.Context, resource discovery.Resource, batch *list.Batch) error {
+func (r *enginePass) sendBatchToWriter(ctx context.Context, resource discovery.Resource, batch *rawclient.Batch) error {
 	if len(batch.Items) == 0 {
 		batch.Release()
 		return nil
@@ -144,6 +144,6 @@ func archiveIdentity(resource discovery.Resource, namespace, name string) archiv
 }
 
 // toListKind converts a resource to a kind of the list package.
-func toListKind(resource discovery.Resource) list.ResourceKind {
-	return list.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
+func toListKind(resource discovery.Resource) rawclient.ResourceKind {
+	return rawclient.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
 }

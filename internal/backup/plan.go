@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -40,7 +40,7 @@ type plan struct {
 	// resources to be listed.
 	resources []discovery.Resource
 	// namespaces are all Namespace objects.
-	namespaces []list.Item
+	namespaces []rawclient.Item
 	// includedNamespaces are the names of the namespaces to list, and all reports that
 	// there is no namespace filter.
 	includedNamespaces []string
@@ -129,8 +129,8 @@ func (r *enginePass) reportUnmatchedNames() {
 
 // listNamespaceObjects reads all Namespace objects.
 func (r *enginePass) listNamespaceObjects(ctx context.Context) error {
-	summary, err := r.cluster.List(ctx, list.Request{ResourceKind: toListKind(namespaceResource), Slots: r.listSlots}, list.Handler{
-		Batch: func(batch *list.Batch) error {
+	summary, err := r.cluster.List(ctx, rawclient.ListRequest{ResourceKind: toListKind(namespaceResource), Slots: r.listSlots}, rawclient.Handler{
+		Batch: func(batch *rawclient.Batch) error {
 			r.plan.namespaces = batch.AppendTo(r.plan.namespaces)
 			batch.Release()
 			return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
 	backupitemv2 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v2"
@@ -160,7 +160,7 @@ func BenchmarkItemActionOfAProcess(b *testing.B) {
 		items[i].JSON = bytes.Replace(items[i].JSON, []byte(`{"apiVersion"`), []byte(`{"data":{"x":"`+strings.Repeat("x", 2000)+`"},"apiVersion"`), 1)
 	}
 	for b.Loop() {
-		batch := list.NewBatch(items...)
+		batch := rawclient.NewBatch(items...)
 		if err := c.runActions(b.Context(), batch); err != nil || len(batch.Items) != perBatch {
 			b.Fatalf("%d items, %v", len(batch.Items), err)
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -98,7 +98,7 @@ func (s *relatedSet) addRelatedRefs(neededBy string, refs []itemaction.RelatedIt
 }
 
 // addRelatedItems adds the objects that an action named for one object of the batch.
-func (c *collection) addRelatedItems(s *resourceAction, item *list.Item, refs []itemaction.RelatedItem) {
+func (c *collection) addRelatedItems(s *resourceAction, item *rawclient.Item, refs []itemaction.RelatedItem) {
 	if s.external != nil {
 		refs = c.withoutArchivedRefs(refs)
 	}
@@ -278,7 +278,7 @@ func (c *collection) collectRelatedByList(ctx context.Context, wanted []relatedI
 	}
 	req := c.newListRequest("")
 	req.LabelSelector = ""
-	_, err := c.cluster.List(ctx, req, list.Handler{Batch: func(batch *list.Batch) error {
+	_, err := c.cluster.List(ctx, req, rawclient.Handler{Batch: func(batch *rawclient.Batch) error {
 		kept := batch.Items[:0]
 		for _, item := range batch.Items {
 			if _, ok := missing[item.Key]; ok {
@@ -306,12 +306,12 @@ func (c *collection) collectRelatedByList(ctx context.Context, wanted []relatedI
 // read, or that the run has ended.
 func (c *collection) collectOneRelatedItem(ctx context.Context, object relatedItem) error {
 	if object.ref.Item != nil && c.resource.Preferred {
-		return c.sendRelatedItems(ctx, list.NewBatch(*object.ref.Item))
+		return c.sendRelatedItems(ctx, rawclient.NewBatch(*object.ref.Item))
 	}
 	item, err := c.getWithRetry(ctx, object.namespace, object.name)
 	switch {
 	case err == nil:
-		return c.sendRelatedItems(ctx, list.NewBatch(item))
+		return c.sendRelatedItems(ctx, rawclient.NewBatch(item))
 	case errors.Is(err, errResourceRemoved):
 		c.recordListError(ctx, "", err)
 		return nil
@@ -335,7 +335,7 @@ func (c *collection) recordRelatedError(ctx context.Context, object relatedItem,
 
 // sendRelatedItems is sendSelectedItems for related objects, to which label selectors do
 // not apply.
-func (c *collection) sendRelatedItems(ctx context.Context, batch *list.Batch) error {
+func (c *collection) sendRelatedItems(ctx context.Context, batch *rawclient.Batch) error {
 	kept := batch.Items[:0]
 	for _, item := range batch.Items {
 		_, always := c.alwaysIncluded[item.Key]
@@ -374,7 +374,7 @@ func (r *enginePass) addNewNamespaceRefs() {
 // collectNamespaces sends the Namespace objects themselves.
 func (r *enginePass) collectNamespaces(ctx context.Context) error {
 	c := &collection{enginePass: r, resource: namespaceResource, actions: r.actionsForResource(namespaceResource)}
-	var selected []list.Item
+	var selected []rawclient.Item
 	for _, item := range r.plan.namespaces {
 		labels, err := item.Labels()
 		if err != nil {
@@ -387,5 +387,5 @@ func (r *enginePass) collectNamespaces(ctx context.Context) error {
 			selected = append(selected, item)
 		}
 	}
-	return c.runActionsAndSend(ctx, list.NewBatch(selected...), selected)
+	return c.runActionsAndSend(ctx, rawclient.NewBatch(selected...), selected)
 }

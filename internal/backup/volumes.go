@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/backup/action"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -37,7 +37,7 @@ func (l *volumeList) sortedVolumes() []Volume {
 
 // recordVolume warns about a claim: an archive has no volume data. If an action started an
 // operation on the claim, that operation captures the data and reports its outcome.
-func (c *collection) recordVolume(item list.Item) {
+func (c *collection) recordVolume(item rawclient.Item) {
 	if c.resource.GroupResource() != persistentVolumeClaims || !c.resource.Preferred || c.reports.hasOperation(c.resource.GVR, item) {
 		return
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 const (
@@ -44,7 +44,7 @@ type actionPass struct {
 //
 // Without actions it does nothing. Otherwise it reads the manifests and the archive, which
 // takes its compressed size in the scratch directory, and about 100 bytes of memory for each object.
-func (j *Runner) CallActions(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+func (j *Runner) CallActions(ctx context.Context, store *storage.Store, req Request) (Result, error) {
 	if len(req.Actions) == 0 {
 		return Result{}, nil
 	}
@@ -62,9 +62,9 @@ func (j *Runner) CallActions(ctx context.Context, store *backupstore.Store, req 
 	return result, nil
 }
 
-func (j *Runner) surveyAndCallActions(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+func (j *Runner) surveyAndCallActions(ctx context.Context, store *storage.Store, req Request) (Result, error) {
 	own, err := j.resolveOwnership(ctx, store, req)
-	if damaged := (*backupstore.CorruptError)(nil); errors.As(err, &damaged) {
+	if damaged := (*storage.CorruptError)(nil); errors.As(err, &damaged) {
 		return newUnreadableResult(j.redactedLine(damaged.Error())), nil
 	}
 	if err != nil || !own.mayHaveArchive {
@@ -76,7 +76,7 @@ func (j *Runner) surveyAndCallActions(ctx context.Context, store *backupstore.St
 		return gone, err
 	}
 	contents, err := j.fetchArchive(ctx, store, req.Name, own.digest)
-	file := backupstore.FileName(req.Name, backupstore.Contents)
+	file := storage.FileName(req.Name, storage.Contents)
 	switch {
 	case errors.Is(err, objectstore.ErrNotExist) && own.mustHaveArchive:
 		return newUnreadableResult("the archive " + file + " is missing"), nil

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -144,7 +144,7 @@ func TestPauses(t *testing.T) {
 		return nil
 	}
 	action := &fake{execute: fails(&process.LostError{Message: "it ended"}, "", 9)}
-	if _, err := j.CallActions(t.Context(), backupstore.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action)); err != nil {
+	if _, err := j.CallActions(t.Context(), storage.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action)); err != nil {
 		t.Fatal(err)
 	}
 	const s = time.Second
@@ -168,7 +168,7 @@ func TestGivenUpInSecondRound(t *testing.T) {
 			return nil
 		}}
 		store := archiveOwnership(t, pack(t, pod("a"), pod("b"), pod("c"), pod("d"), pod("e")))
-		result, err := worker(t).CallActions(t.Context(), backupstore.New(store, ""), request(action))
+		result, err := worker(t).CallActions(t.Context(), storage.New(store, ""), request(action))
 		if err != nil || result.Actions[0].Items != 5 || result.Actions[0].Failed != 0 {
 			t.Errorf("%+v, %v", result, err)
 		}
@@ -213,7 +213,7 @@ func TestOrderOfActions(t *testing.T) {
 	j := worker(t)
 	store := archiveOwnership(t, pack(t, pod("web"), pod("db")))
 	before := keys(t, store)
-	result, err := j.CallActions(t.Context(), backupstore.New(store, ""), req)
+	result, err := j.CallActions(t.Context(), storage.New(store, ""), req)
 	if err != nil || len(result.Leftovers) > 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 )
 
 const archiveKey = "backups/nightly/nightly.tar.gz"
@@ -162,7 +162,7 @@ func TestStopWhileAnActionIsAsked(t *testing.T) {
 		}
 		return errFails
 	}}
-	result, err := j.CallActions(ctx, backupstore.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action))
+	result, err := j.CallActions(ctx, storage.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v, want the error of the context", result, err)
 	}

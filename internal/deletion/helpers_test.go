@@ -17,16 +17,16 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -177,8 +177,8 @@ func pack(t *testing.T, entries ...entry) []byte {
 func archiveOwnership(t *testing.T, contents []byte) objectstore.Store {
 	t.Helper()
 	objects := memory.New()
-	s := backupstore.New(objects, "")
-	if err := s.Claim(t.Context(), "nightly", backupstore.Claim{BackupUID: "u-1", Name: "nightly"}); err != nil {
+	s := storage.New(objects, "")
+	if err := s.Claim(t.Context(), "nightly", storage.Claim{BackupUID: "u-1", Name: "nightly"}); err != nil {
 		t.Fatal(err)
 	}
 	attempt, err := s.BeginAttempt(t.Context(), "nightly", "u-1")
@@ -189,9 +189,9 @@ func archiveOwnership(t *testing.T, contents []byte) objectstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := attempt.Commit(t.Context(), backupstore.Manifest{
+	if err := attempt.Commit(t.Context(), storage.Manifest{
 		VeleroBackup: []byte(`{"kind":"Backup","metadata":{"uid":"u-1"}}`),
-		Grapnel:      backupstore.GrapnelManifest{BackupUID: "u-1", Files: map[backupstore.File]backupstore.Digest{backupstore.Contents: digest}},
+		Grapnel:      storage.GrapnelManifest{BackupUID: "u-1", Files: map[storage.File]storage.Digest{storage.Contents: digest}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func wantLeft(t *testing.T, got []string, want ...string) {
 // destroy is a whole deletion, as the controller executes it. It returns the results of the
 // actions, even if the files could not be removed.
 func destroy(ctx context.Context, j *deletion.Runner, objects objectstore.Store, req deletion.Request) (deletion.Result, error) {
-	store := backupstore.New(objects, "")
+	store := storage.New(objects, "")
 	result, err := j.CallActions(ctx, store, req)
 	if err != nil {
 		return result, err

@@ -9,8 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // StoredBackup is what is stored under a name in a location.
@@ -27,16 +27,16 @@ type StoredBackup struct {
 	// VeleroManifest and GrapnelManifest are the manifests. Both are empty for a damaged
 	// backup, and GrapnelManifest is nil for a backup of Velero.
 	VeleroManifest  []byte
-	GrapnelManifest *backupstore.GrapnelManifest
+	GrapnelManifest *storage.GrapnelManifest
 }
 
 // Inspect reads the manifests of a stored backup. The error is that of the store; a missing
 // or damaged backup is no error.
-func (j *Runner) Inspect(ctx context.Context, store *backupstore.Store, name string) (StoredBackup, error) {
+func (j *Runner) Inspect(ctx context.Context, store *storage.Store, name string) (StoredBackup, error) {
 	velero, grapnel, err := store.ReadManifest(ctx, name)
-	damaged := (*backupstore.CorruptError)(nil)
+	damaged := (*storage.CorruptError)(nil)
 	switch {
-	case errors.Is(err, objectstore.ErrNotExist), errors.Is(err, backupstore.ErrInvalidName):
+	case errors.Is(err, objectstore.ErrNotExist), errors.Is(err, storage.ErrInvalidName):
 		return StoredBackup{}, nil
 	case errors.As(err, &damaged):
 		return StoredBackup{Exists: true, Damaged: j.redactedLine(damaged.Error())}, nil
@@ -82,14 +82,14 @@ type archiveOwnership struct {
 	// mayHaveArchive is set if there may be an archive, and mustHaveArchive if there must be one.
 	mayHaveArchive, mustHaveArchive bool
 	// digest is the expected digest of the archive, as far as it is known.
-	digest backupstore.Digest
+	digest storage.Digest
 	// nameConflict says which other backup has the name, if one has.
 	nameConflict string
 }
 
 // resolveOwnership determines the owner of the backup. The error is that of the store, or a
-// *backupstore.CorruptError if the owner is unknown.
-func (j *Runner) resolveOwnership(ctx context.Context, store *backupstore.Store, req Request) (archiveOwnership, error) {
+// *storage.CorruptError if the owner is unknown.
+func (j *Runner) resolveOwnership(ctx context.Context, store *storage.Store, req Request) (archiveOwnership, error) {
 	if !req.Force && req.UID == "" {
 		return archiveOwnership{}, errNoUID
 	}
@@ -100,18 +100,18 @@ func (j *Runner) resolveOwnership(ctx context.Context, store *backupstore.Store,
 	if found.matchesRequest(req) {
 		own := archiveOwnership{mayHaveArchive: true, mustHaveArchive: true}
 		if found.GrapnelManifest != nil {
-			own.digest = found.GrapnelManifest.Files[backupstore.Contents]
+			own.digest = found.GrapnelManifest.Files[storage.Contents]
 		}
 		return own, nil
 	}
 	if req.UID == "" {
-		return archiveOwnership{mayHaveArchive: backupstore.ValidateName(req.Name) == nil}, nil
+		return archiveOwnership{mayHaveArchive: storage.ValidateName(req.Name) == nil}, nil
 	}
 	there, err := store.IsOwnedBy(ctx, req.Name, req.UID)
-	if other := (*backupstore.TakenError)(nil); errors.As(err, &other) {
+	if other := (*storage.TakenError)(nil); errors.As(err, &other) {
 		return archiveOwnership{nameConflict: j.redactedLine(other.Error())}, nil
 	}
-	if damaged := (*backupstore.CorruptError)(nil); req.Force && errors.As(err, &damaged) {
+	if damaged := (*storage.CorruptError)(nil); req.Force && errors.As(err, &damaged) {
 		return archiveOwnership{mayHaveArchive: true}, nil
 	}
 	return archiveOwnership{mayHaveArchive: there, mustHaveArchive: there && found.Exists}, ignoreInvalidName(err)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 )
 
 // TestWhose: only the backup's own files are passed on and removed.
@@ -128,7 +128,7 @@ func TestInspect(t *testing.T) {
 			t.Parallel()
 			store := archiveOwnership(t, pack(t))
 			tc.change.apply(t, store)
-			found, err := worker(t).Inspect(t.Context(), backupstore.New(store, ""), tc.name)
+			found, err := worker(t).Inspect(t.Context(), storage.New(store, ""), tc.name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestInspect(t *testing.T) {
 		})
 	}
 	broken := storetest.NewFaultyStore(memory.New(), storetest.Fault{Before: objectstore.ErrUnavailable})
-	if _, err := worker(t).Inspect(t.Context(), backupstore.New(broken, ""), "nightly"); !errors.Is(err, objectstore.ErrUnavailable) {
+	if _, err := worker(t).Inspect(t.Context(), storage.New(broken, ""), "nightly"); !errors.Is(err, objectstore.ErrUnavailable) {
 		t.Errorf("error %v, want that of the store", err)
 	}
 }

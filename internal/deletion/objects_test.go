@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -43,7 +43,7 @@ func TestOneCopyOfEach(t *testing.T) {
 			t.Parallel()
 			action := &fake{}
 			store := archiveOwnership(t, pack(t, tc.entries...))
-			if _, err := worker(t).CallActions(t.Context(), backupstore.New(store, ""), request(action)); err != nil {
+			if _, err := worker(t).CallActions(t.Context(), storage.New(store, ""), request(action)); err != nil {
 				t.Fatal(err)
 			}
 			wantShown(t, action, tc.shown...)
@@ -96,7 +96,7 @@ func TestManyBadObjects(t *testing.T) {
 			entries = append(entries, bad)
 		}
 		late := &fake{name: "example.io/late", applies: failsOnce}
-		result, err := worker(t).CallActions(t.Context(), backupstore.New(archiveOwnership(t, pack(t, entries...)), ""), request(&fake{}, late))
+		result, err := worker(t).CallActions(t.Context(), storage.New(archiveOwnership(t, pack(t, entries...)), ""), request(&fake{}, late))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestNamesOfResources(t *testing.T) {
 			t.Parallel()
 			j, action := worker(t), &fake{selector: item.Selector{IncludedResources: []string{tc.named}}}
 			j.Names = served
-			if _, err := j.CallActions(t.Context(), backupstore.New(archiveOwnership(t, pack(t, crd, pod("web"))), ""), request(action)); err != nil {
+			if _, err := j.CallActions(t.Context(), storage.New(archiveOwnership(t, pack(t, crd, pod("web"))), ""), request(action)); err != nil {
 				t.Fatal(err)
 			}
 			wantShown(t, action, tc.want...)

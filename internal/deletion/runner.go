@@ -11,14 +11,14 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // errNoUID means that a Request does not say whose backup it is for.
@@ -95,10 +95,10 @@ type ActionResult struct {
 
 // RemoveFiles removes the files of the backup, the manifest first, and those of the
 // Restores. Missing files are no error, nor is another backup of that name, which is not
-// touched. The error is that of the store, or a *backupstore.CorruptError for a backup whose
+// touched. The error is that of the store, or a *storage.CorruptError for a backup whose
 // owner neither manifest nor claim reveals: only Force removes such a backup. RemoveFiles may be
 // repeated.
-func (j *Runner) RemoveFiles(ctx context.Context, store *backupstore.Store, req Request) (Result, error) {
+func (j *Runner) RemoveFiles(ctx context.Context, store *storage.Store, req Request) (Result, error) {
 	log := j.loggerForRequest(req)
 	ctx = logr.NewContext(ctx, log)
 	log.Info("Removing the files of the backup", "backup", req.Name, "force", req.Force)
@@ -122,7 +122,7 @@ func (j *Runner) RemoveFiles(ctx context.Context, store *backupstore.Store, req 
 }
 
 // removeBackup removes the files of the backup, or returns which other backup has the name.
-func (j *Runner) removeBackup(ctx context.Context, store *backupstore.Store, req Request) (string, error) {
+func (j *Runner) removeBackup(ctx context.Context, store *storage.Store, req Request) (string, error) {
 	if req.Force {
 		own, err := j.resolveOwnership(ctx, store, req)
 		if err == nil && own.mayHaveArchive {
@@ -134,7 +134,7 @@ func (j *Runner) removeBackup(ctx context.Context, store *backupstore.Store, req
 		return "", errNoUID
 	}
 	err := store.DeleteOwned(ctx, req.Name, req.UID)
-	if taken := (*backupstore.TakenError)(nil); errors.As(err, &taken) {
+	if taken := (*storage.TakenError)(nil); errors.As(err, &taken) {
 		return j.redactedLine(taken.Error()), nil
 	}
 	return "", ignoreInvalidName(err)
@@ -142,7 +142,7 @@ func (j *Runner) removeBackup(ctx context.Context, store *backupstore.Store, req
 
 // ignoreInvalidName drops an error about a name under which nothing can be stored.
 func ignoreInvalidName(err error) error {
-	if errors.Is(err, backupstore.ErrInvalidName) {
+	if errors.Is(err, storage.ErrInvalidName) {
 		return nil
 	}
 	return err
@@ -169,7 +169,7 @@ func (j *Runner) currentTime() time.Time {
 
 func (j *Runner) waitBeforeRetry(ctx context.Context, d time.Duration) error {
 	if j.Wait == nil {
-		return request.Sleep(ctx, d)
+		return rawclient.Sleep(ctx, d)
 	}
 	return j.Wait(ctx, d)
 }

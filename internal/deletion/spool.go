@@ -14,7 +14,7 @@ import (
 	"math"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // maxEntries is how many files of an archive are read. What is remembered of them takes less
@@ -40,8 +40,8 @@ type spool struct {
 // fetchArchive copies an archive into a scratch file, as far as the limits allow. An archive
 // with a different digest is no error, a failure of the store or the disk is. The error is
 // objectstore.ErrNotExist if there is no archive.
-func (j *Runner) fetchArchive(ctx context.Context, store *backupstore.Store, name string, want backupstore.Digest) (_ *spool, err error) {
-	source, err := store.GetFile(ctx, name, backupstore.Contents)
+func (j *Runner) fetchArchive(ctx context.Context, store *storage.Store, name string, want storage.Digest) (_ *spool, err error) {
+	source, err := store.GetFile(ctx, name, storage.Contents)
 	if err != nil {
 		return nil, err
 	}

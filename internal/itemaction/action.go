@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // Action processes objects before they are archived. Its methods are called concurrently.
@@ -79,7 +79,7 @@ type ResourceResolver interface {
 type Reader interface {
 	// ListAll lists all objects of a resource in its preferred version. The items retain
 	// their memory. A resource that the cluster does not serve has none.
-	ListAll(ctx context.Context, resource schema.GroupResource) ([]list.Item, error)
+	ListAll(ctx context.Context, resource schema.GroupResource) ([]rawclient.Item, error)
 }
 
 // Item is one object. Actions must not change or retain its JSON.
@@ -145,5 +145,5 @@ type RelatedItem struct {
 	// IgnoreSelection archives it even if the selection excludes it.
 	IgnoreSelection bool
 	// Item is the object itself, if the action has it.
-	Item *list.Item
+	Item *rawclient.Item
 }

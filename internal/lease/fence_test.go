@@ -16,9 +16,9 @@ import (
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/memory"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/watchdog"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/watchdog"
 )
 
 // The lease of all tests.

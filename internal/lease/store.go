@@ -7,7 +7,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // WrapObjectStore returns a store whose writes wait for the Fence. A long write waits

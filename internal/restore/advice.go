@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // errorAdvice is a hint for an error of the API server.
@@ -90,4 +90,4 @@ func explainError(about string, err error) error {
 }
 
 // hasNoResponse reports whether the API server did not respond.
-func hasNoResponse(err error) bool { return request.IsConnectionError(err) }
+func hasNoResponse(err error) bool { return rawclient.IsConnectionError(err) }

@@ -11,8 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // fieldManager is the field manager of the writes of a restore.
@@ -20,8 +19,8 @@ const fieldManager = "grapnel-restore"
 
 // The embedded types are renamed because both are called Client.
 type (
-	reader = list.Client
-	writer = write.Client
+	reader = rawclient.Lister
+	writer = rawclient.Writer
 )
 
 // apiCluster is the Cluster of an API server.
@@ -34,15 +33,15 @@ type apiCluster struct {
 var _ Cluster = (*apiCluster)(nil)
 
 // NewCluster returns the Cluster of the API server of cfg. It opens no connection.
-func NewCluster(cfg *rest.Config, reading list.Options, writing write.Options) (Cluster, error) {
-	r, err := list.New(cfg, reading)
+func NewCluster(cfg *rest.Config, reading rawclient.ListOptions, writing rawclient.WriteOptions) (Cluster, error) {
+	r, err := rawclient.NewLister(cfg, reading)
 	if err != nil {
 		return nil, err
 	}
 	if writing.FieldManager == "" {
 		writing.FieldManager = fieldManager
 	}
-	w, err := write.New(cfg, writing)
+	w, err := rawclient.NewWriter(cfg, writing)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
-	"github.com/grapnel-dev/grapnel/internal/restore/compare"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // maxReportedFields is how many fields a warning names.
@@ -48,7 +47,7 @@ func newUpdateOnlyResources() map[schema.GroupResource]bool {
 }
 
 // compareItem compares and updates an existing object according to the policy.
-func (r *enginePass) compareItem(ctx context.Context, it *item, found list.Item) itemResult {
+func (r *enginePass) compareItem(ctx context.Context, it *item, found rawclient.Item) itemResult {
 	if it.comparisons++; it.comparisons > maxComparisons {
 		return failedResult(errConcurrentlyModified)
 	}
@@ -70,7 +69,7 @@ func (r *enginePass) compareItem(ctx context.Context, it *item, found list.Item)
 			return r.replaceExisting(ctx, it, rebound)
 		}
 	}
-	patch := compare.MergePatch(compare.Objects{
+	patch := MergePatch(Objects{
 		Resource: it.resource, Desired: it.object.Object,
 		Existing: r.normalizeExisting(ctx, it, existing), Archived: it.archived.Object,
 	})
@@ -105,7 +104,7 @@ func (r *enginePass) adoptStampedOutcome(ctx context.Context, it *item, existing
 // leftUnchangedWarning is the warning about an object that differs and is not changed.
 func leftUnchangedWarning(it *item, patch map[string]any) string {
 	text := fmt.Sprintf("it exists and differs from the backup in %s; it was not changed (existingResourcePolicy none)",
-		strings.Join(compare.ChangedFields(patch, maxReportedFields), ", "))
+		strings.Join(ChangedFields(patch, maxReportedFields), ", "))
 	if len(it.skippedPluginActions) > 0 {
 		text += fmt.Sprintf("; restore action %s, which is not called for unchanged objects, may be the reason",
 			strings.Join(it.skippedPluginActions, ", "))
@@ -151,10 +150,10 @@ func (r *enginePass) patchExisting(ctx context.Context, it *item, existing *unst
 	}
 	// Change only the compared version.
 	metadata["resourceVersion"] = existing.GetResourceVersion()
-	setMetadataEntry(metadata, "labels", action.LabelBackupName, shortname.LabelValue(r.req.BackupName))
-	setMetadataEntry(metadata, "labels", action.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
+	setMetadataEntry(metadata, "labels", action.LabelBackupName, names.LabelValue(r.req.BackupName))
+	setMetadataEntry(metadata, "labels", action.LabelRestoreName, names.LabelValue(r.req.RestoreName))
 	if stamps := r.newStamper(); stamps.isEnabled() {
-		setMetadataEntry(metadata, "annotations", compare.RestoredAnnotation, stamps.annotationValue(it.target, Updated))
+		setMetadataEntry(metadata, "annotations", RestoredAnnotation, stamps.annotationValue(it.target, Updated))
 	}
 	body, err := stdjson.Marshal(patch)
 	if err != nil {
@@ -194,7 +193,7 @@ func (r *enginePass) handleWriteResult(ctx context.Context, it *item, err error)
 func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
 	wanted := it.object.DeepCopy()
 	action.RemoveKeys(wanted.Object, []string{"metadata", "labels"}, action.LabelBackupName, action.LabelRestoreName)
-	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
 	merged, changed := action.MergeAccount(existing, wanted)
 	if !changed {
 		return newItemResult(Unchanged, nil)
@@ -208,8 +207,8 @@ func (r *enginePass) replaceExisting(ctx context.Context, it *item, object *unst
 		return newItemResult(Updated, nil)
 	}
 	metadata := action.GetMap(object.Object, "metadata")
-	setMetadataEntry(metadata, "labels", action.LabelBackupName, shortname.LabelValue(r.req.BackupName))
-	setMetadataEntry(metadata, "labels", action.LabelRestoreName, shortname.LabelValue(r.req.RestoreName))
+	setMetadataEntry(metadata, "labels", action.LabelBackupName, names.LabelValue(r.req.BackupName))
+	setMetadataEntry(metadata, "labels", action.LabelRestoreName, names.LabelValue(r.req.RestoreName))
 	r.stampObject(it.target, object, Updated)
 	body, err := stdjson.Marshal(object.Object)
 	if err != nil {

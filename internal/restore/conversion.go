@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
@@ -23,7 +23,7 @@ func (r *enginePass) retargetItem(it *item) error {
 	}
 	became, ok := r.findServedResource(it.target.Resource.Resource, apiVersion, kind)
 	gr := became.GroupResource()
-	target := write.Target{Resource: became.GVR, Namespace: it.target.Namespace, Name: it.target.Name}
+	target := rawclient.Target{Resource: became.GVR, Namespace: it.target.Namespace, Name: it.target.Name}
 	switch hasNamespace := target.Namespace != ""; {
 	case !ok:
 		return fmt.Errorf("made %.253q of %q, which the cluster does not serve: install what defines it, or fix the plugin", key, it.listEntry.key)
@@ -64,7 +64,7 @@ func (r *enginePass) findServedResource(resource, apiVersion, kind string) (disc
 
 // hasTargetConflict reports whether another object of the archive has the same target: one
 // with that name, or one that was already converted to it.
-func (r *enginePass) hasTargetConflict(it *item, target write.Target) bool {
+func (r *enginePass) hasTargetConflict(it *item, target rawclient.Target) bool {
 	if k := r.kinds[target.Resource.GroupResource()]; k != nil {
 		sources := []string{""}
 		if target.Namespace != "" {

@@ -15,8 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
@@ -73,10 +72,10 @@ func (r *enginePass) createWithRetry(ctx context.Context, it *item, body []byte)
 	for n := 1; ; n++ {
 		err := r.cluster.Create(ctx, it.target, body)
 		r.trackUnanswered(err)
-		if err == nil || n == request.MaxAttempts || !r.isTooNew(ctx, it, err) {
+		if err == nil || n == rawclient.MaxAttempts || !r.isTooNew(ctx, it, err) {
 			return err
 		}
-		if r.engine.opts.Sleep(ctx, request.BackoffDelay(n)) != nil {
+		if r.engine.opts.Sleep(ctx, rawclient.BackoffDelay(n)) != nil {
 			return err
 		}
 	}
@@ -128,8 +127,8 @@ func (r *enginePass) compareIfExists(ctx context.Context, it *item) (v itemResul
 	return r.compareItem(ctx, it, found), true
 }
 
-func (r *enginePass) getExisting(ctx context.Context, it *item) (list.Item, error) {
-	kind := list.ResourceKind{Resource: it.target.Resource, Kind: it.object.GetKind()}
+func (r *enginePass) getExisting(ctx context.Context, it *item) (rawclient.Item, error) {
+	kind := rawclient.ResourceKind{Resource: it.target.Resource, Kind: it.object.GetKind()}
 	found, err := r.cluster.Get(ctx, kind, it.target.Namespace, it.target.Name)
 	r.trackUnanswered(err)
 	return found, err

@@ -13,10 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -24,7 +22,7 @@ import (
 
 // writtenCRD is a CustomResourceDefinition that this run wrote.
 type writtenCRD struct {
-	target   write.Target
+	target   rawclient.Target
 	resource schema.GroupResource
 	// versions are the served versions.
 	versions []string
@@ -41,7 +39,7 @@ type writtenCRDList struct {
 func (d *writtenCRDList) addWrittenCRD(object *unstructured.Unstructured) {
 	gvk := object.GroupVersionKind()
 	written := writtenCRD{
-		target: write.Target{Resource: gvk.GroupVersion().WithResource(crdResource.Resource), Name: object.GetName()},
+		target: rawclient.Target{Resource: gvk.GroupVersion().WithResource(crdResource.Resource), Name: object.GetName()},
 		resource: schema.GroupResource{
 			Group:    action.Get[string](object.Object, "spec", "group"),
 			Resource: action.Get[string](object.Object, "spec", "names", "plural"),
@@ -129,16 +127,16 @@ func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool
 	if !p.newStamper().isEnabled() || p.req.DryRun || !k.isServed {
 		return own, nil
 	}
-	_, err := p.cluster.List(ctx, list.Request{
-		ResourceKind: toListKind(k.served), LabelSelector: action.LabelRestoreName + "=" + shortname.LabelValue(p.req.RestoreName), Slots: p.listSlots,
-	}, list.Handler{Batch: func(batch *list.Batch) error {
+	_, err := p.cluster.List(ctx, rawclient.ListRequest{
+		ResourceKind: toListKind(k.served), LabelSelector: action.LabelRestoreName + "=" + names.LabelValue(p.req.RestoreName), Slots: p.listSlots,
+	}, rawclient.Handler{Batch: func(batch *rawclient.Batch) error {
 		defer batch.Release()
 		for _, item := range batch.Items {
 			existing := map[string]any{}
 			if err := json.Unmarshal(item.JSON, &existing); err != nil {
 				return fmt.Errorf("decoding definition %s: %w", item.Name, err)
 			}
-			target := write.Target{Resource: k.served.GVR, Name: item.Name}
+			target := rawclient.Target{Resource: k.served.GVR, Name: item.Name}
 			_, own[item.Name], _ = p.readStamp(target, existing)
 		}
 		return nil
@@ -215,7 +213,7 @@ func (r *enginePass) waitForServedCRDs(ctx context.Context) error {
 		if err := r.discoverResources(ctx); err != nil {
 			return err
 		}
-		if r.hasServedCRDs() || r.engine.opts.Sleep(waiting, request.BackoffDelay(n)) != nil {
+		if r.hasServedCRDs() || r.engine.opts.Sleep(waiting, rawclient.BackoffDelay(n)) != nil {
 			return nil
 		}
 	}

@@ -56,4 +56,50 @@
 // without blocking others. They are not called for Namespaces, nor in a dry run.
 //
 // The engine does not know Grapnel's custom resources, stores or hooks.
+//
+// # Runner
+//
+// A Runner connects the store and the engine: it runs one restore from the manifest of
+// its backup to the files with the outcome of each object.
+//
+//	ReadManifest         read the manifest of the backup, if it exists
+//	VerifyArchive        archive → verified scratch file, which Restore takes
+//	Restore              the same if it was not done, → engine → log, results, resource list
+//	Finalize             store the outcome of the operations that actions had started
+//	StorePendingReport   store what Restore could not store
+//	Abandon              end a failed or canceled run: store its log, the reason, and the
+//	                     outcome of its objects if that was not stored before
+//	UploadPostActionLog  store the log of the PostRestore actions
+//	ReleaseArchive       remove the archive of VerifyArchive
+//	RemoveLocalFiles     remove all local files after the run
+//
+// Restore also prepares the actions of plugins for one run, and passes the Restore to them
+// as Velero would (actions.go).
+//
+// Every step may be retried: the engine finds what an interrupted run created, and what
+// Finalize adds to the results replaces what it added before. Between Restore and Finalize
+// may be hours and another operator, so only the store must be persistent: the results name
+// their Restore, and a log without its beginning is joined to the one in the store.
+//
+// controllers/restore decides when a step runs.
+//
+// # Comparison
+//
+// mergePatchFor determines whether an object in a cluster equals the restored form of the
+// archived one, and computes the patch that makes it equal. It has no side effects.
+//
+// The restored object lacks what its new cluster sets, so two objects are never equal field
+// by field. Ignored are:
+//
+//   - status, and all metadata except labels and annotations: owners, finalizers and
+//     managers of an object belong to the cluster, also when it is updated;
+//   - labels and annotations that restores and controllers set themselves;
+//   - a field that the cluster has and the restored object lacks, if the archived one had
+//     it: an action removed it for the cluster to set (cluster IPs, node ports, selectors
+//     of Jobs);
+//   - a few fields that are set later (the volume of a claim, the claim of a volume, CA
+//     bundles);
+//   - null, empty lists and empty objects, which mean the same as no field.
+//
+// Any other field that only the cluster has is a difference: the restore removes it.
 package restore

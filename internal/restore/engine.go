@@ -12,32 +12,30 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // Reader is the read access of the engine to a cluster.
 type Reader interface {
 	// Discover returns the resources that the cluster currently serves.
 	Discover(ctx context.Context) (*discovery.Resources, error)
-	// List reads a kind; see list.Client.List.
-	List(ctx context.Context, req list.Request, handler list.Handler) (list.Summary, error)
-	// Get reads one object; see list.Client.Get.
-	Get(ctx context.Context, kind list.ResourceKind, namespace, name string) (list.Item, error)
+	// List reads a kind; see rawclient.Lister.List.
+	List(ctx context.Context, req rawclient.ListRequest, handler rawclient.Handler) (rawclient.Summary, error)
+	// Get reads one object; see rawclient.Lister.Get.
+	Get(ctx context.Context, kind rawclient.ResourceKind, namespace, name string) (rawclient.Item, error)
 }
 
-// Writer is the write access of the engine to a cluster; see write.Client.
+// Writer is the write access of the engine to a cluster; see rawclient.Writer.
 type Writer interface {
-	Create(ctx context.Context, t write.Target, object []byte) error
-	CreateDryRun(ctx context.Context, t write.Target, object []byte) error
-	Patch(ctx context.Context, t write.Target, subresource string, patch []byte) error
-	Replace(ctx context.Context, t write.Target, object []byte) error
-	Delete(ctx context.Context, t write.Target, uid string) error
+	Create(ctx context.Context, t rawclient.Target, object []byte) error
+	CreateDryRun(ctx context.Context, t rawclient.Target, object []byte) error
+	Patch(ctx context.Context, t rawclient.Target, subresource string, patch []byte) error
+	Replace(ctx context.Context, t rawclient.Target, object []byte) error
+	Delete(ctx context.Context, t rawclient.Target, uid string) error
 	// Wait waits for a state of one object.
-	Wait(ctx context.Context, t write.Target, ready func(object []byte) (bool, error)) error
+	Wait(ctx context.Context, t rawclient.Target, ready func(object []byte) (bool, error)) error
 }
 
 // Cluster is the target of a restore. NewCluster creates one for an API server.
@@ -110,7 +108,7 @@ func (o Options) withDefaults() Options {
 		o.GracePeriod = defaultGracePeriod
 	}
 	if o.Sleep == nil {
-		o.Sleep = request.Sleep
+		o.Sleep = rawclient.Sleep
 	}
 	return o
 }

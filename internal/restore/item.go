@@ -14,11 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restore/compare"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // startedEntry is an entry that a worker has claimed.
@@ -26,7 +24,7 @@ type startedEntry struct {
 	kind  *kind
 	entry entry
 	// existing is the object in the cluster, if it is known to exist.
-	existing *list.Item
+	existing *rawclient.Item
 	// slot is that of the worker, nil if there is none to yield.
 	slot *workerSlot
 	// depth is the length of the chain of objects that wait for this one.
@@ -39,7 +37,7 @@ type item struct {
 	entry     entry
 	slot      *workerSlot
 	depth     int
-	target    write.Target
+	target    rawclient.Target
 	listEntry listEntry
 	// resource of the target. If an action changed it from that of the kind, the object was
 	// converted.
@@ -47,7 +45,7 @@ type item struct {
 	converted bool
 	// existing is the object in the cluster, if it is known to exist, in the version
 	// existingGVR.
-	existing    *list.Item
+	existing    *rawclient.Item
 	existingGVR schema.GroupVersionResource
 	// unserved is why the object cannot be restored unless an action converts it.
 	unserved *refusal
@@ -139,7 +137,7 @@ func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
 func (r *enginePass) newItem(t startedEntry) *item {
 	k, e := t.kind, t.entry
 	it := &item{kind: k, entry: e, slot: t.slot, depth: t.depth, resource: k.resource, existing: t.existing, existingGVR: k.served.GVR}
-	it.target = write.Target{Resource: k.resource.WithVersion(k.storedVersion)}
+	it.target = rawclient.Target{Resource: k.resource.WithVersion(k.storedVersion)}
 	it.target.Namespace, it.target.Name = r.namespaceMapping.targetNames(k, e.SpooledObject)
 	it.listEntry = listEntry{key: k.resource.String(), namespace: it.target.Namespace, name: it.target.Name, kind: k, status: e.itemStatus}
 	return it
@@ -221,7 +219,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
 	return nil
 }
 

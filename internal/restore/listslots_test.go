@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
@@ -28,7 +28,7 @@ func TestLookingAgainWaitsForNoList(t *testing.T) {
 		"LimitRange": `{"metadata":{"labels":{"a":"%s"}}}`, "ResourceQuota": `{"metadata":{"labels":{"a":"%s"}}}`,
 		"PodTemplate": `{"metadata":{"labels":{"a":"%s"}},` + template + `}`,
 	}
-	if namespaces*len(fields) <= list.DefaultInFlight {
+	if namespaces*len(fields) <= rawclient.DefaultInFlight {
 		t.Fatalf("%d kinds in %d namespaces are too few", len(fields), namespaces)
 	}
 	var objects []*unstructured.Unstructured
@@ -57,7 +57,7 @@ func TestLookingAgainWaitsForNoList(t *testing.T) {
 		case r.Method == http.MethodGet && !single && r.URL.Path != "/api/v1/namespaces" && strings.HasPrefix(r.URL.Path, "/api/v1/"):
 			// The cluster has so many other objects that each namespace is listed.
 			return answer(r, http.StatusOK, `{"metadata":{"resourceVersion":"1","continue":"x","remainingItemCount":1000000},"items":[]}`), nil
-		case r.Method == http.MethodGet && single && lists.Add(1) == list.DefaultInFlight:
+		case r.Method == http.MethodGet && single && lists.Add(1) == rawclient.DefaultInFlight:
 			close(full)
 		}
 		return next.RoundTrip(r)

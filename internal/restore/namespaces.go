@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -31,7 +30,7 @@ type namespaceState struct {
 // namespaceTracker has the namespaces of the cluster by name.
 type namespaceTracker struct {
 	// existing are those that existed when the run began.
-	existing map[string]list.Item
+	existing map[string]rawclient.Item
 
 	mu     sync.Mutex
 	states map[string]*namespaceState
@@ -101,9 +100,9 @@ func (r *enginePass) restoreNamespaces(ctx context.Context) error {
 
 // listNamespaces lists the existing namespaces.
 func (r *enginePass) listNamespaces(ctx context.Context) error {
-	r.namespaces.existing = map[string]list.Item{}
-	kind := list.ResourceKind{Resource: namespaceResource.WithVersion("v1"), Kind: "Namespace"}
-	_, err := r.cluster.List(ctx, list.Request{ResourceKind: kind}, list.Handler{Batch: func(batch *list.Batch) error {
+	r.namespaces.existing = map[string]rawclient.Item{}
+	kind := rawclient.ResourceKind{Resource: namespaceResource.WithVersion("v1"), Kind: "Namespace"}
+	_, err := r.cluster.List(ctx, rawclient.ListRequest{ResourceKind: kind}, rawclient.Handler{Batch: func(batch *rawclient.Batch) error {
 		for _, item := range batch.AppendTo(nil) {
 			r.namespaces.existing[item.Name] = item
 		}
@@ -166,7 +165,7 @@ func (r *enginePass) restoreOrCreateNamespace(ctx context.Context, name string) 
 	}
 	v := skippedResult("")
 	if e.itemStatus != nil && e.tryStart() {
-		var known *list.Item
+		var known *rawclient.Item
 		if exists {
 			known = &found
 		}
@@ -183,7 +182,7 @@ func (r *enginePass) restoreOrCreateNamespace(ctx context.Context, name string) 
 
 // adoptStampedNamespace reports a namespace that this restore created before it was
 // interrupted, unless its object is selected.
-func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found list.Item) error {
+func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found rawclient.Item) error {
 	if e != nil && (e.selected || !e.tryStart()) {
 		return nil
 	}
@@ -191,7 +190,7 @@ func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found lis
 	if err := json.Unmarshal(found.JSON, &existing); err != nil {
 		return fmt.Errorf("decoding namespace %s: %w", name, err)
 	}
-	target := write.Target{Resource: namespaceResource.WithVersion("v1"), Name: name}
+	target := rawclient.Target{Resource: namespaceResource.WithVersion("v1"), Name: name}
 	about := listEntry{key: "v1/Namespace", name: name}
 	outcome, own, foreign := r.readStamp(target, existing)
 	if foreign {
@@ -229,18 +228,18 @@ func (r *enginePass) findNamespaceEntry(name string) (*kind, entry) {
 }
 
 // createNamespace creates a namespace whose object is not in the archive.
-func (r *enginePass) createNamespace(ctx context.Context, name string, exists bool, found list.Item) itemResult {
+func (r *enginePass) createNamespace(ctx context.Context, name string, exists bool, found rawclient.Item) itemResult {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{
-			action.LabelBackupName: shortname.LabelValue(r.req.BackupName), action.LabelRestoreName: shortname.LabelValue(r.req.RestoreName),
+			action.LabelBackupName: names.LabelValue(r.req.BackupName), action.LabelRestoreName: names.LabelValue(r.req.RestoreName),
 		}},
 	}}
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: namespaceResource.Resource}
 	it := &item{
 		kind: &kind{resource: namespaceResource}, resource: namespaceResource, entry: entry{itemStatus: &itemStatus{}},
 		object: object, archived: object.DeepCopy(),
-		target: write.Target{Resource: gvr, Name: name}, listEntry: listEntry{key: "v1/Namespace", name: name},
+		target: rawclient.Target{Resource: gvr, Name: name}, listEntry: listEntry{key: "v1/Namespace", name: name},
 	}
 	it.kind.served.GVR = gvr
 	r.outcomes.total.Add(1)

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -41,7 +41,7 @@ type enginePass struct {
 	workerSlots, waitingSlots chan struct{}
 	// listSlots are the slots of LISTs, whose handlers wait for workers. The GETs of
 	// workers must not wait for these in turn.
-	listSlots *list.Slots
+	listSlots *rawclient.Slots
 	// unansweredCount counts consecutive objects without an answer.
 	unansweredCount atomic.Int64
 
@@ -93,7 +93,7 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		cancel:            cancel,
 		workerSlots:       make(chan struct{}, e.opts.Workers),
 		waitingSlots:      make(chan struct{}, waitersPerWorker*e.opts.Workers),
-		listSlots:         list.NewSlots(0, 0),
+		listSlots:         rawclient.NewSlots(0, 0),
 		kinds:             map[schema.GroupResource]*kind{},
 		choices:           map[string]version.Choice{},
 		dryRunCRDVersions: map[schema.GroupResource][]string{},
@@ -213,8 +213,8 @@ func (r *enginePass) buildResult() Result {
 }
 
 // toListKind converts a resource to a kind of the list package.
-func toListKind(resource discovery.Resource) list.ResourceKind {
-	return list.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
+func toListKind(resource discovery.Resource) rawclient.ResourceKind {
+	return rawclient.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
 }
 
 func loggerFrom(ctx context.Context) logr.Logger { return logr.FromContextOrDiscard(ctx) }

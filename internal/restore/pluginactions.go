@@ -17,9 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/restore/compare"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // pluginAction is an action of the request: its calls leave this program.
@@ -148,7 +147,7 @@ func (r *enginePass) isLeftUnchanged(it *item) bool {
 	if err := json.Unmarshal(it.existing.JSON, &existing); err != nil {
 		return true
 	}
-	if _, own, _ := r.newStamper().parseAnnotation(it.target, existing.Metadata.Annotations[compare.RestoredAnnotation]); own {
+	if _, own, _ := r.newStamper().parseAnnotation(it.target, existing.Metadata.Annotations[RestoredAnnotation]); own {
 		return true
 	}
 	return r.req.Policy == ExistingNone && it.resource != schema.GroupResource{Resource: "serviceaccounts"}
@@ -233,7 +232,7 @@ func (r *enginePass) sanitizeReturnedObject(it *item) error {
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, compare.RestoredAnnotation)
+	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
 	return r.retargetItem(it)
 }
 

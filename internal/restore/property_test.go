@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -32,11 +32,11 @@ type shape struct {
 }
 
 const (
-	template = `"template":{"metadata":{"labels":{"app":"NAME"}},"spec":{"containers":[{"name":"c","image":"x:NAME"}]}}`
-	selector = `"selector":{"matchLabels":{"app":"NAME"}}`
-	rules    = `"rules":[{"apiGroups":["none.example.org"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["nothing"]}]`
-	storage  = `"accessModes":["ReadWriteOnce"],"storageClassName":""`
-	subjects = `"subjects":[{"kind":"ServiceAccount","name":"robot","namespace":"NS"},{"kind":"Group","name":"g","apiGroup":"rbac.authorization.k8s.io"}]`
+	template   = `"template":{"metadata":{"labels":{"app":"NAME"}},"spec":{"containers":[{"name":"c","image":"x:NAME"}]}}`
+	selector   = `"selector":{"matchLabels":{"app":"NAME"}}`
+	rules      = `"rules":[{"apiGroups":["none.example.org"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["nothing"]}]`
+	volumeSpec = `"accessModes":["ReadWriteOnce"],"storageClassName":""`
+	subjects   = `"subjects":[{"kind":"ServiceAccount","name":"robot","namespace":"NS"},{"kind":"Group","name":"g","apiGroup":"rbac.authorization.k8s.io"}]`
 )
 
 // shapes has the kinds in an order in which they can be created.
@@ -66,12 +66,12 @@ var shapes = []shape{
 	}},
 	{"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", false, []string{`{"spec":{"policyName":"NAME","validationActions":["Deny"]}}`}},
 	{"v1", "PersistentVolume", false, []string{
-		`{"spec":{"capacity":{"storage":"1Gi"},"hostPath":{"path":"/x/NAME"},"persistentVolumeReclaimPolicy":"Retain",` + storage + `,
+		`{"spec":{"capacity":{"storage":"1Gi"},"hostPath":{"path":"/x/NAME"},"persistentVolumeReclaimPolicy":"Retain",` + volumeSpec + `,
 			"claimRef":{"namespace":"NS","name":"ID-persistentvolumeclaim-0"}}}`,
-		`{"spec":{"capacity":{"storage":"1Gi"},"nfs":{"server":"10.0.0.1","path":"/NAME"},"persistentVolumeReclaimPolicy":"Delete",` + storage + `}}`,
+		`{"spec":{"capacity":{"storage":"1Gi"},"nfs":{"server":"10.0.0.1","path":"/NAME"},"persistentVolumeReclaimPolicy":"Delete",` + volumeSpec + `}}`,
 	}},
 	{"v1", "PersistentVolumeClaim", true, []string{
-		`{"spec":{"volumeName":"ID-persistentvolume-0","resources":{"requests":{"storage":"1Gi"}},` + storage + `}}`,
+		`{"spec":{"volumeName":"ID-persistentvolume-0","resources":{"requests":{"storage":"1Gi"}},` + volumeSpec + `}}`,
 		`{"spec":{"resources":{"requests":{"storage":"3Gi"}},"accessModes":["ReadWriteMany"],"storageClassName":"missing"}}`,
 	}},
 	{"v1", "ServiceAccount", true, []string{`{"imagePullSecrets":[{"name":"NAME"}]}`, `{"automountServiceAccountToken":false}`}},
@@ -312,7 +312,7 @@ func settle(c *target, objects []*unstructured.Unstructured) {
 // backedUp returns the archive of a set.
 func backedUp(t *testing.T, id string) *archive.Spool {
 	t.Helper()
-	cluster, err := backup.NewCluster(plane.Config(), list.Options{})
+	cluster, err := backup.NewCluster(plane.Config(), rawclient.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

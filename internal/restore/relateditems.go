@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -108,7 +108,7 @@ func (r *enginePass) restoreRelatedItems(ctx context.Context, it *item, refs []r
 	for _, ref := range refs {
 		k, e, missing := r.findRelatedItem(ref)
 		if missing != "" {
-			it.creationWarnings = append(it.creationWarnings, fmt.Sprintf("it needs %s, %s", write.Target{
+			it.creationWarnings = append(it.creationWarnings, fmt.Sprintf("it needs %s, %s", rawclient.Target{
 				Resource: ref.Resource.WithVersion(""), Namespace: ref.Namespace, Name: ref.Name,
 			}, missing))
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
@@ -119,7 +119,7 @@ func (r *enginePass) updateInstead(
 
 // isNameTaken reports whether the API server rejected an object only because its name
 // exists. A webhook may use the same reason, but not the same details.
-func isNameTaken(target write.Target, err error) bool {
+func isNameTaken(target rawclient.Target, err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsAlreadyExists(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false

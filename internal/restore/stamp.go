@@ -13,8 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
-	"github.com/grapnel-dev/grapnel/internal/restore/compare"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
@@ -34,13 +33,13 @@ func (r *enginePass) newStamper() stamper { return stamper{uid: r.req.RestoreUID
 func (s stamper) isEnabled() bool { return s.uid != "" && len(s.key) > 0 }
 
 // annotationValue returns the annotation for an outcome of an object.
-func (s stamper) annotationValue(target write.Target, outcome Outcome) string {
+func (s stamper) annotationValue(target rawclient.Target, outcome Outcome) string {
 	return fmt.Sprintf("%s %s %s", outcome, s.uid, base64.RawURLEncoding.EncodeToString(s.computeMAC(target, outcome)))
 }
 
 // computeMAC binds an outcome to the restore and the object. The version of the resource is
 // not included: the object can be read in another one.
-func (s stamper) computeMAC(target write.Target, outcome Outcome) []byte {
+func (s stamper) computeMAC(target rawclient.Target, outcome Outcome) []byte {
 	hash := hmac.New(sha256.New, s.key)
 	// A hash never returns an error. With quoting, no two lists have the same text.
 	_, _ = fmt.Fprintf(hash, "%q", []string{
@@ -52,7 +51,7 @@ func (s stamper) computeMAC(target write.Target, outcome Outcome) []byte {
 // parseAnnotation returns what this restore did to an object according to its annotation. A
 // value that names this restore without proof is foreign: another writer wrote it, or the
 // key was replaced.
-func (s stamper) parseAnnotation(target write.Target, value string) (outcome Outcome, own, foreign bool) {
+func (s stamper) parseAnnotation(target rawclient.Target, value string) (outcome Outcome, own, foreign bool) {
 	word, rest, _ := strings.Cut(value, " ")
 	uid, proof, _ := strings.Cut(rest, " ")
 	if !s.isEnabled() || uid != s.uid {
@@ -67,11 +66,11 @@ func (s stamper) parseAnnotation(target write.Target, value string) (outcome Out
 }
 
 // foreignStampWarning is the warning about an annotation that names this restore without proof.
-const foreignStampWarning = "its annotation " + compare.RestoredAnnotation + " names this restore, which did not set it; " +
+const foreignStampWarning = "its annotation " + RestoredAnnotation + " names this restore, which did not set it; " +
 	"the object is treated like any other existing object: find out who set the annotation, and remove it"
 
 // stampObject records on an object what this restore does to it.
-func (r *enginePass) stampObject(target write.Target, object *unstructured.Unstructured, outcome Outcome) {
+func (r *enginePass) stampObject(target rawclient.Target, object *unstructured.Unstructured, outcome Outcome) {
 	if !r.newStamper().isEnabled() {
 		return
 	}
@@ -80,11 +79,11 @@ func (r *enginePass) stampObject(target write.Target, object *unstructured.Unstr
 		annotations = map[string]any{}
 		action.GetMap(object.Object, "metadata")["annotations"] = annotations
 	}
-	annotations[compare.RestoredAnnotation] = r.newStamper().annotationValue(target, outcome)
+	annotations[RestoredAnnotation] = r.newStamper().annotationValue(target, outcome)
 }
 
 // readStamp returns what this restore did to an existing object before it was interrupted;
 // see parseAnnotation.
-func (r *enginePass) readStamp(target write.Target, object map[string]any) (outcome Outcome, own, foreign bool) {
-	return r.newStamper().parseAnnotation(target, action.Get[string](object, "metadata", "annotations", compare.RestoredAnnotation))
+func (r *enginePass) readStamp(target rawclient.Target, object map[string]any) (outcome Outcome, own, foreign bool) {
+	return r.newStamper().parseAnnotation(target, action.Get[string](object, "metadata", "annotations", RestoredAnnotation))
 }

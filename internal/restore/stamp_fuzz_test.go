@@ -8,13 +8,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // FuzzReadStamp reads annotations that any client may write: none is trusted, and none is
 // both trusted and foreign.
 func FuzzReadStamp(f *testing.F) {
-	target := write.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: "ns", Name: "web"}
+	target := rawclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: "ns", Name: "web"}
 	theirs := stamper{uid: "u", key: []byte("another key")}
 	ours := stamper{uid: "u", key: []byte("key")}
 	for _, value := range []string{"", " ", "boom u", " u", "created u", "created u ", theirs.annotationValue(target, Created), "created u \xff", "u u u"} {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,9 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
-	"github.com/grapnel-dev/grapnel/internal/kube/write"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
@@ -63,6 +62,12 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	if err := plane.Stop(); err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	// Connections that the HTTP client keeps for the next request are no leak.
+	if err := goleak.Find(goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop")); err != nil {
 		fmt.Println(err)
 		code = 1
 	}
@@ -206,7 +211,7 @@ func newTarget(t testing.TB, opts restore.Options) *target {
 	freshFor(t)
 	// The tests do not wait as long as a busy cluster needs.
 	sleep := func(ctx context.Context, d time.Duration) error {
-		return request.Sleep(ctx, min(d, 10*time.Millisecond))
+		return rawclient.Sleep(ctx, min(d, 10*time.Millisecond))
 	}
 	opts.Sleep = sleep
 	config := plane.Config()
@@ -218,7 +223,7 @@ func newTarget(t testing.TB, opts restore.Options) *target {
 	w := &wire{}
 	watched := rest.CopyConfig(config)
 	watched.Wrap(w.around)
-	cluster, err := restore.NewCluster(watched, list.Options{PageSize: 50, Sleep: sleep}, write.Options{Sleep: sleep})
+	cluster, err := restore.NewCluster(watched, rawclient.ListOptions{PageSize: 50, Sleep: sleep}, rawclient.WriteOptions{Sleep: sleep})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -179,10 +179,10 @@ func (r *enginePass) tryListAllNamespaces(ctx context.Context, k *kind, namespac
 		return false, nil
 	}
 	wide := true
-	_, err := r.listAndCompare(ctx, k, "", func(page list.Page) error {
+	_, err := r.listAndCompare(ctx, k, "", func(page rawclient.Page) error {
 		if page.First && page.Remaining > int64(namespaces*objectsPerListRequest) {
 			wide = false
-			return list.ErrStop
+			return rawclient.ErrStop
 		}
 		return nil
 	})
@@ -208,10 +208,10 @@ func (r *enginePass) listEachNamespace(ctx context.Context, k *kind, namespaces 
 	return <-errs
 }
 
-func (r *enginePass) listAndCompare(ctx context.Context, k *kind, namespace string, page func(list.Page) error) (list.Summary, error) {
-	return r.cluster.List(ctx, list.Request{ResourceKind: toListKind(k.served), Namespace: namespace, Slots: r.listSlots}, list.Handler{
+func (r *enginePass) listAndCompare(ctx context.Context, k *kind, namespace string, page func(rawclient.Page) error) (rawclient.Summary, error) {
+	return r.cluster.List(ctx, rawclient.ListRequest{ResourceKind: toListKind(k.served), Namespace: namespace, Slots: r.listSlots}, rawclient.Handler{
 		Page: page,
-		Batch: func(batch *list.Batch) error {
+		Batch: func(batch *rawclient.Batch) error {
 			defer batch.Release()
 			return recoverPanic(func() error {
 				r.compareBatch(ctx, k, batch.Items)
@@ -222,7 +222,7 @@ func (r *enginePass) listAndCompare(ctx context.Context, k *kind, namespace stri
 }
 
 // compareBatch compares the objects of a batch that are to be restored.
-func (r *enginePass) compareBatch(ctx context.Context, k *kind, found []list.Item) {
+func (r *enginePass) compareBatch(ctx context.Context, k *kind, found []rawclient.Item) {
 	var wg sync.WaitGroup
 	for i := range found {
 		e, ok := r.entryForExisting(k, &found[i])
@@ -243,7 +243,7 @@ func (r *enginePass) compareBatch(ctx context.Context, k *kind, found []list.Ite
 }
 
 // entryForExisting returns the entry whose target is an object of the cluster.
-func (r *enginePass) entryForExisting(k *kind, found *list.Item) (entry, bool) {
+func (r *enginePass) entryForExisting(k *kind, found *rawclient.Item) (entry, bool) {
 	sources := []string{""}
 	if found.Namespace != "" {
 		sources = r.namespaceMapping.sourceNamespaces(found.Namespace)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
 // RunState is the state of a run.
@@ -255,7 +255,7 @@ const (
 func RunName(schedule string, scheduled time.Time) string {
 	suffix := "-" + scheduled.UTC().Format(timestampFormat)
 	if limit := maxRunName - len(suffix); len(schedule) > limit {
-		schedule = shortname.ChildName(schedule, limit, schedule)
+		schedule = names.ChildName(schedule, limit, schedule)
 	}
 	return schedule + suffix
 }

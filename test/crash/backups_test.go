@@ -13,8 +13,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // archived are the writes of archives.
@@ -23,13 +23,13 @@ var archived = regexp.MustCompile(`\.tar\.gz`)
 // backups archive a namespace.
 type backups struct{ data string }
 
-func (backups) kind() run.KindTraits { return run.BackupKind }
+func (backups) kind() lifecycle.KindTraits { return lifecycle.BackupKind }
 
 func (backups) setUp(*testing.T, *testOperator) {}
 
 func (backups) folder(name string) string { return "backups/" + name }
 
-func (b backups) begin(_ *testing.T, l *testOperator, name string) run.Object {
+func (b backups) begin(_ *testing.T, l *testOperator, name string) lifecycle.Object {
 	object := &v1alpha1.Backup{ObjectMeta: l.meta(name)}
 	object.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(b.data)}
 	object.Spec.ExcludedResources = []v1alpha1.NamePattern{comingAndGoing}
@@ -38,9 +38,9 @@ func (b backups) begin(_ *testing.T, l *testOperator, name string) run.Object {
 
 // left returns what is in the archive, and what its manifest says of it. It checks
 // that a backup is whole, or that its name is free.
-func (backups) left(t *testing.T, l *testOperator, o run.Object, _ int) map[string]string {
+func (backups) left(t *testing.T, l *testOperator, o lifecycle.Object, _ int) map[string]string {
 	t.Helper()
-	store := backupstore.New(l.objects, l.name)
+	store := storage.New(l.objects, l.name)
 	complete, err := store.IsCommitted(t.Context(), o.GetName(), string(o.GetUID()))
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func (backups) left(t *testing.T, l *testOperator, o run.Object, _ int) map[stri
 
 // checkOutputs checks that what the PreBackup action answered is stored with the
 // backup. All it ever answers is its key.
-func (l *testOperator) checkOutputs(t *testing.T, o run.Object, manifest *backupstore.GrapnelManifest) {
+func (l *testOperator) checkOutputs(t *testing.T, o lifecycle.Object, manifest *storage.GrapnelManifest) {
 	t.Helper()
 	for _, run := range l.hookRuns(t, o) {
 		want := ""
@@ -100,8 +100,8 @@ func (l *testOperator) checkOutputs(t *testing.T, o run.Object, manifest *backup
 const maxShown = 64 << 10
 
 // contents reads an archive; objects are normalised.
-func contents(ctx context.Context, store *backupstore.Store, name string) (map[string]string, error) {
-	stream, err := store.GetFile(ctx, name, backupstore.Contents)
+func contents(ctx context.Context, store *storage.Store, name string) (map[string]string, error) {
+	stream, err := store.GetFile(ctx, name, storage.Contents)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 func TestCrash(t *testing.T) {
@@ -28,13 +28,13 @@ func TestCrash(t *testing.T) {
 		})
 	}
 	// One operator has to come through all objects of a Restore: it asks for each again.
-	for kind, every := range map[run.KindTraits][]int{run.BackupKind: {5, 7, 11}, run.RestoreKind: {23, 29}, run.DeletionRunKind: {5}} {
+	for kind, every := range map[lifecycle.KindTraits][]int{lifecycle.BackupKind: {5, 7, 11}, lifecycle.RestoreKind: {23, 29}, lifecycle.DeletionRunKind: {5}} {
 		t.Run("again "+kind.Name, func(t *testing.T) {
 			t.Parallel()
 			crashAgain(t, s, ordinary(kind, "again"), every)
 		})
 	}
-	for _, kind := range []run.KindTraits{run.BackupKind, run.RestoreKind} {
+	for _, kind := range []lifecycle.KindTraits{lifecycle.BackupKind, lifecycle.RestoreKind} {
 		t.Run("once "+kind.Name, func(t *testing.T) {
 			t.Parallel()
 			crashOnce(t, s, ordinary(kind, "once"))
@@ -49,7 +49,7 @@ func TestCrash(t *testing.T) {
 }
 
 // ordinary returns the first scenario of a kind of work, with a lane of its own.
-func ordinary(kind run.KindTraits, lane string) scenario {
+func ordinary(kind lifecycle.KindTraits, lane string) scenario {
 	all := scenarios()
 	scene := all[slices.IndexFunc(all, func(s scenario) bool { return s.work.kind() == kind })]
 	scene.name = lane + "-" + scene.name
@@ -91,8 +91,8 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 		calls            int
 	}{
 		{string(kind.PreHookPoint()) + ":1", "Failed" + string(kind.PreHookPoint()) + "Actions", "Failed", "Completed", "Completed", 3},
-		{string(kind.PostHookPoint()) + ":1", run.PhaseCompleted, "Completed", "Failed", "Completed", 3},
-		{string(kind.PostHookPoint()) + ":2", run.PhaseCompleted, "Completed", "Completed", "Completed", 4},
+		{string(kind.PostHookPoint()) + ":1", lifecycle.PhaseCompleted, "Completed", "Failed", "Completed", 3},
+		{string(kind.PostHookPoint()) + ":2", lifecycle.PhaseCompleted, "Completed", "Completed", "Completed", 4},
 	} {
 		for _, w := range []when{before, after} {
 			t.Run(fmt.Sprintf("killed %s the action works, %s", w, c.at), func(t *testing.T) {
@@ -106,7 +106,7 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 				if calls := l.callsOf(t, l.hookRuns(t, last)); len(calls) != c.calls {
 					t.Errorf("the calls are %+v, want %d", calls, c.calls)
 				}
-				if worked := strings.Contains(text(t, got.Left), "settings"); worked != (c.phase == run.PhaseCompleted) {
+				if worked := strings.Contains(text(t, got.Left), "settings"); worked != (c.phase == lifecycle.PhaseCompleted) {
 					t.Errorf("the run is %s, and objects were written: %v", got.Phase, worked)
 				}
 			})

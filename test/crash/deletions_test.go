@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // deletions delete a backup that has a Restore. Each run creates both for itself,
@@ -28,7 +28,7 @@ type deletions struct{}
 // called are the writes that have to do with the calls of DeleteActions.
 var called = regexp.MustCompile(`/hookruns`)
 
-func (deletions) kind() run.KindTraits { return run.DeletionRunKind }
+func (deletions) kind() lifecycle.KindTraits { return lifecycle.DeletionRunKind }
 
 func (deletions) setUp(*testing.T, *testOperator) {}
 
@@ -37,13 +37,13 @@ func victim(name string) string { return name + "-victim" }
 
 func (deletions) folder(name string) string { return "backups/" + victim(name) }
 
-func (deletions) begin(t *testing.T, l *testOperator, name string) run.Object {
+func (deletions) begin(t *testing.T, l *testOperator, name string) lifecycle.Object {
 	t.Helper()
 	b := backups{data: smallData}.begin(t, l, victim(name))
 	b.SetLabels(l.labels())
 	o := &v1alpha1.Restore{ObjectMeta: l.meta(victim(name)), Spec: v1alpha1.RestoreSpec{BackupName: b.GetName()}}
-	for _, object := range []run.Object{b, o} {
-		if last, ends := l.follow(t, object, disturbance{api: &trap{}, store: &trap{}}); ends > 0 || last.GetPhase() != run.PhaseCompleted {
+	for _, object := range []lifecycle.Object{b, o} {
+		if last, ends := l.follow(t, object, disturbance{api: &trap{}, store: &trap{}}); ends > 0 || last.GetPhase() != lifecycle.PhaseCompleted {
 			t.Fatalf("what is to be destroyed is %s", l.describe(object.GetName(), last))
 		}
 	}
@@ -58,7 +58,7 @@ func (deletions) begin(t *testing.T, l *testOperator, name string) run.Object {
 // left returns what a DeletionRun says that it did. It checks that nothing else is left
 // of the backup: no object, and no file of its Restore. Those of the Backup are compared
 // anyway.
-func (deletions) left(t *testing.T, l *testOperator, o run.Object, ends int) map[string]string {
+func (deletions) left(t *testing.T, l *testOperator, o lifecycle.Object, ends int) map[string]string {
 	t.Helper()
 	key := types.NamespacedName{Namespace: l.name, Name: victim(o.GetName())}
 	for _, object := range []client.Object{&v1alpha1.Backup{}, &v1alpha1.Restore{}} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/testing/faultproxy"
 )
 
@@ -28,7 +28,7 @@ func (f fault) String() string { return fmt.Sprintf("%s write %s: %s", f.target,
 // run ends like one that was not disturbed.
 func TestFaults(t *testing.T) {
 	s := newSite(t)
-	for i, kind := range []run.KindTraits{run.BackupKind, run.RestoreKind, run.DeletionRunKind} {
+	for i, kind := range []lifecycle.KindTraits{lifecycle.BackupKind, lifecycle.RestoreKind, lifecycle.DeletionRunKind} {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			scene := ordinary(kind, "faulty")

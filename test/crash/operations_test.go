@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // Patterns of the writes that have to do with operations.
@@ -33,7 +33,7 @@ const mostStarted = 2
 // ended that count. Those of an attempt that was interrupted may have been canceled.
 // An operation that was started and not recorded is lost with the operator: only
 // the action knows of it.
-func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (counted []string) {
+func (l *testOperator) checkOperations(t *testing.T, o lifecycle.Object, ends int) (counted []string) {
 	t.Helper()
 	var list v1alpha1.AsyncOperationList
 	err := l.client.List(t.Context(), &list, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
@@ -48,7 +48,7 @@ func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (co
 			t.Errorf("AsyncOperation %s is still running: %+v", op.Name, op.Status)
 		}
 		// A Restore continues where it was, a Backup restarts.
-		current := l.work.kind() == run.RestoreKind || op.Spec.Attempt == o.Run().Attempts
+		current := l.work.kind() == lifecycle.RestoreKind || op.Spec.Attempt == o.Run().Attempts
 		switch phase := op.Status.Phase; {
 		case phase == v1alpha1.AsyncOperationPhaseCompleted && current:
 			counted = append(counted, fmt.Sprintf("%s %s", op.Spec.Item.Name, phase))
@@ -68,7 +68,7 @@ func (l *testOperator) checkOperations(t *testing.T, o run.Object, ends int) (co
 
 // unrecorded returns the IDs of what was started for a run, neither recorded nor
 // canceled.
-func (l *testOperator) unrecorded(t *testing.T, o run.Object, recorded map[string]bool) (lost []string) {
+func (l *testOperator) unrecorded(t *testing.T, o lifecycle.Object, recorded map[string]bool) (lost []string) {
 	t.Helper()
 	if !l.operations {
 		return nil

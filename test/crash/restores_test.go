@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
 // restores restore the two namespaces of testdata/restored.yaml into two others, which
@@ -44,7 +44,7 @@ var (
 	defined = regexp.MustCompile(`/customresourcedefinitions`)
 )
 
-func (restores) kind() run.KindTraits { return run.RestoreKind }
+func (restores) kind() lifecycle.KindTraits { return lifecycle.RestoreKind }
 
 func (restores) folder(name string) string { return "restores/" + name }
 
@@ -60,12 +60,12 @@ func (r restores) setUp(t *testing.T, l *testOperator) {
 	b := &v1alpha1.Backup{ObjectMeta: l.meta(r.backup(l))}
 	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(l.name + "-*")}
 	last, ends := l.follow(t, b, disturbance{api: &trap{}, store: &trap{}})
-	if ends > 0 || last.GetPhase() != run.PhaseCompleted {
+	if ends > 0 || last.GetPhase() != lifecycle.PhaseCompleted {
 		t.Fatalf("the backup to restore is %s", l.describe(b.Name, last))
 	}
 }
 
-func (r restores) begin(t *testing.T, l *testOperator, name string) run.Object {
+func (r restores) begin(t *testing.T, l *testOperator, name string) lifecycle.Object {
 	t.Helper()
 	if r.defines {
 		l.removeDefined(t, r.source(t, l))
@@ -108,17 +108,17 @@ func (r restores) source(t *testing.T, l *testOperator) []*unstructured.Unstruct
 
 // left returns the objects of the cluster that the Restore wrote, and what it says of
 // them.
-func (r restores) left(t *testing.T, l *testOperator, o run.Object, _ int) map[string]string {
+func (r restores) left(t *testing.T, l *testOperator, o lifecycle.Object, _ int) map[string]string {
 	t.Helper()
 	found := l.written(t, r.source(t, l), o.GetName())
-	for _, file := range []backupstore.RestoreFile{backupstore.RestoreResults, backupstore.RestoreResourceList} {
-		text, err := l.stored(t.Context(), backupstore.RestoreFileKey(l.name, o.GetName(), file))
+	for _, file := range []storage.RestoreFile{storage.RestoreResults, storage.RestoreResourceList} {
+		text, err := l.stored(t.Context(), storage.RestoreFileKey(l.name, o.GetName(), file))
 		if err != nil {
 			t.Error(err)
 		}
 		found[string(file)] = string(text)
 	}
-	if status := o.(*v1alpha1.Restore).Status; run.IsCompletedOrPartiallyFailed(o) {
+	if status := o.(*v1alpha1.Restore).Status; lifecycle.IsCompletedOrPartiallyFailed(o) {
 		found[counts] = text(t, status.Counts)
 		found["progress"] = text(t, status.Progress)
 	}

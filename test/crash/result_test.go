@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // result is everything that must not depend on how often the operator ended. The
@@ -42,7 +42,7 @@ type result struct {
 }
 
 // observe reads the outcome of a run, and checks what must hold for any.
-func (l *testOperator) observe(t *testing.T, o run.Object, ends int) result {
+func (l *testOperator) observe(t *testing.T, o lifecycle.Object, ends int) result {
 	t.Helper()
 	runs := l.hookRuns(t, o)
 	l.checkRuns(t, o, runs)
@@ -71,7 +71,7 @@ func (l *testOperator) observe(t *testing.T, o run.Object, ends int) result {
 }
 
 // files returns the files that a status names.
-func files(t *testing.T, o run.Object) map[string]string {
+func files(t *testing.T, o lifecycle.Object) map[string]string {
 	t.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -101,7 +101,7 @@ func actions(list *[]v1alpha1.ActionStatus) []string {
 var stamped = regexp.MustCompile(`(grapnel\.dev/restored\\*":\\*"[a-z]+) UID [A-Za-z0-9_-]+`)
 
 // anonymous replaces the name and the UID of the run, and what depends on them.
-func anonymous(t *testing.T, r result, o run.Object) result {
+func anonymous(t *testing.T, r result, o lifecycle.Object) result {
 	t.Helper()
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -118,7 +118,7 @@ func anonymous(t *testing.T, r result, o run.Object) result {
 }
 
 // hookRuns returns the HookRuns of a run in the order of their points.
-func (l *testOperator) hookRuns(t *testing.T, o run.Object) []v1alpha1.HookRun {
+func (l *testOperator) hookRuns(t *testing.T, o lifecycle.Object) []v1alpha1.HookRun {
 	t.Helper()
 	var runs v1alpha1.HookRunList
 	err := l.client.List(t.Context(), &runs, client.InNamespace(l.name), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
@@ -135,7 +135,7 @@ var fair = []string{"", v1alpha1.ReasonInterrupted, v1alpha1.ReasonCancelled, v1
 
 // checkRuns checks that nothing holds the run any more, that nothing is owed and that
 // every HookRun came to its end, without failures on its way.
-func (l *testOperator) checkRuns(t *testing.T, o run.Object, runs []v1alpha1.HookRun) {
+func (l *testOperator) checkRuns(t *testing.T, o lifecycle.Object, runs []v1alpha1.HookRun) {
 	t.Helper()
 	if conditions.IsTrue(o, v1alpha1.ConditionCleanupOwed) {
 		t.Error("clean-up is still owed")

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // patience is how long a run may take that takes a second on an idle machine.
@@ -38,7 +38,7 @@ type disturbance struct {
 }
 
 // run makes one run of the lane's work.
-func (l *testOperator) run(t *testing.T, d disturbance) (last run.Object, ends int) {
+func (l *testOperator) run(t *testing.T, d disturbance) (last lifecycle.Object, ends int) {
 	t.Helper()
 	l.runs++
 	object := l.work.begin(t, l, fmt.Sprintf("%s-%03d", l.name, l.runs))
@@ -48,7 +48,7 @@ func (l *testOperator) run(t *testing.T, d disturbance) (last run.Object, ends i
 
 // follow creates a run and stays with it to its end, through every end
 // of the operator. It returns its last state and how often the operator ended.
-func (l *testOperator) follow(t *testing.T, object run.Object, d disturbance) (last run.Object, ends int) {
+func (l *testOperator) follow(t *testing.T, object lifecycle.Object, d disturbance) (last lifecycle.Object, ends int) {
 	t.Helper()
 	name := object.GetName()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the run does not end"))
@@ -91,19 +91,19 @@ func (l *testOperator) follow(t *testing.T, object run.Object, d disturbance) (l
 // progress is what the watch has reported about a run.
 type progress struct {
 	uid     types.UID
-	last    run.Object
+	last    lifecycle.Object
 	deleted bool
-	// noted are the backups that the operator remembers, see package seen.
-	noted seen.Records
+	// noted are the backups that the operator remembers, see package tombstone.
+	noted tombstone.Records
 }
 
 func (p *progress) tell(object client.Object, deleted bool) {
 	switch o := object.(type) {
 	case *corev1.ConfigMap:
-		if o.Name == seen.ConfigMapName(location) {
+		if o.Name == tombstone.ConfigMapName(location) {
 			p.noted = o.Data
 		}
-	case run.Object:
+	case lifecycle.Object:
 		if o.GetUID() == p.uid {
 			p.last, p.deleted = o, deleted
 		}
@@ -117,7 +117,7 @@ func (p *progress) over() bool {
 	}
 	// A Backup is noted beside everything else, or when the operator has started again.
 	_, isBackup := p.last.(*v1alpha1.Backup)
-	return !isBackup || !run.IsCompletedOrPartiallyFailed(p.last) || p.noted.IsCreatedHere(p.last.GetName(), string(p.uid))
+	return !isBackup || !lifecycle.IsCompletedOrPartiallyFailed(p.last) || p.noted.IsCreatedHere(p.last.GetName(), string(p.uid))
 }
 
 // disarm ends the traps of a run, and returns how often the operator was hit.
@@ -144,7 +144,7 @@ func (l *testOperator) startAgain(t *testing.T, d disturbance) {
 
 // finished reports whether the operator has nothing left to do for a run and has let it
 // go.
-func finished(s run.Object) bool {
+func finished(s lifecycle.Object) bool {
 	reconciling := conditions.Get(s, v1alpha1.ConditionReconciling)
 	return s.Run().CompletionTimestamp != nil && len(s.GetFinalizers()) == 0 && reconciling != nil && reconciling.Status == metav1.ConditionFalse
 }
@@ -176,7 +176,7 @@ func (l *testOperator) watch(ctx context.Context, t *testing.T) <-chan watch.Eve
 }
 
 // describe says how a run stands, for a failure.
-func (l *testOperator) describe(name string, last run.Object) string {
+func (l *testOperator) describe(name string, last lifecycle.Object) string {
 	if last == nil {
 		return "it was not observed"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // scenario is a run that is done again and again, each time hit somewhere else.
@@ -73,7 +73,7 @@ func scenarios() []scenario {
 	cancelled := string(v1alpha1.BackupPhaseCancelled)
 	return []scenario{
 		{
-			name: "done", work: small, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			name: "done", work: small, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, sweeps: thorough(), calls: true, logged: true,
 		},
 		{
@@ -90,7 +90,7 @@ func scenarios() []scenario {
 			sweeps: kills()[1:], calls: true, sampled: true,
 		},
 		{
-			name: "large", work: large, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			name: "large", work: large, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, logged: true, sampled: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: store, only: archived},
@@ -103,7 +103,7 @@ func scenarios() []scenario {
 		},
 		{
 			// Writes of events tell of nothing new: those of Backups are the same.
-			name: "restored", work: restores{defines: true}, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			name: "restored", work: restores{defines: true}, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, calls: true, logged: true,
 			sweeps: append(kills(),
 				sweep{how: asked, when: after, target: api, only: own},
@@ -111,7 +111,7 @@ func scenarios() []scenario {
 		},
 		{
 			// What a namespace needs comes along, and nothing else.
-			name: "chosen", work: restores{defines: true, chosen: true}, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			name: "chosen", work: restores{defines: true, chosen: true}, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, logged: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: defined},
@@ -120,7 +120,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "replaced", work: restores{policy: v1alpha1.ExistingResourcePolicyRecreate}, pre: "outputs", post: "outputs",
-			phase: run.PhaseCompleted, prepare: nothing, logged: true, alike: recreatedIsCreated, sampled: true,
+			phase: lifecycle.PhaseCompleted, prepare: nothing, logged: true, alike: recreatedIsCreated, sampled: true,
 			// Before a write is, but for that one, after the write before.
 			sweeps: []sweep{{how: killed, when: after, target: api, only: placed}},
 		},
@@ -134,7 +134,7 @@ func scenarios() []scenario {
 			sampled: true,
 		},
 		{
-			name: "moved", work: backups{data: movedData}, operations: true, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			name: "moved", work: backups{data: movedData}, operations: true, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, sampled: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: following},
@@ -145,7 +145,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "carried", work: restores{operations: true}, operations: true, pre: "outputs", post: "outputs", phase: run.PhaseCompleted,
+			name: "carried", work: restores{operations: true}, operations: true, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, sampled: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: operated},
@@ -154,12 +154,12 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "destroyed", work: deletions{}, pre: "none", phase: run.PhaseCompleted,
+			name: "destroyed", work: deletions{}, pre: "none", phase: lifecycle.PhaseCompleted,
 			prepare: nothing, calls: true, sweeps: append(kills(), sweep{how: asked, when: after, target: api}),
 		},
 		{
 			// Its action is called three times, with pauses.
-			name: "stranded", work: deletions{}, pre: "error", phase: run.PhasePartiallyFailed, prepare: nothing, sampled: true,
+			name: "stranded", work: deletions{}, pre: "error", phase: lifecycle.PhasePartiallyFailed, prepare: nothing, sampled: true,
 			sweeps: []sweep{{how: killed, when: after, target: api, only: called}},
 		},
 	}

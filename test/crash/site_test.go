@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"

@@ -13,12 +13,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // observeStore reads what is stored of a run, and checks that the status names
 // nothing else.
-func (l *testOperator) observeStore(t *testing.T, o run.Object, r *result) {
+func (l *testOperator) observeStore(t *testing.T, o lifecycle.Object, r *result) {
 	t.Helper()
 	var err error
 	if r.Stored, err = l.keys(t.Context(), o.GetName()); err != nil {

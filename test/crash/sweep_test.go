@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // how says how the operator is hit.
@@ -125,7 +125,7 @@ func (sw sweep) disturb(l *testOperator, at point, seed uint64) *disturbance {
 }
 
 // compare compares the outcome of a run with that of an undisturbed one.
-func (s scenario) compare(t *testing.T, l *testOperator, want result, last run.Object, ends int, lostNode bool) {
+func (s scenario) compare(t *testing.T, l *testOperator, want result, last lifecycle.Object, ends int, lostNode bool) {
 	t.Helper()
 	got := l.observe(t, last, ends)
 	if s.alike != nil {

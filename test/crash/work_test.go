@@ -6,23 +6,23 @@ package crash
 import (
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // work is what the runs of a lane do: back up, restore, or destroy a backup. Everything
 // else about them is the same.
 type work interface {
 	// kind says how things are called.
-	kind() run.KindTraits
+	kind() lifecycle.KindTraits
 	// setUp makes what all runs of a lane need.
 	setUp(t *testing.T, l *testOperator)
 	// begin returns what a person creates for a run, after the cluster was made what
 	// the run is to find.
-	begin(t *testing.T, l *testOperator, name string) run.Object
+	begin(t *testing.T, l *testOperator, name string) lifecycle.Object
 	// folder is where the files that a run of that name concerns are stored, below the
 	// prefix of the lane.
 	folder(name string) string
 	// left returns what a run that is over has left behind, as texts by name. The
 	// operator ended so many times.
-	left(t *testing.T, l *testOperator, o run.Object, ends int) map[string]string
+	left(t *testing.T, l *testOperator, o lifecycle.Object, ends int) map[string]string
 }

@@ -20,24 +20,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // archiveAction is a pair of actions before and after a restore.
 const archiveAction = "archives.example.io/stop"
 
 // newArchiveSite starts an operator with archiveAction.
-func newArchiveSite(t testing.TB, flags ...string) *stage.Namespace {
+func newArchiveSite(t testing.TB, flags ...string) *env.Namespace {
 	t.Helper()
 	var actions []v1alpha1.PluginAction
 	for _, kind := range []v1alpha1.ActionKind{v1alpha1.ActionKindPreRestore, v1alpha1.ActionKindPostRestore} {
-		actions = append(actions, v1alpha1.PluginAction{Name: archiveAction, Kind: kind, Selector: stage.SelectorForAction(archiveAction)})
+		actions = append(actions, v1alpha1.PluginAction{Name: archiveAction, Kind: kind, Selector: env.SelectorForAction(archiveAction)})
 	}
 	plugin := world.NewFaultPlugin("archives-"+strings.ToLower(rand.Text()[:8]), actions)
 	s := world.StartOperator(t, flags...)
-	plugin = stage.Create(t, world.Client, plugin)
+	plugin = env.Create(t, world.Client, plugin)
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(world.Client.Delete(ctx, plugin)); err != nil {
@@ -49,29 +49,29 @@ func newArchiveSite(t testing.TB, flags ...string) *stage.Namespace {
 }
 
 // newStoredBackup returns a Backup of an app that has ended, and the directory of its files.
-func newStoredBackup(t testing.TB, s *stage.Namespace, b *v1alpha1.Backup) (made *v1alpha1.Backup, dir string) {
+func newStoredBackup(t testing.TB, s *env.Namespace, b *v1alpha1.Backup) (made *v1alpha1.Backup, dir string) {
 	t.Helper()
-	made = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
-	return made, filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", made.Name)
+	made = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
+	return made, filepath.Join(s.LocationDir(env.DefaultLocation), "backups", made.Name)
 }
 
 // newRestore creates a Restore of an app into a namespace that does not exist, with
 // archiveAction, and returns it when it has ended.
-func newRestore(t testing.TB, s *stage.Namespace, backup, app string, annotations map[string]string) (r *v1alpha1.Restore, target string) {
+func newRestore(t testing.TB, s *env.Namespace, backup, app string, annotations map[string]string) (r *v1alpha1.Restore, target string) {
 	t.Helper()
 	target = "to-" + strings.ToLower(rand.Text()[:12])
 	r = &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.Name, GenerateName: "archive-", Labels: stage.LabelsForActions(archiveAction), Annotations: annotations,
+		Namespace: s.Name, GenerateName: "archive-", Labels: env.LabelsForActions(archiveAction), Annotations: annotations,
 	}}
 	r.Spec.BackupName = backup
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
-	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
+	r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
 	return r, target
 }
 
 // expectNothingHappened asserts that a Restore called no action, owes nothing and wrote
 // nothing.
-func expectNothingHappened(t testing.TB, s *stage.Namespace, r *v1alpha1.Restore, target string) {
+func expectNothingHappened(t testing.TB, s *env.Namespace, r *v1alpha1.Restore, target string) {
 	t.Helper()
 	var runs v1alpha1.HookRunList
 	Expect(world.Client.List(t.Context(), &runs, client.InNamespace(s.Name), client.MatchingLabels{v1alpha1.LabelParentUID: string(r.UID)})).To(Succeed())
@@ -99,7 +99,7 @@ func isKeyOf(runs []v1alpha1.HookRun, key string) bool {
 
 // openScratchFiles returns the files without a name that the operator has in its scratch
 // directory.
-func openScratchFiles(t testing.TB, s *stage.Namespace) []string {
+func openScratchFiles(t testing.TB, s *env.Namespace) []string {
 	t.Helper()
 	descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Operator.PID()))
 	if err != nil {
@@ -153,7 +153,7 @@ var _ = Describe("A damaged archive", func() {
 		Expect(os.WriteFile(file, good, 0o600)).To(Succeed())
 		r, _ = newRestore(t, s, b.Name, app, nil)
 		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
-		Expect(stage.FormatActionStatuses(r.Status.PreRestoreActionsStatuses)).To(Equal([]string{archiveAction + " Completed"}))
+		Expect(env.FormatActionStatuses(r.Status.PreRestoreActionsStatuses)).To(Equal([]string{archiveAction + " Completed"}))
 		Eventually(func() []string { return openScratchFiles(t, s) }).Should(BeEmpty())
 	},
 		Entry("that is truncated", func(content []byte) []byte { return content[:len(content)/2] }, "bytes of", "restore the file"),
@@ -171,7 +171,7 @@ var _ = Describe("An archive that does not fit into the scratch directory", func
 		t := GinkgoTB()
 		s := newArchiveSite(t, "--max-scratch-size=100Ki")
 		app := world.CreateApp(t, 1)
-		stage.Create(t, world.Client, &corev1.ConfigMap{
+		env.Create(t, world.Client, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "large"}, Data: map[string]string{"n": strings.Repeat("large ", 50_000)},
 		})
 		b, _ := newStoredBackup(t, s, s.NewBackup(app))
@@ -206,7 +206,7 @@ var _ = Describe("A backup of Grapnel without its manifest", func() {
 		r, target = newRestore(t, s, b.Name, app, map[string]string{v1alpha1.AnnotationAllowUnverified: "true"})
 		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
 		Expect(r.Status.Warnings).To(BeEquivalentTo(1))
-		Expect(world.Exists(t, stage.NewConfigMap(target, 0))).To(BeTrue())
+		Expect(world.Exists(t, env.NewConfigMap(target, 0))).To(BeTrue())
 	})
 
 	It("is damaged in another cluster, too", func() {
@@ -229,7 +229,7 @@ var _ = Describe("An object that no archive may hold", func() {
 		s := newArchiveSite(t)
 		app := world.CreateApp(t, 1)
 		// A tenant may name a Role so: nothing limits names of RBAC but the path of a request.
-		stage.Create(t, world.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: strings.Repeat("r", 1100)}})
+		env.Create(t, world.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: strings.Repeat("r", 1100)}})
 		b := s.NewBackup(app)
 		b.Spec.IncludedResources = append(b.Spec.IncludedResources, "roles")
 		b, _ = newStoredBackup(t, s, b)
@@ -237,6 +237,6 @@ var _ = Describe("An object that no archive may hold", func() {
 		Expect(b.Status.Errors).To(BeEquivalentTo(1))
 		r, target := newRestore(t, s, b.Name, app, nil)
 		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
-		Expect(world.Exists(t, stage.NewConfigMap(target, 0))).To(BeTrue())
+		Expect(world.Exists(t, env.NewConfigMap(target, 0))).To(BeTrue())
 	})
 })

@@ -11,14 +11,14 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // awaitArchive waits until an attempt to archive a Backup continues.
-func awaitArchive(s *stage.Namespace, b *v1alpha1.Backup, attempt int32) {
+func awaitArchive(s *env.Namespace, b *v1alpha1.Backup, attempt int32) {
 	GinkgoHelper()
-	stage.WaitFor(GinkgoTB(), world.Client, b, "it archives", func(b *v1alpha1.Backup) bool { return b.Status.Attempts == attempt })
+	env.WaitFor(GinkgoTB(), world.Client, b, "it archives", func(b *v1alpha1.Backup) bool { return b.Status.Attempts == attempt })
 	Eventually(func() ([]string, error) {
 		return filepath.Glob(filepath.Join(s.Dir, "scratch", "grapnel-step-"+string(b.UID)+".archive@*"))
 	}).Should(HaveLen(1))
@@ -26,7 +26,7 @@ func awaitArchive(s *stage.Namespace, b *v1alpha1.Backup, attempt int32) {
 
 var _ = Describe("A Backup that does not end", func() {
 	var (
-		s       *stage.Namespace
+		s       *env.Namespace
 		b       *v1alpha1.Backup
 		release string
 	)
@@ -37,19 +37,19 @@ var _ = Describe("A Backup that does not end", func() {
 		pair, hold := "example.io/"+name, "example.io/"+name+"-hold"
 		release = filepath.Join(world.Dir, name+"-release")
 		plugin := world.NewFaultPlugin(name, []v1alpha1.PluginAction{
-			{Kind: v1alpha1.ActionKindPreBackup, Name: pair, Selector: stage.SelectorForAction(pair)},
-			{Kind: v1alpha1.ActionKindPostBackup, Name: pair, Selector: stage.SelectorForAction(pair)},
-			{Kind: v1alpha1.ActionKindBackupItem, Name: hold, Selector: stage.SelectorForAction(pair)},
+			{Kind: v1alpha1.ActionKindPreBackup, Name: pair, Selector: env.SelectorForAction(pair)},
+			{Kind: v1alpha1.ActionKindPostBackup, Name: pair, Selector: env.SelectorForAction(pair)},
+			{Kind: v1alpha1.ActionKindBackupItem, Name: hold, Selector: env.SelectorForAction(pair)},
 		})
-		stage.Create(t, world.Client, plugin)
+		env.Create(t, world.Client, plugin)
 		world.WaitForPlugins(t, plugin)
 		app := world.CreateApp(t, 1)
-		held := stage.NewConfigMap(app, 7)
+		held := env.NewConfigMap(app, 7)
 		held.Annotations = map[string]string{"fault.example.io/do": "await:" + release}
-		stage.Create(t, world.Client, held)
+		env.Create(t, world.Client, held)
 		b = s.NewBackup(app)
-		b.Labels = stage.LabelsForActions(pair)
-		b = stage.Create(t, world.Client, b)
+		b.Labels = env.LabelsForActions(pair)
+		b = env.Create(t, world.Client, b)
 		awaitArchive(s, b, 1)
 	}
 
@@ -63,7 +63,7 @@ var _ = Describe("A Backup that does not end", func() {
 		}
 		Expect(s.Operator.Kill()).To(Succeed())
 		s.RestartOperator(t)
-		b = stage.WaitFor(t, world.Client, b, "it has ended and owes nothing", func(b *v1alpha1.Backup) bool {
+		b = env.WaitFor(t, world.Client, b, "it has ended and owes nothing", func(b *v1alpha1.Backup) bool {
 			return hasPhase(b.Status.PostBackupActionsStatuses, v1alpha1.ActionPhaseCompleted) && !conditions.IsTrue(b, v1alpha1.ConditionCleanupOwed)
 		})
 		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseFailed))
@@ -81,7 +81,7 @@ var _ = Describe("A Backup that does not end", func() {
 			awaitArchive(s, b, attempt)
 		}
 		Expect(os.WriteFile(release, nil, 0o600)).To(Succeed())
-		b = stage.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
+		b = env.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
 		})
 		Expect(b.Status.Crashes).To(BeNil())

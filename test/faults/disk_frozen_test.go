@@ -17,8 +17,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // cleanupBound is how long owed clean-up may take to run after a Cancel, whatever the store
@@ -99,8 +99,8 @@ func (d *disk) undo() {
 func pairOf(name, file string) (plugin *v1alpha1.Plugin, action string) {
 	action = "example.io/" + name
 	plugin = world.NewFaultPlugin(name, []v1alpha1.PluginAction{
-		{Kind: v1alpha1.ActionKindPreBackup, Name: action, Selector: stage.SelectorForAction(action)},
-		{Kind: v1alpha1.ActionKindPostBackup, Name: action, Selector: stage.SelectorForAction(action)},
+		{Kind: v1alpha1.ActionKindPreBackup, Name: action, Selector: env.SelectorForAction(action)},
+		{Kind: v1alpha1.ActionKindPostBackup, Name: action, Selector: env.SelectorForAction(action)},
 	}, "FAULT_CALL=PreBackup=until:"+file)
 	return plugin, action
 }
@@ -119,23 +119,23 @@ var _ = Describe("A disk that is frozen", func() {
 			s := world.StartOperator(t, append(flags, "--store-root="+d.dir, "--stuck-step-timeout=2s")...)
 			DeferCleanup(d.thaw) // before the operator is stopped
 			plugin, action := pairOf(name, release)
-			stage.Create(t, world.Client, plugin)
+			env.Create(t, world.Client, plugin)
 			world.WaitForPlugins(t, plugin)
 			b := s.NewBackup(world.CreateApp(t, 2))
-			b.Labels = stage.LabelsForActions(action)
-			b = stage.Create(t, world.Client, b)
-			stage.WaitFor(t, world.Client, b, "its PreBackup action runs", func(b *v1alpha1.Backup) bool {
+			b.Labels = env.LabelsForActions(action)
+			b = env.Create(t, world.Client, b)
+			env.WaitFor(t, world.Client, b, "its PreBackup action runs", func(b *v1alpha1.Backup) bool {
 				return hasPhase(b.Status.PreBackupActionsStatuses, v1alpha1.ActionPhaseInProgress)
 			})
 			d.freeze()
 			Expect(os.WriteFile(release, nil, 0o600)).To(Succeed())
-			stage.WaitFor(t, world.Client, b, "it archives", func(b *v1alpha1.Backup) bool {
+			env.WaitFor(t, world.Client, b, "it archives", func(b *v1alpha1.Backup) bool {
 				c := conditions.Get(b, v1alpha1.ConditionSucceeded)
 				return c != nil && (c.Reason == v1alpha1.ReasonArchiving || b.Status.CompletionTimestamp != nil)
 			})
 			start := time.Now()
 			stop(b)
-			b = stage.WaitFor(t, world.Client, b, "its clean-up ran while the disk was frozen", func(b *v1alpha1.Backup) bool {
+			b = env.WaitFor(t, world.Client, b, "its clean-up ran while the disk was frozen", func(b *v1alpha1.Backup) bool {
 				return hasPhase(b.Status.PostBackupActionsStatuses, v1alpha1.ActionPhaseCompleted) &&
 					!conditions.IsTrue(b, v1alpha1.ConditionCleanupOwed)
 			})

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 var _ = Describe("A location on a volume that is full", func() {
@@ -36,9 +36,9 @@ var _ = Describe("A location on a volume that is full", func() {
 		Expect(unix.Mount("tmpfs", volume, "tmpfs", 0, "size=2m")).To(Succeed())
 		DeferCleanup(func() error { return unix.Unmount(volume, unix.MNT_DETACH) })
 		app := world.CreateApp(t, 2)
-		small := stage.Create(t, world.Client, s.NewLocation("small"))
+		small := env.Create(t, world.Client, s.NewLocation("small"))
 		awaitPhase(small, v1alpha1.LocationPhaseAvailable)
-		first := stage.Create(t, world.Client, backupIn(s, small, app))
+		first := env.Create(t, world.Client, backupIn(s, small, app))
 		awaitBackup(first, v1alpha1.BackupPhaseCompleted)
 
 		fill(filepath.Join(volume, "backups", first.Name))
@@ -49,7 +49,7 @@ var _ = Describe("A location on a volume that is full", func() {
 		Expect(conditions.IsTrue(small, v1alpha1.ConditionWritable)).To(BeFalse(), "nothing can be written")
 
 		By("refusing a Backup with what to do")
-		refused := awaitBackup(stage.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.BackupPhaseFailedValidation)
+		refused := awaitBackup(env.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.BackupPhaseFailedValidation)
 		Expect(fmt.Sprint(refused.Status.ValidationErrors, refused.Status.Message)).To(ContainSubstring("The location is full: delete backups"))
 
 		By("restoring from it")
@@ -57,9 +57,9 @@ var _ = Describe("A location on a volume that is full", func() {
 		restore.Spec.BackupName = first.Name
 		target := world.CreateNamespace(t, "restored-")
 		restore.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
-		restore = stage.Create(t, world.Client, restore)
+		restore = env.Create(t, world.Client, restore)
 		// Its results can be stored nowhere, which is a warning of it.
-		restore = stage.WaitFor(t, world.Client, restore, "its work has ended", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
+		restore = env.WaitFor(t, world.Client, restore, "its work has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
 		Expect(restore.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), restore.Status.Message)
 		Expect(restore.Status.Counts.Created).To(BeEquivalentTo(2))
 		Expect(restore.Status.Warnings).To(BeEquivalentTo(1))
@@ -77,23 +77,23 @@ var _ = Describe("A location on a volume that is full", func() {
 		}).WithTimeout(10 * time.Second).Should(Succeed())
 
 		By("emptying it")
-		deletion := stage.Create(t, world.Client, &v1alpha1.DeletionRun{
+		deletion := env.Create(t, world.Client, &v1alpha1.DeletionRun{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 			Spec:       v1alpha1.DeletionRunSpec{BackupName: first.Name},
 		})
-		stage.WaitFor(t, world.Client, deletion, "it has deleted the backup", func(d *v1alpha1.DeletionRun) bool {
+		env.WaitFor(t, world.Client, deletion, "it has deleted the backup", func(d *v1alpha1.DeletionRun) bool {
 			return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
 		})
 		Expect(filepath.Join(volume, "backups", first.Name)).NotTo(BeADirectory())
 
 		By("taking the next Backup")
 		awaitPhase(small, v1alpha1.LocationPhaseAvailable)
-		awaitBackup(stage.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.BackupPhaseCompleted)
+		awaitBackup(env.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.BackupPhaseCompleted)
 	})
 })
 
 // backupIn returns a Backup of a namespace in a location, which is not created.
-func backupIn(s *stage.Namespace, location *v1alpha1.BackupStorageLocation, namespace string) *v1alpha1.Backup {
+func backupIn(s *env.Namespace, location *v1alpha1.BackupStorageLocation, namespace string) *v1alpha1.Backup {
 	b := s.NewBackup(namespace)
 	b.Spec.StorageLocation = location.Name
 	return b
@@ -101,14 +101,14 @@ func backupIn(s *stage.Namespace, location *v1alpha1.BackupStorageLocation, name
 
 func awaitPhase(l *v1alpha1.BackupStorageLocation, want v1alpha1.LocationPhase) *v1alpha1.BackupStorageLocation {
 	GinkgoHelper()
-	return stage.WaitFor(GinkgoTB(), world.Client, l, "it is "+string(want), func(l *v1alpha1.BackupStorageLocation) bool {
+	return env.WaitFor(GinkgoTB(), world.Client, l, "it is "+string(want), func(l *v1alpha1.BackupStorageLocation) bool {
 		return l.Status.Phase == want
 	})
 }
 
 func awaitBackup(b *v1alpha1.Backup, want v1alpha1.BackupPhase) *v1alpha1.Backup {
 	GinkgoHelper()
-	return stage.WaitFor(GinkgoTB(), world.Client, b, "it is "+string(want), func(b *v1alpha1.Backup) bool {
+	return env.WaitFor(GinkgoTB(), world.Client, b, "it is "+string(want), func(b *v1alpha1.Backup) bool {
 		return b.Status.Phase == want
 	})
 }

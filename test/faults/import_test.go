@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // putManifest stores a manifest of Velero's form, as of some hours ago.
@@ -60,7 +60,7 @@ func newForgedManifest(name string) string {
 }
 
 // importedFrom returns the Backups that were imported from a location.
-func importedFrom(s *stage.Namespace, location string) []v1alpha1.Backup {
+func importedFrom(s *env.Namespace, location string) []v1alpha1.Backup {
 	var list, imported v1alpha1.BackupList
 	ExpectWithOffset(1, world.Client.List(GinkgoTB().Context(), &list, client.InNamespace(s.Name))).To(Succeed())
 	for _, b := range list.Items {
@@ -74,7 +74,7 @@ func importedFrom(s *stage.Namespace, location string) []v1alpha1.Backup {
 // awaitSynced waits until a location says why it is in sync or not.
 func awaitSynced(t testing.TB, bsl *v1alpha1.BackupStorageLocation, reason string) *metav1.Condition {
 	t.Helper()
-	bsl = stage.WaitFor(t, world.Client, bsl, "Synced is "+reason, func(l *v1alpha1.BackupStorageLocation) bool {
+	bsl = env.WaitFor(t, world.Client, bsl, "Synced is "+reason, func(l *v1alpha1.BackupStorageLocation) bool {
 		synced := conditions.Get(l, v1alpha1.ConditionSynced)
 		return synced != nil && synced.Reason == reason
 	})
@@ -86,7 +86,7 @@ var _ = Describe("A bucket in which others write", func() {
 		t := GinkgoTB()
 		s := world.StartOperator(t, "--backup-sync-interval=1s")
 		app := world.CreateApp(t, 1)
-		b := stage.WaitFor(t, world.Client, stage.Create(t, world.Client, s.NewBackup(app)), "it has completed", func(b *v1alpha1.Backup) bool {
+		b := env.WaitFor(t, world.Client, env.Create(t, world.Client, s.NewBackup(app)), "it has completed", func(b *v1alpha1.Backup) bool {
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
 		})
 
@@ -96,7 +96,7 @@ var _ = Describe("A bucket in which others write", func() {
 			name := fmt.Sprintf("forged-%02d", i)
 			putManifest(t, s.LocationDir("shared"), name, newForgedManifest(name), 1+(i*7)%60) // the names do not tell the order
 		}
-		from, to := filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name), filepath.Join(s.LocationDir("shared"), "backups", b.Name)
+		from, to := filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name), filepath.Join(s.LocationDir("shared"), "backups", b.Name)
 		Expect(os.CopyFS(to, os.DirFS(from))).To(Succeed())
 		old := time.Now().Add(-1000 * time.Hour)
 		Expect(os.Chtimes(filepath.Join(to, "velero-backup.json"), old, old)).To(Succeed())
@@ -104,7 +104,7 @@ var _ = Describe("A bucket in which others write", func() {
 		bsl := s.NewLocation("shared")
 		maxBackups := int32(limit)
 		bsl.Spec.Sync = &v1alpha1.LocationSync{MaxBackups: &maxBackups}
-		stage.Create(t, world.Client, bsl)
+		env.Create(t, world.Client, bsl)
 		synced := awaitSynced(t, bsl, v1alpha1.ReasonImportLimited)
 		Expect(synced.Status).To(Equal(metav1.ConditionTrue))
 		Expect(synced.Message).To(ContainSubstring("51 backups of others are not imported: only the newest 10 are (spec.sync.maxBackups)"))
@@ -125,22 +125,22 @@ var _ = Describe("A bucket in which others write", func() {
 		Expect(importLimitedEvents(s)).To(Equal(1))
 
 		By("restoring what was left out")
-		world.Delete(t, stage.NewConfigMap(app, 0))
-		r := stage.Create(t, world.Client, &v1alpha1.Restore{
+		world.Delete(t, env.NewConfigMap(app, 0))
+		r := env.Create(t, world.Client, &v1alpha1.Restore{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 			Spec:       v1alpha1.RestoreSpec{BackupName: b.Name, StorageLocation: "shared"},
 		})
-		stage.WaitFor(t, world.Client, r, "it has completed", func(r *v1alpha1.Restore) bool {
+		env.WaitFor(t, world.Client, r, "it has completed", func(r *v1alpha1.Restore) bool {
 			return r.Status.Phase == v1alpha1.RestorePhaseCompleted
 		})
-		Expect(world.Exists(t, stage.NewConfigMap(app, 0))).To(BeTrue())
+		Expect(world.Exists(t, env.NewConfigMap(app, 0))).To(BeTrue())
 
 		By("destroying an imported backup whose object is abridged")
-		d := stage.Create(t, world.Client, &v1alpha1.DeletionRun{
+		d := env.Create(t, world.Client, &v1alpha1.DeletionRun{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 			Spec:       v1alpha1.DeletionRunSpec{BackupName: all[0].Name, DestroyForeign: true},
 		})
-		stage.WaitFor(t, world.Client, d, "it has completed", func(d *v1alpha1.DeletionRun) bool {
+		env.WaitFor(t, world.Client, d, "it has completed", func(d *v1alpha1.DeletionRun) bool {
 			return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
 		})
 		Eventually(func() int { return len(importedFrom(s, "shared")) }).Should(Equal(limit), "the next one takes its place")
@@ -156,20 +156,20 @@ var _ = Describe("A bucket in which others write", func() {
 		putManifest(t, folder, "huge", `{"kind":"Backup","metadata":{"name":"huge","annotations":{"a":"`+strings.Repeat("x", 2<<20)+`"}}}`, 2)
 		putManifest(t, folder, "rejected", strings.Replace(newForgedManifest("rejected"), `"spec":{`, `"spec":{"includedResources":[`+strings.Repeat(`"r",`, 600)+`"r"],`, 1), 1)
 		putManifest(t, folder, "an odd name", newForgedManifest("an odd name"), 0)
-		bsl := stage.Create(t, world.Client, s.NewLocation("damaged"))
+		bsl := env.Create(t, world.Client, s.NewLocation("damaged"))
 		synced := awaitSynced(t, bsl, v1alpha1.ReasonBackupsUnreadable)
 		Expect(synced.Message).To(And(ContainSubstring("2 backups cannot be imported"), ContainSubstring("huge: "), ContainSubstring("rejected: ")))
 		all := importedFrom(s, "damaged")
 		Expect(all).To(HaveLen(1))
 		Expect(all[0].Name).To(Equal("good"))
-		stage.WaitFor(t, world.Client, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), "it has completed", func(b *v1alpha1.Backup) bool {
+		env.WaitFor(t, world.Client, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), "it has completed", func(b *v1alpha1.Backup) bool {
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
 		})
 	})
 })
 
 // importLimitedEvents returns how often locations said that they import only a part.
-func importLimitedEvents(s *stage.Namespace) int {
+func importLimitedEvents(s *env.Namespace) int {
 	var list eventsv1.EventList
 	ExpectWithOffset(1, world.Client.List(GinkgoTB().Context(), &list, client.InNamespace(s.Name))).To(Succeed())
 	n := 0

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // electedFlags make a leader of one operator, and another one soon after it was paused.
@@ -47,7 +47,7 @@ func newDeployments(namespace string, count int) {
 	GinkgoHelper()
 	for i := range count {
 		labels := map[string]string{"app": fmt.Sprintf("d%d", i)}
-		stage.Create(GinkgoTB(), world.Client, &appsv1.Deployment{
+		env.Create(GinkgoTB(), world.Client, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: labels["app"]},
 			Spec: appsv1.DeploymentSpec{
 				Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -68,7 +68,7 @@ func stoppedDeployments(namespace string) []string {
 	Expect(world.Client.List(GinkgoT().Context(), &list, client.InNamespace(namespace))).To(Succeed())
 	var names []string
 	for _, d := range list.Items {
-		if *d.Spec.Replicas == 0 || d.Labels[state.Label] != "" {
+		if *d.Spec.Replicas == 0 || d.Labels[quiesce.Label] != "" {
 			names = append(names, d.Name)
 		}
 	}
@@ -87,10 +87,10 @@ func newQuiescer(name string) *v1alpha1.Plugin {
 	}}
 	for _, kind := range []v1alpha1.ActionKind{v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPostBackup} {
 		plugin.Spec.Actions = append(plugin.Spec.Actions, v1alpha1.PluginAction{
-			Kind: kind, Name: action, Selector: &metav1.LabelSelector{MatchLabels: stage.LabelsForActions(name)},
+			Kind: kind, Name: action, Selector: &metav1.LabelSelector{MatchLabels: env.LabelsForActions(name)},
 		})
 	}
-	plugin = stage.Create(t, world.Client, plugin)
+	plugin = env.Create(t, world.Client, plugin)
 	ctx := context.WithoutCancel(t.Context())
 	DeferCleanup(func() { Expect(world.Client.Delete(ctx, plugin)).To(Succeed()) })
 	return plugin
@@ -109,14 +109,14 @@ var _ = Describe("A leader that is paused", func() {
 		world.WaitForPlugins(t, newQuiescer("pausing"))
 
 		b := s.NewBackup(app)
-		b.Labels = stage.LabelsForActions("pausing")
-		b = stage.Create(t, world.Client, b)
+		b.Labels = env.LabelsForActions("pausing")
+		b = env.Create(t, world.Client, b)
 		Eventually(func() int { return len(stoppedDeployments(app)) }).WithPolling(5 * time.Millisecond).Should(BeNumerically(">", 5))
 		Expect(syscall.Kill(paused.PID(), syscall.SIGSTOP)).To(Succeed())
 		DeferCleanup(resume, paused)
 		Expect(len(stoppedDeployments(app))).To(BeNumerically("<", all), "it was paused too late")
 		Expect(awaitLeader(s.Name, first)).NotTo(BeEmpty())
-		stage.WaitFor(t, world.Client, b, "its successor has completed it", func(b *v1alpha1.Backup) bool {
+		env.WaitFor(t, world.Client, b, "its successor has completed it", func(b *v1alpha1.Backup) bool {
 			owed := conditions.Get(b, v1alpha1.ConditionCleanupOwed)
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && owed != nil && owed.Status == metav1.ConditionFalse
 		})

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // anythingCRD returns the definition of a namespaced kind in which tenants may store
@@ -60,7 +60,7 @@ var _ = Describe("The list of a kind in all namespaces", func() {
 		t := GinkgoTB()
 		s := world.StartOperator(t)
 		crd := anythingCRD("deepthings", "DeepThing")
-		stage.Create(t, world.Client, crd)
+		env.Create(t, world.Client, crd)
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, crd)).To(Succeed()) })
 		tenant, other := world.CreateNamespace(t, "tenant-"), world.CreateNamespace(t, "other-")
 		deep := anything("DeepThing", tenant, "deep", map[string]any{"x": nestedLists(9_998)})
@@ -74,8 +74,8 @@ var _ = Describe("The list of a kind in all namespaces", func() {
 
 		b := s.NewBackup()
 		b.Spec.IncludedResources = []v1alpha1.NamePattern{"deepthings.faults.example.org"}
-		stage.Create(t, world.Client, b)
-		b = stage.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+		env.Create(t, world.Client, b)
+		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseCompleted), b.Status.Message)
 
 		for _, object := range objects {
@@ -83,8 +83,8 @@ var _ = Describe("The list of a kind in all namespaces", func() {
 		}
 		r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 		r.Spec.BackupName = b.Name
-		stage.Create(t, world.Client, r)
-		r = stage.WaitFor(t, world.Client, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+		env.Create(t, world.Client, r)
+		r = env.WaitFor(t, world.Client, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
 		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
 		for _, object := range objects {
 			Expect(world.Exists(t, object)).To(BeTrue(), "%s/%s is restored", object.GetNamespace(), object.GetName())

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // removeByForce removes an object whatever holds it. It may be gone.
@@ -43,12 +43,12 @@ var _ = Describe("Owed clean-up whose objects are removed by force", func() {
 		s := world.StartOperator(t)
 		release = filepath.Join(world.Dir, name+"-go")
 		plugin, action = pairOf(name, release)
-		plugin = stage.Create(t, world.Client, plugin)
+		plugin = env.Create(t, world.Client, plugin)
 		world.WaitForPlugins(t, plugin)
 		b = s.NewBackup(world.CreateApp(t, 1))
-		b.Labels = stage.LabelsForActions(action)
-		b = stage.Create(t, world.Client, b)
-		b = stage.WaitFor(t, world.Client, b, "its PreBackup action runs", func(b *v1alpha1.Backup) bool {
+		b.Labels = env.LabelsForActions(action)
+		b = env.Create(t, world.Client, b)
+		b = env.WaitFor(t, world.Client, b, "its PreBackup action runs", func(b *v1alpha1.Backup) bool {
 			return hasPhase(b.Status.PreBackupActionsStatuses, v1alpha1.ActionPhaseInProgress)
 		})
 	}
@@ -81,14 +81,14 @@ var _ = Describe("Owed clean-up whose objects are removed by force", func() {
 			}
 			return string(now.Status.Phase)
 		}).Should(Equal("True " + v1alpha1.ReasonCleanupLost))
-		b = stage.WaitFor(t, world.Client, b, "its message says what was lost", func(b *v1alpha1.Backup) bool {
+		b = env.WaitFor(t, world.Client, b, "its message says what was lost", func(b *v1alpha1.Backup) bool {
 			return conditions.Get(b, v1alpha1.ConditionCleanupOwed).Reason == v1alpha1.ReasonCleanupLost
 		})
 		Expect(conditions.Get(b, v1alpha1.ConditionCleanupOwed).Message).To(And(
 			ContainSubstring("PostBackup action "+action), ContainSubstring(v1alpha1.AnnotationAbandonCleanup)))
 		Expect(undone()).To(BeFalse())
 		world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
-		stage.WaitFor(t, world.Client, b, "it owes nothing", func(b *v1alpha1.Backup) bool {
+		env.WaitFor(t, world.Client, b, "it owes nothing", func(b *v1alpha1.Backup) bool {
 			return conditions.Get(b, v1alpha1.ConditionCleanupOwed).Reason == v1alpha1.ReasonCleanupAbandoned
 		})
 	})
@@ -101,7 +101,7 @@ var _ = Describe("Owed clean-up whose objects are removed by force", func() {
 			{"kind":"PostBackupAction","name":"`+action+`","selector":{"matchLabels":{"app":"other"}}}]}}`)
 		removeByForce(postRun())
 		goOn()
-		stage.WaitFor(t, world.Client, b, "its clean-up is done", func(b *v1alpha1.Backup) bool {
+		env.WaitFor(t, world.Client, b, "its clean-up is done", func(b *v1alpha1.Backup) bool {
 			owed := conditions.Get(b, v1alpha1.ConditionCleanupOwed)
 			return b.Status.CompletionTimestamp != nil && owed.Reason == v1alpha1.ReasonCleanupDone
 		})

@@ -23,8 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 const annotationRestored = "grapnel.dev/restored"
@@ -35,11 +35,11 @@ var _ = Describe("A Restore into the namespace of a hostile tenant", func() {
 			t := GinkgoTB()
 			s := world.StartOperator(t)
 			app := world.CreateApp(t, 1)
-			stage.Create(t, world.Client, newService(app, 80))
+			env.Create(t, world.Client, newService(app, 80))
 			b := s.NewBackup(app)
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "services"}
-			stage.Create(t, world.Client, b)
-			stage.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
+			env.Create(t, world.Client, b)
+			env.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
 				return b.Status.Phase == v1alpha1.BackupPhaseCompleted
 			})
 
@@ -49,21 +49,21 @@ var _ = Describe("A Restore into the namespace of a hostile tenant", func() {
 			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "hostile-"}}
 			r.Spec.BackupName, r.Spec.ExistingResourcePolicy = b.Name, policy
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
-			r = stage.Create(t, world.Client, r)
+			r = env.Create(t, world.Client, r)
 			Eventually(gate.reached).Should(BeClosed())
 
 			By("creating a Service as a tenant does that reads the UID on the first restored object")
-			namespace := stage.WaitFor(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}}, "it is stamped",
+			namespace := env.WaitFor(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}}, "it is stamped",
 				func(n *corev1.Namespace) bool { return n.Annotations[annotationRestored] != "" })
 			uid := strings.Fields(namespace.Annotations[annotationRestored])[1]
 			Expect(uid).To(Equal(string(r.UID)))
 			claimed := newService(target, 81)
 			claimed.Annotations = map[string]string{annotationRestored: word + " " + uid}
-			stage.Create(t, world.Client, claimed)
+			env.Create(t, world.Client, claimed)
 			gate.open()
 
 			By("waiting for the end of the Restore")
-			r = stage.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
+			r = env.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
 			Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
 			Expect(r.Status.Attempts).To(Equal(int32(1)), "the operator was restarted")
 			Expect(s.Operator.Done()).NotTo(BeClosed(), "the operator has ended")
@@ -72,7 +72,7 @@ var _ = Describe("A Restore into the namespace of a hostile tenant", func() {
 			Expect(list["v1/Service"]).To(ConsistOf(target + "/web(" + outcome + ")"))
 			Expect(readStored(s, r.Status.Files.Results)).To(ContainSubstring(
 				`services \"` + target + `/web\": its annotation grapnel.dev/restored names this restore, which did not set it`))
-			stage.WaitFor(t, world.Client, claimed, "it has the port "+port, func(s *corev1.Service) bool { return s.Spec.Ports[0].Name == port })
+			env.WaitFor(t, world.Client, claimed, "it has the port "+port, func(s *corev1.Service) bool { return s.Spec.Ports[0].Name == port })
 		},
 		Entry("with a word that is no outcome", "boom", v1alpha1.ExistingResourcePolicyNone, "skipped", "p81"),
 		Entry("with an outcome", "created", v1alpha1.ExistingResourcePolicyUpdate, "updated", "p80"),
@@ -103,7 +103,7 @@ func newConfigMapGate(namespace string) *configMapGate {
 	DeferCleanup(server.Close)
 	DeferCleanup(g.open) // before the server waits for its requests
 	fail, none, timeout := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, int32(30)
-	hook := stage.Create(GinkgoTB(), world.Client, &admissionregistrationv1.ValidatingWebhookConfiguration{
+	hook := env.Create(GinkgoTB(), world.Client, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "gate-" + namespace},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "gate.test.grapnel.dev", FailurePolicy: &fail, SideEffects: &none, TimeoutSeconds: &timeout,
@@ -144,8 +144,8 @@ func (g *configMapGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // readStored returns a stored file, uncompressed.
-func readStored(s *stage.Namespace, key string) string {
-	file, err := os.Open(filepath.Join(s.LocationDir(stage.DefaultLocation), filepath.FromSlash(key)))
+func readStored(s *env.Namespace, key string) string {
+	file, err := os.Open(filepath.Join(s.LocationDir(env.DefaultLocation), filepath.FromSlash(key)))
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = file.Close() }() // it was only read
 	plain, err := gzip.NewReader(file)

@@ -11,14 +11,14 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // world is what all specs share: a control plane, the programs, and a client.
-var world stage.Env
+var world env.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(world.RunTests(m, stage.Options{ControllerManager: true}))
+	os.Exit(world.RunTests(m, env.Options{ControllerManager: true}))
 }
 
 func TestFaults(t *testing.T) {

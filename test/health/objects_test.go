@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // health is how an object stands, in the words of each tool.
@@ -48,41 +48,41 @@ func samples() map[string]map[string]sample {
 var meta = metav1.ObjectMeta{Name: "one", Generation: 3}
 
 // write is what a controller does to a run, with the functions that it does it with.
-type write[T run.Object] func(s *run.Scope[T])
+type write[T lifecycle.Object] func(s *lifecycle.Scope[T])
 
-func waiting[T run.Object](s *run.Scope[T]) {
+func waiting[T lifecycle.Object](s *lifecycle.Scope[T]) {
 	s.MarkWaiting(v1alpha1.ReasonQueued, "Waiting for a slot")
 }
 
 // working is a run in one of the phases between its beginning and its outcome.
-func working[T run.Object](phase string) write[T] {
-	return func(s *run.Scope[T]) {
+func working[T lifecycle.Object](phase string) write[T] {
+	return func(s *lifecycle.Scope[T]) {
 		s.MarkRunning(v1alpha1.ReasonRunning, "Working on it")
 		s.Object.SetPhase(phase)
 	}
 }
 
-func decided[T run.Object](phase, message string) write[T] {
-	return func(s *run.Scope[T]) {
+func decided[T lifecycle.Object](phase, message string) write[T] {
+	return func(s *lifecycle.Scope[T]) {
 		s.MarkRunning(v1alpha1.ReasonRunning, "Working on it")
-		s.RecordOutcome(run.Outcome{Phase: phase, Reason: phase, Message: message}, time.Unix(1, 0))
+		s.RecordOutcome(lifecycle.Outcome{Phase: phase, Reason: phase, Message: message}, time.Unix(1, 0))
 	}
 }
 
-func ended[T run.Object](phase, message string) write[T] {
-	return func(s *run.Scope[T]) {
+func ended[T lifecycle.Object](phase, message string) write[T] {
+	return func(s *lifecycle.Scope[T]) {
 		decided[T](phase, message)(s)
 		s.MarkFinalized()
 	}
 }
 
-func refused[T run.Object](s *run.Scope[T]) {
+func refused[T lifecycle.Object](s *lifecycle.Scope[T]) {
 	s.FailValidation([]string{"there is no location main"}, time.Unix(1, 0))
 	s.MarkFinalized()
 }
 
-func made[T run.Object](object T, writes ...write[T]) T {
-	s := &run.Scope[T]{Object: object}
+func made[T lifecycle.Object](object T, writes ...write[T]) T {
+	s := &lifecycle.Scope[T]{Object: object}
 	for _, w := range writes {
 		w(s)
 	}
@@ -90,13 +90,13 @@ func made[T run.Object](object T, writes ...write[T]) T {
 }
 
 func backups() map[string]sample {
-	type scope = run.Scope[*v1alpha1.Backup]
+	type scope = lifecycle.Scope[*v1alpha1.Backup]
 	backup := func(writes ...write[*v1alpha1.Backup]) *v1alpha1.Backup {
 		return made(&v1alpha1.Backup{ObjectMeta: meta}, writes...)
 	}
 	working, decided, ended := working[*v1alpha1.Backup], decided[*v1alpha1.Backup], ended[*v1alpha1.Backup]
 	postRuns := func(s *scope) { s.ReportRemainingWork("RunningPostBackupActions", "running thaw") }
-	overdue := func(s *scope) { // as in internal/kube/run/postactions.go
+	overdue := func(s *scope) { // as in internal/lifecycle/postactions.go
 		conditions.Set(s.Object, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
 		s.ReportRemainingWork(v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
 		conditions.SetSummary(s.Object, conditions.StalledRetrying, v1alpha1.ReasonCleanupOverdue, "thaw is overdue")
@@ -204,7 +204,7 @@ func hookRuns() map[string]sample {
 	}
 }
 
-// operations are as internal/kube/operation leaves them.
+// operations are as internal/operation leaves them.
 func operations() map[string]sample {
 	operation := func(phase v1alpha1.AsyncOperationPhase, succeeded metav1.ConditionStatus, state conditions.State, message string) *v1alpha1.AsyncOperation {
 		o := &v1alpha1.AsyncOperation{ObjectMeta: meta, Status: v1alpha1.AsyncOperationStatus{Phase: phase, Message: message}}

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // refused checks that a Backup failed validation with messages that have some texts,
@@ -78,7 +78,7 @@ func TestASpecThatCanNotWork(t *testing.T) {
 		},
 		"an unknown location": {
 			func(b *v1alpha1.Backup) { b.Spec.StorageLocation = "nowhere" },
-			[][]string{{`"nowhere" does not exist`, "create it, or set spec.storageLocation to one of: ", stage.DefaultLocation}},
+			[][]string{{`"nowhere" does not exist`, "create it, or set spec.storageLocation to one of: ", env.DefaultLocation}},
 		},
 		"everything at once": {
 			func(b *v1alpha1.Backup) {
@@ -93,7 +93,7 @@ func TestASpecThatCanNotWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(pair, plain)
+			b.Labels = env.LabelsForActions(pair, plain)
 			c.change(b)
 			refused(t, s.apply(t, b), c.errs...)
 			s.undisturbed(t, app)
@@ -114,7 +114,7 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 	}
 	server := s3server.Start(t, s3server.Options{})
 	credentials := func(secret string) string {
-		return stage.Create(t, world.Client, &corev1.Secret{
+		return env.Create(t, world.Client, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "credentials-"},
 			StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": secret},
 		}).Name
@@ -145,11 +145,11 @@ func TestALocationThatCanNotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			location := stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
+			location := env.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
 				ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: name + "-"}, Spec: c.spec,
 			}).Name
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(pair)
+			b.Labels = env.LabelsForActions(pair)
 			b.Spec.StorageLocation = location
 			refused(t, s.apply(t, b), append(slices.Clone(c.says), "BackupStorageLocation "+location))
 			if strings.Contains(describe(b), "secret-but-wrong") {
@@ -168,8 +168,8 @@ func TestANameThatIsTaken(t *testing.T) {
 	world.Delete(t, owner)
 	awaitGone(t, owner)
 	claimed := owner.Name + "-claimed"
-	claim := backupstore.Claim{BackupUID: "another-cluster", Namespace: "there", Name: claimed, Created: time.Now()}
-	if err := s.open(t.Context(), t, stage.DefaultLocation).Claim(t.Context(), claimed, claim); err != nil {
+	claim := storage.Claim{BackupUID: "another-cluster", Namespace: "there", Name: claimed, Created: time.Now()}
+	if err := s.open(t.Context(), t, env.DefaultLocation).Claim(t.Context(), claimed, claim); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ name, owner string }{
@@ -181,10 +181,10 @@ func TestANameThatIsTaken(t *testing.T) {
 			before := folder(t, s, c.name)
 			b := s.NewBackup(app)
 			b.GenerateName, b.Name = "", c.name
-			b.Labels = stage.LabelsForActions(pair)
+			b.Labels = env.LabelsForActions(pair)
 			b = s.apply(t, b)
 			refused(t, b, []string{c.owner, "choose another name, or remove that backup first"})
-			stage.CheckEqual(t, "files", folder(t, s, c.name), before)
+			env.CheckEqual(t, "files", folder(t, s, c.name), before)
 		})
 	}
 	s.undisturbed(t, app)
@@ -194,7 +194,7 @@ func TestANameThatIsTaken(t *testing.T) {
 func folder(t *testing.T, s site, name string) []string {
 	t.Helper()
 	var files []string
-	dir := filepath.Join(s.StoreRoot(), stage.DefaultLocation, "backups", name)
+	dir := filepath.Join(s.StoreRoot(), env.DefaultLocation, "backups", name)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -216,11 +216,11 @@ func TestSecretsThatAPluginLogs(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(pair, preOnly)
+	b.Labels = env.LabelsForActions(pair, preOnly)
 	parameter(b, pair, "fault", "log-secret")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	for _, file := range []backupstore.File{backupstore.Logs, backupstore.PostLogs} {
+	for _, file := range []storage.File{storage.Logs, storage.PostLogs} {
 		says(t, []string{s.file(t, b, file)}, "Connecting with password=[REDACTED]") // the rules look for what is not there
 	}
 	if err := world.CheckLogsForSecrets(); err != nil {
@@ -236,10 +236,10 @@ func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
 		action := own(t, "late")
 		plugin := world.NewFaultPlugin(filepath.Base(action), both(v1alpha1.PluginAction{Name: action}))
 		b := s.NewBackup(app)
-		b.Labels = stage.LabelsForActions(action)
+		b.Labels = env.LabelsForActions(action)
 		createPlugin(t, plugin)
 		s.apply(t, b)
 		b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-		stage.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
+		env.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
 	}
 }

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // bucket is a location in a bucket whose service a test can disturb.
@@ -58,11 +58,11 @@ func newBucket(t *testing.T, s site) *bucket {
 	front := httptest.NewServer(b.disturb(proxy))
 	t.Cleanup(front.Close)
 	t.Cleanup(b.release)
-	secret := stage.Create(t, world.Client, &corev1.Secret{
+	secret := env.Create(t, world.Client, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "bucket-"},
 		StringData: map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey},
 	})
-	b.location = stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
+	b.location = env.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "bucket-"},
 		Spec: v1alpha1.BackupStorageLocationSpec{S3: &v1alpha1.S3Location{
 			Bucket: server.Bucket, Endpoint: front.URL, Region: "us-east-1", ForcePathStyle: true,

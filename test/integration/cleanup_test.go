@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(c.actions...)
+			b.Labels = env.LabelsForActions(c.actions...)
 			s.apply(t, b)
 			if c.stop != nil {
 				awaitCall(t, b, v1alpha1.HookPreBackup, c.actions[0])
@@ -109,7 +109,7 @@ func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.P
 		post(v1alpha1.PluginAction{Name: action, Order: 50, Timeout: within(4 * time.Second)}),
 	), "FAULT_CALL=PostBackup=error"))
 	b = s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(action, after)
+	b.Labels = env.LabelsForActions(action, after)
 	s.apply(t, b)
 	b = await(t, b, "clean-up is overdue", func(b *v1alpha1.Backup) bool {
 		return reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupOverdue &&
@@ -152,7 +152,7 @@ func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 	if run.Status.Phase != v1alpha1.HookRunPhaseCompleted || run.Status.Attempt < 2 {
 		t.Errorf("the clean-up is %s after %d attempts", run.Status.Phase, run.Status.Attempt)
 	}
-	says(t, []string{s.file(t, b, backupstore.PostLogs)}, "The action failed", "The action answered")
+	says(t, []string{s.file(t, b, storage.PostLogs)}, "The action failed", "The action answered")
 }
 
 func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
@@ -194,7 +194,7 @@ func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(after)
+	b.Labels = env.LabelsForActions(after)
 	parameter(b, after, "fault", "error")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")
@@ -202,5 +202,5 @@ func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 		t.Errorf("PostActionsSucceeded is %q", got)
 	}
 	awaitEvent(t, b, "Warning PostBackupActionFailed: ")
-	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
+	env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
 }

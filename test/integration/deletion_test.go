@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // deletionOf returns a DeletionRun for a Backup, which is not created.
@@ -30,7 +30,7 @@ func deletionOf(b *v1alpha1.Backup) *v1alpha1.DeletionRun {
 // destroy creates a DeletionRun for a Backup.
 func destroy(t *testing.T, b *v1alpha1.Backup) *v1alpha1.DeletionRun {
 	t.Helper()
-	return stage.Create(t, world.Client, deletionOf(b))
+	return env.Create(t, world.Client, deletionOf(b))
 }
 
 // destroyed waits for the end of a DeletionRun and checks its phase, and that its message
@@ -58,7 +58,7 @@ func awaiting(t *testing.T, d *v1alpha1.DeletionRun, reason string) *v1alpha1.De
 // stored returns the files of a backup in the default location.
 func (s site) stored(t *testing.T, name string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", name, "*"))
+	files, err := filepath.Glob(filepath.Join(s.LocationDir(env.DefaultLocation), "backups", name, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +77,13 @@ func (s site) gone(t *testing.T, b *v1alpha1.Backup) {
 func TestABackupIsDestroyed(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 3))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 3))), v1alpha1.BackupPhaseCompleted)
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Fatal("nothing is stored")
 	}
 	d := deletionOf(b)
 	d.Spec.TTL = &metav1.Duration{Duration: time.Second}
-	stage.Create(t, world.Client, d)
+	env.Create(t, world.Client, d)
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
 	s.gone(t, b)
 	awaitEvent(t, d, "Normal Completed: Backup "+b.Name+" is destroyed")
@@ -97,9 +97,9 @@ func TestTwoDeletionRuns(t *testing.T) {
 	action := own(t, "once")
 	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})}))
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	parameter(b, action, "sleep", "500ms")
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	var runs []*v1alpha1.DeletionRun
 	for range 3 {
 		runs = append(runs, destroy(t, b))
@@ -122,8 +122,8 @@ func TestARunningBackupIsCancelledFirst(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(preHolds)
-	stage.Create(t, world.Client, b)
+	b.Labels = env.LabelsForActions(preHolds)
+	env.Create(t, world.Client, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
 	d := destroy(t, b)
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
@@ -142,7 +142,7 @@ func TestABackupGoesWithItsData(t *testing.T) {
 		t.Parallel()
 		b := s.NewBackup(app)
 		b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
-		stage.Create(t, world.Client, b)
+		env.Create(t, world.Client, b)
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 		})
@@ -151,17 +151,17 @@ func TestABackupGoesWithItsData(t *testing.T) {
 	})
 	t.Run("Retain", func(t *testing.T) {
 		t.Parallel()
-		b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+		b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 		files := s.stored(t, b.Name)
 		world.Delete(t, b)
 		awaitGone(t, b)
-		stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
+		env.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 	})
 	t.Run("Delete and then Retain", func(t *testing.T) {
 		t.Parallel()
 		b := s.NewBackup(app)
 		b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
-		stage.Create(t, world.Client, b)
+		env.Create(t, world.Client, b)
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 		})
@@ -182,7 +182,7 @@ func TestANamespaceIsDeleted(t *testing.T) {
 	s := site{world.StartOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
-	stage.Create(t, world.Client, b)
+	env.Create(t, world.Client, b)
 	await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 		return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 	})
@@ -222,7 +222,7 @@ func TestWhatIsToBeDestroyed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			destroyed(t, stage.Create(t, world.Client, run(tc.spec)), tc.phase, tc.texts...)
+			destroyed(t, env.Create(t, world.Client, run(tc.spec)), tc.phase, tc.texts...)
 		})
 	}
 }
@@ -234,7 +234,7 @@ func held(t *testing.T, kind v1alpha1.ActionKind) (action string, release func()
 	action = own(t, "held")
 	file := filepath.Join(t.TempDir(), "go-on")
 	install(t, world.NewFaultPlugin(filepath.Base(action),
-		[]v1alpha1.PluginAction{{Name: action, Kind: kind, Selector: stage.SelectorForAction(action)}}, "FAULT_CALL=until:"+file))
+		[]v1alpha1.PluginAction{{Name: action, Kind: kind, Selector: env.SelectorForAction(action)}}, "FAULT_CALL=until:"+file))
 	release = func() { touch(t, file) }
 	t.Cleanup(release)
 	return action, release

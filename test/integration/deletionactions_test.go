@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // deletes declares a DeleteAction for Backups that ask for it.
 func deletes(action v1alpha1.PluginAction) v1alpha1.PluginAction {
-	action.Kind, action.Selector = v1alpha1.ActionKindDelete, stage.SelectorForAction(action.Name)
+	action.Kind, action.Selector = v1alpha1.ActionKindDelete, env.SelectorForAction(action.Name)
 	return action
 }
 
@@ -42,15 +42,15 @@ func TestDeleteActionsRun(t *testing.T) {
 		deletes(v1alpha1.PluginAction{Name: z}), deletes(v1alpha1.PluginAction{Name: a}), deletes(v1alpha1.PluginAction{Name: other}),
 	}, "FAULT_SELECTOR=tier=gold"))
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(a, z)
+	b.Labels = env.LabelsForActions(a, z)
 	b.Labels["tier"] = "gold"
 	parameter(b, a, "fault", "fail")
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "Backup "+b.Name+" is destroyed, and one thing is left behind", a)
 	s.gone(t, b)
 	// The example plugin has one that concerns every Backup.
-	stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
-	stage.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + a + " #1", "Delete " + a + " #2", "Delete " + a + " #3", "Delete " + z + " #1"})
+	env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
+	env.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + a + " #1", "Delete " + a + " #2", "Delete " + a + " #3", "Delete " + z + " #1"})
 	awaitEvent(t, d, "Warning PartiallyFailed: ")
 }
 
@@ -75,8 +75,8 @@ func TestDeleteActionsChoose(t *testing.T) {
 			install(t, world.NewFaultPlugin(filepath.Base(action),
 				[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(2 * time.Second)})}, "FAULT_SELECTOR="+tc.selector))
 			b := s.NewBackup(world.CreateApp(t, 1))
-			b.Labels = stage.LabelsForActions(action)
-			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+			b.Labels = env.LabelsForActions(action)
+			b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 			d := destroyed(t, destroy(t, b), tc.phase, tc.text)
 			s.gone(t, b)
 			if calls := deleteCalls(t, d); len(calls) != tc.called {
@@ -92,23 +92,23 @@ func TestDeleteItemActionsRun(t *testing.T) {
 	action := own(t, "cleans")
 	cleaned := filepath.Join(t.TempDir(), "cleaned")
 	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
-		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(action)},
+		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: env.SelectorForAction(action)},
 	}, "FAULT_CLEANED="+cleaned))
 	app := world.CreateApp(t, 2)
 	for i, fault := range map[int]string{6: "panic:something is nil", 7: "error:the snapshot is locked"} {
-		bad := stage.NewConfigMap(app, i)
+		bad := env.NewConfigMap(app, i)
 		bad.Annotations = map[string]string{"fault.example.io/clean": fault}
-		stage.Create(t, world.Client, bad)
+		env.Create(t, world.Client, bad)
 	}
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b.Labels = env.LabelsForActions(action)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "2 things are left behind", app+"/c6", "panic", app+"/c7", "the snapshot is locked")
 	s.gone(t, b)
 	line := func(name string) string { return action + " " + app + "/" + name }
 	got := strings.Split(strings.TrimSpace(content(t, cleaned)), "\n")
 	got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "/kube-root-ca.crt") })
-	stage.CheckEqual(t, "what was shown", got, []string{line("c0"), line("c1"), line("c6"), line("c7"), line("c6"), line("c7"), line("c6"), line("c7")})
+	env.CheckEqual(t, "what was shown", got, []string{line("c0"), line("c1"), line("c6"), line("c7"), line("c6"), line("c7"), line("c6"), line("c7")})
 	did := slices.DeleteFunc(d.Status.DeleteItemActions, func(did v1alpha1.DeletionItemAction) bool { return did.PluginName != action })
 	if len(did) != 1 || did[0].Failed != 2 || did[0].Items < 2 {
 		t.Errorf("the actions are told as %+v", d.Status.DeleteItemActions)
@@ -122,15 +122,15 @@ func TestADeleteItemActionHangs(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	action := own(t, "hangs")
 	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
-		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(action), Timeout: within(2 * time.Second)},
+		{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: env.SelectorForAction(action), Timeout: within(2 * time.Second)},
 	}, "FAULT_CLEANED="+filepath.Join(t.TempDir(), "cleaned")))
 	app := world.CreateApp(t, 1)
-	last := stage.NewConfigMap(app, 1)
+	last := env.NewConfigMap(app, 1)
 	last.Name, last.Annotations = "z", map[string]string{"fault.example.io/clean": "hang"}
-	stage.Create(t, world.Client, last)
+	env.Create(t, world.Client, last)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b.Labels = env.LabelsForActions(action)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed,
 		"one thing is left behind", action, app+"/z", "did not answer before its deadline")
 	s.gone(t, b)
@@ -159,11 +159,11 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 					[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: timeout})}, "FAULT_CALL="+does))
 			}
 			b := s.NewBackup(world.CreateApp(t, 1))
-			b.Labels = stage.LabelsForActions(bad, good)
-			b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+			b.Labels = env.LabelsForActions(bad, good)
+			b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 			d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "one thing is left behind", bad)
 			s.gone(t, b)
-			stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", bad + " Failed", good + " Completed"})
+			env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", bad + " Failed", good + " Completed"})
 			says(t, d.Status.LeftBehind, bad, text)
 		})
 	}
@@ -178,13 +178,13 @@ func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
 	cleaned, goOn := filepath.Join(t.TempDir(), "cleaned"), filepath.Join(t.TempDir(), "go-on")
 	install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
 		deletes(v1alpha1.PluginAction{Name: action}), deletes(v1alpha1.PluginAction{Name: late}),
-		{Name: items, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(items)},
+		{Name: items, Kind: v1alpha1.ActionKindDeleteItem, Selector: env.SelectorForAction(items)},
 	}, "FAULT_CALL=until:"+goOn, "FAULT_CLEANED="+cleaned))
 	t.Cleanup(func() { touch(t, goOn) })
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action, late, items)
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b.Labels = env.LabelsForActions(action, late, items)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
 	world.Delete(t, b)
@@ -192,6 +192,6 @@ func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
 	touch(t, goOn)
 	d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 	s.gone(t, b)
-	stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed", late + " Completed"})
+	env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed", late + " Completed"})
 	says(t, []string{content(t, cleaned)}, items+" "+app+"/c0")
 }

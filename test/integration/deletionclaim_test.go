@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestABackupIsDeletedWhileItIsDestroyed deletes the Backup, which keeps its data
@@ -22,8 +22,8 @@ func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindDelete)
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(action)
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b.Labels = env.LabelsForActions(action)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
 	world.Delete(t, b)
@@ -41,8 +41,8 @@ func TestABackupIsDeletedBeforeItBegins(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DeletionPolicy, b.Finalizers = v1alpha1.DeletionPolicyDelete, []string{v1alpha1.FinalizerStoredData}
-	b.Labels = stage.LabelsForActions(preHolds)
-	stage.Create(t, world.Client, b)
+	b.Labels = env.LabelsForActions(preHolds)
+	env.Create(t, world.Client, b)
 	world.Delete(t, b)
 	s.gone(t, b)
 }
@@ -52,15 +52,15 @@ func TestABackupIsDeletedBeforeItBegins(t *testing.T) {
 func TestWhatWaitsKeepsNobodyAway(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	files := stage.Create(t, world.Client, newFolder(s, "only-read"))
+	files := env.Create(t, world.Client, newFolder(s, "only-read"))
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
 	b.Spec.StorageLocation = files.Name
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	world.Patch(t, files, `{"spec":{"accessMode":"ReadOnly"}}`)
 	d := destroy(t, b)
 	awaiting(t, d, v1alpha1.ReasonWaitingForLocation)
-	restored(t, stage.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseCompleted)
+	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseCompleted)
 	world.Patch(t, files, `{"spec":{"accessMode":"ReadWrite"}}`)
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 	awaitGone(t, b)
@@ -79,7 +79,7 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 	for range 5 {
 		b := s.NewBackup(app)
 		b.Finalizers = []string{held}
-		backups = append(backups, stage.Create(t, world.Client, b))
+		backups = append(backups, env.Create(t, world.Client, b))
 	}
 	for _, b := range backups {
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseCompleted })
@@ -90,7 +90,7 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 			return d.Status.Message == fmt.Sprintf("Waiting for Backup %s to be deleted; it has the finalizers %s", backups[i].Name, held)
 		})
 	}
-	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted)
 	for i, d := range runs {
 		world.Patch(t, backups[i], `{"metadata":{"finalizers":null}}`)
@@ -103,18 +103,18 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 func TestAnotherBackupHasTheName(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
 	files := s.stored(t, b.Name)
 	world.Delete(t, b)
 	awaitGone(t, b)
-	d := stage.Create(t, world.Client, &v1alpha1.DeletionRun{
+	d := env.Create(t, world.Client, &v1alpha1.DeletionRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 		Spec: v1alpha1.DeletionRunSpec{
-			BackupName: b.Name, BackupUID: "1-2-3", StorageLocation: stage.DefaultLocation, TTL: &metav1.Duration{Duration: time.Hour},
+			BackupName: b.Name, BackupUID: "1-2-3", StorageLocation: env.DefaultLocation, TTL: &metav1.Duration{Duration: time.Hour},
 		},
 	})
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "does not exist anymore; another backup has its name")
-	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
+	env.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 }
 
 // TestTheLastIsKeptWhenItsTurnComes has a DeletionRun for the last Backup of a Schedule, of a
@@ -123,7 +123,7 @@ func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	one := int32(1)
-	schedule := stage.Create(t, world.Client, &v1alpha1.Schedule{
+	schedule := env.Create(t, world.Client, &v1alpha1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
 		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
 	})
@@ -131,10 +131,10 @@ func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
 	b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
 	b.GenerateName, b.Name = "", schedule.Name+"-20240501030000"
 	b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: "2024-05-01T03:00:00Z"}
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := deletionOf(b)
 	d.Spec.Cause = v1alpha1.DeletionCauseScheduleLimit
-	destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCancelled, "is kept as one of the newest 1 successful Backups of Schedule "+schedule.Name)
+	destroyed(t, env.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCancelled, "is kept as one of the newest 1 successful Backups of Schedule "+schedule.Name)
 	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted) // a person may
 	s.gone(t, b)
 }

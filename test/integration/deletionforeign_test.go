@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 // putVelero puts a backup of a Velero server into a location: its manifest, which has
@@ -107,7 +107,7 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			location := filepath.Base(own(t, "velero"))
 			backup := "of-" + location
 			put := func() {
-				s.putVelero(t, location, backup, stage.LabelsForActions(action))
+				s.putVelero(t, location, backup, env.LabelsForActions(action))
 				if tc.damaged {
 					write(t, filepath.Join(s.folderOf(location, backup), "velero-backup.json"), "not JSON")
 				}
@@ -117,10 +117,10 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			bsl := newFolder(s, location)
 			if tc.imported {
 				put() // it is found when the location comes
-				stage.Create(t, world.Client, bsl)
+				env.Create(t, world.Client, bsl)
 				s.awaitBackup(t, backup)
 			} else {
-				stage.Create(t, world.Client, bsl)
+				env.Create(t, world.Client, bsl)
 				await(t, bsl, "it was looked through", func(l *v1alpha1.BackupStorageLocation) bool {
 					return conditionOf(l, v1alpha1.ConditionSynced) == metav1.ConditionTrue
 				})
@@ -129,13 +129,13 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			}
 			files := s.filesIn(t, location, backup)
 			again := d.DeepCopy()
-			destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseFailedValidation,
+			destroyed(t, env.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseFailedValidation,
 				"backup "+backup+" was not created by a Backup of this cluster", "create a DeletionRun with spec.destroyForeign: true")
-			stage.CheckEqual(t, "the files", s.filesIn(t, location, backup), files)
+			env.CheckEqual(t, "the files", s.filesIn(t, location, backup), files)
 
 			again.Spec.DestroyForeign = true
-			again = destroyed(t, stage.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
-			stage.CheckEqual(t, "the files", s.filesIn(t, location, backup), nil)
+			again = destroyed(t, env.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
+			env.CheckEqual(t, "the files", s.filesIn(t, location, backup), nil)
 			awaitGone(t, s.awaitBackup(t, backup))
 			if calls := deleteCalls(t, again); len(calls) != 1 && !tc.damaged { // no labels are known of a damaged one
 				t.Errorf("the calls are %q", calls)
@@ -170,20 +170,20 @@ func TestARetainedBackupIsDestroyed(t *testing.T) {
 		pre(v1alpha1.PluginAction{Name: action}), []v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action})},
 	), "FAULT_CALL=PreBackup=outputs"))
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(action)
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
-	noted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: seen.ConfigMapName(stage.DefaultLocation)}}
-	stage.WaitFor(t, world.Client, noted, "the backup is noted", func(c *corev1.ConfigMap) bool { return c.Data[b.Name] != "" })
+	b.Labels = env.LabelsForActions(action)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	noted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: tombstone.ConfigMapName(env.DefaultLocation)}}
+	env.WaitFor(t, world.Client, noted, "the backup is noted", func(c *corev1.ConfigMap) bool { return c.Data[b.Name] != "" })
 	world.Delete(t, b)
 	awaitGone(t, b)
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Fatal("the files are gone")
 	}
 	d := deletionOf(b)
-	d.Spec.StorageLocation = stage.DefaultLocation
-	d = destroyed(t, stage.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
+	d.Spec.StorageLocation = env.DefaultLocation
+	d = destroyed(t, env.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
 	s.gone(t, s.awaitBackup(t, b.Name))
-	stage.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
+	env.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
 	if made := string(d.Status.BackupOutputs[action]["from"]); made != string(runOf(t, b, v1alpha1.HookPreBackup, action).UID) {
 		t.Errorf("the DeleteAction gets the name %q", made)
 	}

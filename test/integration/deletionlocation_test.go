@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestALocationIsLost takes the location away, or the right to write there. The objects can
@@ -27,10 +27,10 @@ func TestALocationIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := stage.Create(t, world.Client, newFolder(s, filepath.Base(own(t, "lost"))))
+			files := env.Create(t, world.Client, newFolder(s, filepath.Base(own(t, "lost"))))
 			b := s.NewBackup(world.CreateApp(t, 1))
 			b.Spec.StorageLocation, b.Spec.DeletionPolicy = files.Name, v1alpha1.DeletionPolicyDelete
-			stage.Create(t, world.Client, b)
+			env.Create(t, world.Client, b)
 			await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
 				return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 			})

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -22,30 +22,30 @@ func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 	t.Run("in a DeleteAction", func(t *testing.T) { // Not parallel: they have one operator.
 		action, release := held(t, v1alpha1.ActionKindDelete)
 		b := s.NewBackup(world.CreateApp(t, 1))
-		b.Labels = stage.LabelsForActions(action)
-		b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		b.Labels = env.LabelsForActions(action)
+		b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 		d := destroy(t, b)
 		awaitCalled(t, d, action)
 		s.kill(t)
 		release()
 		s.RestartOperator(t)
 		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
-		stage.CheckEqual(t, "the actions", stage.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed"})
+		env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed"})
 		s.gone(t, b)
 	})
 	t.Run("in a DeleteItemAction", func(t *testing.T) {
 		action := own(t, "cleans")
 		cleaned, goOn := filepath.Join(t.TempDir(), "cleaned"), filepath.Join(t.TempDir(), "go-on")
 		install(t, world.NewFaultPlugin(filepath.Base(action), []v1alpha1.PluginAction{
-			{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: stage.SelectorForAction(action)},
+			{Name: action, Kind: v1alpha1.ActionKindDeleteItem, Selector: env.SelectorForAction(action)},
 		}, "FAULT_CLEANED="+cleaned))
 		app := world.CreateApp(t, 1)
-		slow := stage.NewConfigMap(app, 5)
+		slow := env.NewConfigMap(app, 5)
 		slow.Annotations = map[string]string{"fault.example.io/clean": "await:" + goOn}
-		stage.Create(t, world.Client, slow)
+		env.Create(t, world.Client, slow)
 		b := s.NewBackup(app)
-		b.Labels = stage.LabelsForActions(action)
-		b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		b.Labels = env.LabelsForActions(action)
+		b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 		d := destroy(t, b)
 		shown := func() int { return strings.Count(content(t, cleaned), app+"/c5") }
 		suite.Eventually(t, func() string { // nothing in the cluster tells

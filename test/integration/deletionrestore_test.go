@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // restoreOf returns a Restore of an app into another namespace, which is not created.
 func restoreOf(b *v1alpha1.Backup, app string, actions ...string) *v1alpha1.Restore {
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, GenerateName: "story-", Labels: stage.LabelsForActions(actions...)}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, GenerateName: "story-", Labels: env.LabelsForActions(actions...)}}
 	r.Spec.BackupName = b.Name
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
 	return r
@@ -41,8 +41,8 @@ func TestARestoreIsWaitedFor(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindPreRestore)
 	app := world.CreateApp(t, 1)
-	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
-	reads := stage.Create(t, world.Client, restoreOf(b, app, action))
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	reads := env.Create(t, world.Client, restoreOf(b, app, action))
 	awaitCalled(t, reads, action)
 	d := destroy(t, b)
 	says(t, []string{awaiting(t, d, v1alpha1.ReasonWaitingForRestore).Status.Message}, reads.Name)
@@ -51,7 +51,7 @@ func TestARestoreIsWaitedFor(t *testing.T) {
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
 	s.gone(t, b)
 	awaitGone(t, reads)
-	if _, err := os.Stat(filepath.Join(s.LocationDir(stage.DefaultLocation), "restores", reads.Name)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(s.LocationDir(env.DefaultLocation), "restores", reads.Name)); !os.IsNotExist(err) {
 		t.Errorf("the files of the Restore are left: %v", err)
 	}
 }
@@ -63,11 +63,11 @@ func TestNothingIsRestoredOfWhatGoes(t *testing.T) {
 	action, release := held(t, v1alpha1.ActionKindDelete)
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
-	b = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b.Labels = env.LabelsForActions(action)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
-	restored(t, stage.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseFailedValidation,
+	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseFailedValidation,
 		b.Name, "is being destroyed by DeletionRun "+d.Name, "restore another one")
 	release()
 	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
@@ -85,10 +85,10 @@ func TestABackupInUseDoesNotExpire(t *testing.T) {
 	for i := range backups {
 		b := s.NewBackup(app)
 		b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
-		backups[i] = outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		backups[i] = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	}
 	used, other := backups[0], backups[1]
-	reads := stage.Create(t, world.Client, restoreOf(used, app, action))
+	reads := env.Create(t, world.Client, restoreOf(used, app, action))
 	awaitCalled(t, reads, action)
 	for _, b := range backups {
 		world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)

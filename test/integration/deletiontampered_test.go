@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 const manifestName = "velero-backup.json"
@@ -39,8 +39,8 @@ func TestSomethingStoredIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
-			lose(t, filepath.Join(s.folderOf(stage.DefaultLocation, b.Name), tc.file(b.Name)))
+			b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+			lose(t, filepath.Join(s.folderOf(env.DefaultLocation, b.Name), tc.file(b.Name)))
 			destroyed(t, destroy(t, b), tc.phase, tc.text)
 			s.gone(t, b)
 		})
@@ -59,8 +59,8 @@ func TestAManifestIsDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := outcome(t, stage.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
-			write(t, filepath.Join(s.folderOf(stage.DefaultLocation, b.Name), file(b.Name)), "not JSON")
+			b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+			write(t, filepath.Join(s.folderOf(env.DefaultLocation, b.Name), file(b.Name)), "not JSON")
 			destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
 			s.gone(t, b)
 		})
@@ -72,20 +72,20 @@ func TestAManifestIsDamaged(t *testing.T) {
 func TestNobodyKnowsWhoseItIs(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, stage.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
 	for _, file := range []string{manifestName, b.Name + "-claim.json", b.Name + "-claim-2.json"} {
-		write(t, filepath.Join(s.folderOf(stage.DefaultLocation, b.Name), file), "not JSON")
+		write(t, filepath.Join(s.folderOf(env.DefaultLocation, b.Name), file), "not JSON")
 	}
 	files := s.stored(t, b.Name)
 	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed,
-		"the files of backup "+b.Name+" in BackupStorageLocation "+stage.DefaultLocation, "spec.destroyForeign")
+		"the files of backup "+b.Name+" in BackupStorageLocation "+env.DefaultLocation, "spec.destroyForeign")
 	awaitGone(t, b)
 	awaitEvent(t, d, "Warning DataLeftBehind: ")
-	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
+	env.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 
 	again := deletionOf(b)
-	again.Spec.StorageLocation, again.Spec.DestroyForeign = stage.DefaultLocation, true
-	destroyed(t, stage.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
+	again.Spec.StorageLocation, again.Spec.DestroyForeign = env.DefaultLocation, true
+	destroyed(t, env.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
 	s.gone(t, s.awaitBackup(t, b.Name))
 }
 
@@ -97,12 +97,12 @@ func TestAManifestNamesAnotherBackup(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	backUp := func() *v1alpha1.Backup {
 		b := s.NewBackup(app)
-		b.Labels = stage.LabelsForActions(pair)
+		b.Labels = env.LabelsForActions(pair)
 		parameter(b, pair, "fault", "outputs")
-		return outcome(t, stage.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		return outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
 	}
 	other, b := backUp(), backUp()
-	from, to := s.folderOf(stage.DefaultLocation, other.Name), s.folderOf(stage.DefaultLocation, b.Name)
+	from, to := s.folderOf(env.DefaultLocation, other.Name), s.folderOf(env.DefaultLocation, b.Name)
 	write(t, filepath.Join(to, manifestName), content(t, filepath.Join(from, manifestName)))
 	write(t, filepath.Join(to, b.Name+"-grapnel.json"), content(t, filepath.Join(from, other.Name+"-grapnel.json")))
 	files, others := s.stored(t, b.Name), s.stored(t, other.Name)
@@ -113,6 +113,6 @@ func TestAManifestNamesAnotherBackup(t *testing.T) {
 	if len(d.Status.BackupOutputs) > 0 {
 		t.Errorf("the DeleteActions are told what was made for another backup: %v", d.Status.BackupOutputs)
 	}
-	stage.CheckEqual(t, "the files", s.stored(t, b.Name), files)
-	stage.CheckEqual(t, "the files of the other backup", s.stored(t, other.Name), others)
+	env.CheckEqual(t, "the files", s.stored(t, b.Name), files)
+	env.CheckEqual(t, "the files of the other backup", s.stored(t, other.Name), others)
 }

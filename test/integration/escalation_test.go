@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -129,7 +129,7 @@ func (p *people) awaitPolicies(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "never-there"}
 	marked := meta
 	marked.Annotations = map[string]string{v1alpha1.AnnotationDeletedBy: "x"}
-	location := &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: stage.DefaultLocation}}
+	location := &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: env.DefaultLocation}}
 	suite.Eventually(t, func() string {
 		for text, err := range map[string]error{
 			"creates HookRuns":        p.joe.Create(ctx, forgedRun(meta, "uid"), client.DryRunAll),
@@ -176,7 +176,7 @@ func forgedOperation(meta metav1.ObjectMeta, subject string) *v1alpha1.AsyncOper
 // applyBy is apply by a user other than the administrator.
 func (s site) applyBy(t *testing.T, who client.Client, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
-	stage.Create(t, who, b)
+	env.Create(t, who, b)
 	t.Cleanup(func() { checkRules(t, s, b) })
 	return b
 }

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -104,7 +104,7 @@ func TestParametersAreDataToAJob(t *testing.T) {
 	s, jane, _ := meet(t)
 	action := newScript(t)
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b.Annotations = map[string]string{
 		"grapnel.dev/idempotency-key": "mine", "grapnel.dev/action": "other", "grapnel.dev/attempt": "7", "note": "$(PASSWORD)",
 	}
@@ -115,7 +115,7 @@ func TestParametersAreDataToAJob(t *testing.T) {
 
 	pod := job.Spec.Template.Spec
 	container := pod.Containers[0]
-	stage.CheckEqual(t, "command", slices.Concat(container.Command, container.Args), scriptOf())
+	env.CheckEqual(t, "command", slices.Concat(container.Command, container.Args), scriptOf())
 	if job.Namespace != s.Name || container.Image != "registry.example.com/script:1" || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
 		t.Errorf("another thing runs: %s in %s", container.Image, job.Namespace)
 	}
@@ -149,10 +149,10 @@ func checkUnprivileged(t *testing.T, pod *corev1.PodSpec) {
 
 // checkVariables checks that there are those of the Plugin, those of Grapnel, and one with its
 // prefix for each parameter, with the value that it has to the container.
-func checkVariables(t *testing.T, env []corev1.EnvVar, action string, run *v1alpha1.HookRun) {
+func checkVariables(t *testing.T, envVars []corev1.EnvVar, action string, run *v1alpha1.HookRun) {
 	t.Helper()
 	got := map[string]string{}
-	for _, v := range env {
+	for _, v := range envVars {
 		if _, twice := got[v.Name]; twice {
 			t.Errorf("the variable %s is set twice", v.Name)
 		}
@@ -174,7 +174,7 @@ func checkVariables(t *testing.T, env []corev1.EnvVar, action string, run *v1alp
 			return r
 		}, strings.ToUpper(name))] = string(value)
 	}
-	stage.CheckEqual(t, "variables", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	env.CheckEqual(t, "variables", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	for name, value := range want {
 		if got[name] != value {
 			t.Errorf("the container sees %s as %.200q, want %.200q", name, got[name], value)
@@ -208,7 +208,7 @@ func expand(value string, known map[string]string) string {
 // checkFiles checks that the files of a Job are those of its Backup, and go with it.
 func checkFiles(t *testing.T, secret *corev1.Secret, job *batchv1.Job, b *v1alpha1.Backup) {
 	t.Helper()
-	stage.CheckEqual(t, "files", slices.Sorted(maps.Keys(secret.Data)), []string{"backup-outputs.json", "outputs.json", "subject.json"})
+	env.CheckEqual(t, "files", slices.Sorted(maps.Keys(secret.Data)), []string{"backup-outputs.json", "outputs.json", "subject.json"})
 	if !metav1.IsControlledBy(secret, job) || secret.Type != corev1.SecretTypeOpaque {
 		t.Errorf("the Secret %s is not the Job's", secret.Name)
 	}
@@ -242,7 +242,7 @@ func TestParametersThatAreNoVariables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
-			b.Labels, b.Spec.Parameters = stage.LabelsForActions(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
+			b.Labels, b.Spec.Parameters = env.LabelsForActions(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
 			s.applyBy(t, jane, b)
 			outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, c.says...)
 			noJob(t, s, string(runOf(t, b, v1alpha1.HookPreBackup, action).UID))
@@ -272,12 +272,12 @@ func TestTheJobOfSomebodyElse(t *testing.T) {
 	action := newScript(t)
 	first, release := held(t, v1alpha1.ActionKindPreBackup)
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(first, action)
+	b.Labels = env.LabelsForActions(first, action)
 	s.applyBy(t, jane, b)
 	run := runOf(t, b, v1alpha1.HookPreBackup, action)
-	theirs := stage.Create(t, world.Client, &batchv1.Job{
+	theirs := env.Create(t, world.Client, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Name, Name: shortname.ChildName("grapnel-"+action, 52, string(run.UID)),
+			Namespace: s.Name, Name: names.ChildName("grapnel-"+action, 52, string(run.UID)),
 			Labels: map[string]string{"app.kubernetes.io/managed-by": "grapnel", "grapnel.dev/idempotency-key": string(run.UID)},
 		},
 		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{

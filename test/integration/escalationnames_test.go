@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestNamesThatLookLikePaths are refused by the API server.
@@ -48,9 +48,9 @@ func TestNamesThatLookLikeFiles(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
 			b.GenerateName, b.Name = "", name
-			b.Labels = stage.LabelsForActions(pair)
+			b.Labels = env.LabelsForActions(pair)
 			b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
-			for _, file := range s.filesIn(t, stage.DefaultLocation, name) {
+			for _, file := range s.filesIn(t, env.DefaultLocation, name) {
 				if !strings.HasPrefix(file, name) && file != manifestName {
 					t.Errorf("the backup has the file %s", file)
 				}
@@ -62,7 +62,7 @@ func TestNamesThatLookLikeFiles(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { stage.CheckEqual(t, "files of the first backup", folder(t, s, victim.Name), before) })
+	t.Cleanup(func() { env.CheckEqual(t, "files of the first backup", folder(t, s, victim.Name), before) })
 }
 
 // TestReferencesThatLookLikePaths are to nothing, whatever they lead to as paths.
@@ -72,7 +72,7 @@ func TestReferencesThatLookLikePaths(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
 	outside := filepath.Join(s.StoreRoot(), "outside", "backups", b.Name)
-	if err := os.CopyFS(outside, os.DirFS(s.folderOf(stage.DefaultLocation, b.Name))); err != nil {
+	if err := os.CopyFS(outside, os.DirFS(s.folderOf(env.DefaultLocation, b.Name))); err != nil {
 		t.Fatal(err)
 	}
 	for name, spec := range map[string]v1alpha1.RestoreSpec{

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // kubelet is a node that refuses to run commands, and remembers what it was asked to run.
@@ -50,7 +50,7 @@ func newKubelet(t *testing.T) *kubelet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := stage.Create(t, world.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}})
+	node := env.Create(t, world.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}})
 	removeLater(t, node)
 	// Controllers write to it at the same time.
 	before := node.DeepCopy()
@@ -77,7 +77,7 @@ func removeLater(t *testing.T, object client.Object) {
 // runs has a pod run on the node that has a label, with two containers.
 func (k *kubelet) runs(t *testing.T, namespace string, labels map[string]string) string {
 	t.Helper()
-	pod := stage.Create(t, world.Client, &corev1.Pod{
+	pod := env.Create(t, world.Client, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "db-", Labels: labels},
 		Spec: corev1.PodSpec{NodeName: k.name, Containers: []corev1.Container{
 			{Name: "main", Image: "db"}, {Name: "other", Image: "db"},
@@ -162,7 +162,7 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 			}
 			slices.Sort(want)
 			outcome(t, s.applyBy(t, jane, b), phase)
-			stage.CheckEqual(t, "commands", node.take(), want)
+			env.CheckEqual(t, "commands", node.take(), want)
 		})
 	}
 }
@@ -171,7 +171,7 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 // is to be, and where it is to run.
 func (s site) greedy(action string) *v1alpha1.Backup {
 	b := s.NewBackup()
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b.Annotations = map[string]string{"kubectl.kubernetes.io/default-container": "other"}
 	b.Spec.Parameters = map[string]v1alpha1.ParameterSet{action: {
 		"command": "sh", "container": "other", "namespace": v1alpha1.ParameterValue(s.Name), "selector": "*", "; id": "`id`",
@@ -200,7 +200,7 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 		in[namespace] = "/exec/" + namespace + "/" + node.runs(t, namespace, labels) + "/main freeze --now"
 	}
 	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
-	removeLater(t, stage.NewConfigMap(s.Name, 0))
+	removeLater(t, env.NewConfigMap(s.Name, 0))
 	for name, c := range map[string]struct {
 		target string
 		names  []v1alpha1.NamePattern
@@ -216,8 +216,8 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 			r := restoreOf(b, app, action)
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(c.target)}
 			r.Spec.IncludedNamespaces = c.names
-			restored(t, stage.Create(t, jane, r), c.phase)
-			stage.CheckEqual(t, "commands", node.take(), c.want)
+			restored(t, env.Create(t, jane, r), c.phase)
+			env.CheckEqual(t, "commands", node.take(), c.want)
 		})
 	}
 }
@@ -234,7 +234,7 @@ func TestNothingChangesOnceABackupHasStarted(t *testing.T) {
 	want := "/exec/" + app + "/" + node.runs(t, app, labels) + "/main freeze --now"
 	node.runs(t, other, labels)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(first, action)
+	b.Labels = env.LabelsForActions(first, action)
 	s.applyBy(t, jane, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, first)
 	for change, says := range map[string]string{
@@ -256,7 +256,7 @@ func TestNothingChangesOnceABackupHasStarted(t *testing.T) {
 	}
 	release()
 	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, action)
-	stage.CheckEqual(t, "commands", node.take(), []string{want})
+	env.CheckEqual(t, "commands", node.take(), []string{want})
 	if got := len(runsOf(b)); got != 2 {
 		t.Errorf("there are %d HookRuns, want 2", got)
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestABackupGivesNoFurtherRights lets a user who may create Backups and Restores try what
@@ -25,7 +25,7 @@ func TestABackupGivesNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(pair)
+	b.Labels = env.LabelsForActions(pair)
 	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
 	run := runOf(t, b, v1alpha1.HookPreBackup, pair)
 	meta := metav1.ObjectMeta{Namespace: s.Name, Name: "evil"}
@@ -63,7 +63,7 @@ func TestWhatTheWidestRoleMayNot(t *testing.T) {
 	s, _, joe := meet(t)
 	app := world.CreateApp(t, 1)
 	victim := s.NewBackup(app)
-	victim.Labels = stage.LabelsForActions(pair, preHolds)
+	victim.Labels = env.LabelsForActions(pair, preHolds)
 	s.apply(t, victim)
 	awaitCall(t, victim, v1alpha1.HookPreBackup, preHolds)
 	tried := forgeRuns(t, joe, victim)
@@ -116,9 +116,9 @@ func forgeRuns(t *testing.T, joe client.Client, victim *v1alpha1.Backup) map[str
 func forgeBackups(t *testing.T, joe client.Client, planted *v1alpha1.Backup) map[string]refusal {
 	t.Helper()
 	planted.Labels = map[string]string{v1alpha1.LabelScheduleName: "nightly"}
-	theirs := stage.Create(t, joe, &v1alpha1.Backup{
+	theirs := env.Create(t, joe, &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: planted.Namespace, GenerateName: "story-"},
-		Spec:       v1alpha1.BackupSpec{ImportedFrom: &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation}},
+		Spec:       v1alpha1.BackupSpec{ImportedFrom: &v1alpha1.ImportSource{StorageLocation: env.DefaultLocation}},
 	})
 	change := func(change string) error { return tries(t, joe, theirs, change) }
 	return map[string]refusal{
@@ -140,12 +140,12 @@ func TestOutputsComeFromTheSameBackup(t *testing.T) {
 	install(t, world.NewFaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action}), "FAULT_CALL=PostBackup=outputs"))
 	first, release := held(t, v1alpha1.ActionKindPreBackup)
 	victim := s.NewBackup(app)
-	victim.Labels = stage.LabelsForActions(action, first)
+	victim.Labels = env.LabelsForActions(action, first)
 	s.apply(t, victim)
 	awaitCall(t, victim, v1alpha1.HookPreBackup, first)
 
 	theirs := s.NewBackup(app)
-	theirs.Labels = stage.LabelsForActions(action)
+	theirs.Labels = env.LabelsForActions(action)
 	parameter(theirs, action, "fault", "outputs")
 	theirs = outcome(t, s.applyBy(t, jane, theirs), v1alpha1.BackupPhaseCompleted)
 	forged := runOf(t, theirs, v1alpha1.HookPreBackup, action)

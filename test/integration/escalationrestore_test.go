@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // forge puts a backup into the location of an attacker who may write to the bucket. It
@@ -29,7 +29,7 @@ import (
 func (s site) forge(t *testing.T, objects map[string][]client.Object) string {
 	t.Helper()
 	name := path.Base(own(t, "forged"))
-	s.putVelero(t, stage.DefaultLocation, name, nil)
+	s.putVelero(t, env.DefaultLocation, name, nil)
 	content, listed := map[string]string{"metadata/version": "1.1.0"}, map[string][]string{}
 	for resource, list := range objects {
 		for _, object := range list {
@@ -51,7 +51,7 @@ func (s site) forge(t *testing.T, objects map[string][]client.Object) string {
 			listed[key] = append(listed[key], path.Join(object.GetNamespace(), object.GetName()))
 		}
 	}
-	folder := s.folderOf(stage.DefaultLocation, name)
+	folder := s.folderOf(env.DefaultLocation, name)
 	writeArchive(t, filepath.Join(folder, name+".tar.gz"), content)
 	writeList(t, filepath.Join(folder, name+"-resource-list.json.gz"), listed)
 	return name
@@ -105,7 +105,7 @@ func TestNothingThatRunsComesFromAnArchive(t *testing.T) {
 			}
 			r.Spec.RestoreStatus = &v1alpha1.RestoreStatusSpec{IncludedResources: patterns("*")}
 			r.Spec.BackupName = s.forge(t, objects)
-			stage.Create(t, jane, r)
+			env.Create(t, jane, r)
 			r = restored(t, r, v1alpha1.RestorePhaseCompleted, "6 skipped")
 			for resource, list := range objects {
 				for _, object := range list {
@@ -143,7 +143,7 @@ func TestThePoliciesStay(t *testing.T) {
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{
 		"validatingadmissionpolicies" + group: {toothless}, "validatingadmissionpolicybindings" + group: {lax},
 	})
-	restored(t, stage.Create(t, jane, r), v1alpha1.RestorePhaseCompleted, "2 skipped")
+	restored(t, env.Create(t, jane, r), v1alpha1.RestorePhaseCompleted, "2 skipped")
 	for _, object := range []client.Object{&policy, &binding} {
 		generation := object.GetGeneration()
 		if !world.Exists(t, object) || object.GetGeneration() != generation {
@@ -174,7 +174,7 @@ func TestARestoreWritesWhatIsInTheArchive(t *testing.T) {
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{
 		"clusterrolebindings.rbac.authorization.k8s.io": {binding.DeepCopy()}, "backupstoragelocations.grapnel.dev": {location.DeepCopy()},
 	})
-	restored(t, stage.Create(t, jane, r), v1alpha1.RestorePhaseCompleted)
+	restored(t, env.Create(t, jane, r), v1alpha1.RestorePhaseCompleted)
 	if !world.Exists(t, binding) || !world.Exists(t, location) {
 		t.Error("docs/security.md is wrong: something was left out")
 	}
@@ -206,18 +206,18 @@ func TestAForgedStateWakesOnlyItsOwnWorkload(t *testing.T) {
 	action := own(t, "wake")
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: path.Base(action)}}
 	plugin.Spec.Executor.Builtin = &v1alpha1.BuiltinExecutor{Quiesce: &v1alpha1.QuiesceExecutor{}}
-	plugin.Spec.Actions = []v1alpha1.PluginAction{{Name: action, Kind: v1alpha1.ActionKindPostRestore, Selector: stage.SelectorForAction(action)}}
+	plugin.Spec.Actions = []v1alpha1.PluginAction{{Name: action, Kind: v1alpha1.ActionKindPostRestore, Selector: env.SelectorForAction(action)}}
 	install(t, plugin)
 	app := path.Base(own(t, "app"))
 	down := quiesced(world.CreateNamespace(t, "app-"), "web", "")
 	down.UID, down.Labels, down.Annotations = "", nil, nil
-	stage.Create(t, world.Client, down)
+	env.Create(t, world.Client, down)
 
 	state := func(kind, more string) string {
 		return `{"v":1,"kind":"` + kind + `","uid":"of-another-cluster",` + more + `}`
 	}
 	want := map[string]int32{"whole": 3, "large": 1000, "another-s": 0, "another-kind": 0, "negative": 0, "overflow": 0, "no-json": 0}
-	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-", Labels: stage.LabelsForActions(action)}}
+	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-", Labels: env.LabelsForActions(action)}}
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{"deployments.apps": {
 		quiesced(app, "whole", state("Deployment", `"replicas":3,"holders":[]`)),
 		quiesced(app, "large", state("Deployment", `"replicas":1000,"holders":[{"uid":"x","since":"2026-01-02T03:04:05Z"}]`)),
@@ -227,7 +227,7 @@ func TestAForgedStateWakesOnlyItsOwnWorkload(t *testing.T) {
 		quiesced(app, "overflow", state("Deployment", `"replicas":4294967299,"holders":[]`)),
 		quiesced(app, "no-json", "$(id)"),
 	}})
-	stage.Create(t, jane, r)
+	env.Create(t, jane, r)
 	restored(t, r, v1alpha1.RestorePhaseCompleted)
 	run := awaitRunOf(t, r, action)
 	for name, replicas := range want {

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // sent is one request that an endpoint got.
@@ -67,7 +67,7 @@ func newEndpoint(t *testing.T) *endpoint {
 func newHook(t *testing.T, s site, server *endpoint) (action string) {
 	t.Helper()
 	action = own(t, "tell")
-	token := stage.Create(t, world.Client, &corev1.Secret{
+	token := env.Create(t, world.Client, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "token-"}, StringData: map[string]string{"token": "k-123456"},
 	})
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: path.Base(action)}}
@@ -90,7 +90,7 @@ func TestABackupDoesNotReachTheRequest(t *testing.T) {
 	action := newHook(t, s, server)
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.GenerateName = "admin.delete.all-"
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b.Annotations = map[string]string{"note": "x\r\nX-Evil: 1\r\n\r\nGET /admin HTTP/1.1"}
 	parameters := map[string]string{
 		"url": "https://evil.example.com", "path": "/../../admin?x=1", "Host": "evil.example.com", "Authorization": "Bearer mine",
@@ -120,11 +120,11 @@ func (got *sent) check(t *testing.T, server *endpoint, action, key string) {
 	if got.host != server.Listener.Addr().String() || got.uri != "POST /hooks/freeze" {
 		t.Errorf("it was sent to %s as %s", got.host, got.uri)
 	}
-	stage.CheckEqual(t, "headers", slices.Sorted(maps.Keys(got.header)), []string{
+	env.CheckEqual(t, "headers", slices.Sorted(maps.Keys(got.header)), []string{
 		"Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Grapnel-Attempt", "Idempotency-Key", "User-Agent",
 	})
 	for name, want := range map[string]string{"Authorization": "Bearer k-123456", "Idempotency-Key": key, "Grapnel-Attempt": "1"} {
-		stage.CheckEqual(t, name, got.header[name], []string{want})
+		env.CheckEqual(t, name, got.header[name], []string{want})
 	}
 	if got.body.Action != action || got.body.Key != key {
 		t.Errorf("it was sent for %s with the key %s", got.body.Action, got.body.Key)

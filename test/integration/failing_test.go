@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestAnArchiveThatCanNotBeStored(t *testing.T) {
@@ -20,15 +20,15 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	refuse := uploadsArchive
 	store.refuse.Store(&refuse)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(pair, afterCompleted, afterFailed)
+	b.Labels = env.LabelsForActions(pair, afterCompleted, afterFailed)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "Creating the archive failed: ", "Not today")
 	awaitEvent(t, b, "Warning Failed: Creating the archive failed: ")
-	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
+	env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterFailed + " Completed", afterCompleted,
 	})
-	says(t, []string{s.file(t, b, backupstore.Logs)}, "Archiving failed", "Not today")
+	says(t, []string{s.file(t, b, storage.Logs)}, "Archiving failed", "Not today")
 	says(t, messages(s.results(t, b).Errors), "Creating the archive failed: ", "Not today")
 	if b.Status.Files == nil || b.Status.Files.Archive != "" || b.Status.Files.Log == "" {
 		t.Errorf("the status names the files %+v", b.Status.Files)
@@ -43,7 +43,7 @@ func TestAStoreThatGoesAway(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	store := newBucket(t, s)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(preHolds)
+	b.Labels = env.LabelsForActions(preHolds)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
@@ -63,5 +63,5 @@ func TestAStoreThatGoesAway(t *testing.T) {
 	s.undisturbed(t, app)
 	store.refuse.Store(nil)
 	b = outcome(t, b, v1alpha1.BackupPhaseCancelled)
-	says(t, []string{s.file(t, b, backupstore.Logs)}, "Calling the action", preHolds)
+	says(t, []string{s.file(t, b, storage.Logs)}, "Calling the action", preHolds)
 }

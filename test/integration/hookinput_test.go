@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestSkipAnnotations(t *testing.T) {
@@ -51,10 +51,10 @@ func TestSkipAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
-			b.Labels, b.Annotations = stage.LabelsForActions(plain, pair), c.annotations
+			b.Labels, b.Annotations = env.LabelsForActions(plain, pair), c.annotations
 			s.apply(t, b)
 			b = outcome(t, b, c.phase, c.message)
-			stage.CheckEqual(t, "calls", callsOf(t, b), c.calls)
+			env.CheckEqual(t, "calls", callsOf(t, b), c.calls)
 			awaitEvent(t, b, c.event)
 			if got := len(runsOf(b)); got != len(c.calls) {
 				t.Errorf("there are %d HookRuns for %d calls", got, len(c.calls))
@@ -67,7 +67,7 @@ func TestAnActionIsCalledAgainLater(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(freeze)
+	b.Labels = env.LabelsForActions(freeze)
 	parameter(b, freeze, "again", "1")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -88,7 +88,7 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(pair, freeze)
+	b.Labels = env.LabelsForActions(pair, freeze)
 	parameter(b, pair, "fault", "outputs")
 	parameter(b, freeze, "replicas", "5")
 	s.apply(t, b)
@@ -106,7 +106,7 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 	if manifest.Outputs[pair]["from"] != string(before.UID) || manifest.Outputs[freeze]["replicas"] != "5" {
 		t.Errorf("the manifest has the outputs %v", manifest.Outputs)
 	}
-	says(t, []string{s.file(t, b, backupstore.PostLogs)}, "Thawed the application", string(runOf(t, b, v1alpha1.HookPreBackup, freeze).UID))
+	says(t, []string{s.file(t, b, storage.PostLogs)}, "Thawed the application", string(runOf(t, b, v1alpha1.HookPreBackup, freeze).UID))
 }
 
 func TestParametersOfNobodyAreAWarning(t *testing.T) {
@@ -123,13 +123,13 @@ func TestLogsOfActions(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(pair, notify)
+	b.Labels = env.LabelsForActions(pair, notify)
 	parameter(b, pair, "fault", "log:3")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	before := "line 2 of " + string(runOf(t, b, v1alpha1.HookPreBackup, pair).UID)
 	behind := "line 2 of " + string(runOf(t, b, v1alpha1.HookPostBackup, pair).UID)
-	log, postLog := s.file(t, b, backupstore.Logs), s.file(t, b, backupstore.PostLogs)
+	log, postLog := s.file(t, b, storage.Logs), s.file(t, b, storage.PostLogs)
 	for _, c := range []struct {
 		where, log, text string
 		has              bool

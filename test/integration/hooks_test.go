@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestActionsRunInOrderAndBack(t *testing.T) {
@@ -19,18 +19,18 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 2)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(first, second, third, after)
+	b.Labels = env.LabelsForActions(first, second, third, after)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive")
 
-	stage.CheckEqual(t, "calls", callsOf(t, b), []string{
+	env.CheckEqual(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + first + " #1", "PreBackup " + second + " #1", "PreBackup " + third + " #1",
 		"PostBackup " + third + " #1", "PostBackup " + second + " #1", "PostBackup " + first + " #1", "PostBackup " + after + " #1",
 	})
-	stage.CheckEqual(t, "PreBackup actions", stage.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{
+	env.CheckEqual(t, "PreBackup actions", env.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{
 		first + " Completed", second + " Completed", third + " Completed",
 	})
-	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
+	env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		third + " Completed", second + " Completed", first + " Completed", after + " Completed",
 	})
 	contains(t, s.archived(t, b), configMap(app, "c0"), configMap(app, "c1"))
@@ -40,7 +40,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	planned := await(t, b, "the plan is recorded", func(b *v1alpha1.Backup) bool {
 		return conditionOf(b, v1alpha1.ConditionPlanned) == "True"
 	})
-	stage.CheckEqual(t, "PostBackup actions when the plan was recorded", stage.FormatActionStatuses(planned.Status.PostBackupActionsStatuses),
+	env.CheckEqual(t, "PostBackup actions when the plan was recorded", env.FormatActionStatuses(planned.Status.PostBackupActionsStatuses),
 		[]string{third, second, first, after})
 }
 
@@ -77,7 +77,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 			if c.fault != "" {
 				parameter(b, c.action, "fault", c.fault)
 			}
-			b.Labels = stage.LabelsForActions(c.action, third)
+			b.Labels = env.LabelsForActions(c.action, third)
 			s.apply(t, b)
 			b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions,
 				"PreBackup action "+c.action+" failed: ", c.says, "nothing was archived")
@@ -92,7 +92,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 			if got := runOf(t, b, v1alpha1.HookPreBackup, third); got.Status.Phase != v1alpha1.HookRunPhaseSkipped {
 				t.Errorf("the action after it is %s", got.Status.Phase)
 			}
-			says(t, []string{s.file(t, b, backupstore.Logs)}, "Calling the action", c.action)
+			says(t, []string{s.file(t, b, storage.Logs)}, "Calling the action", c.action)
 		})
 	}
 }
@@ -101,11 +101,11 @@ func TestAttemptNumbersReachThePlugin(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(stubborn)
+	b.Labels = env.LabelsForActions(stubborn)
 	parameter(b, stubborn, "fault", "unavailable")
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the database is unavailable")
-	stage.CheckEqual(t, "calls", callsOf(t, b), []string{
+	env.CheckEqual(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + stubborn + " #1", "PreBackup " + stubborn + " #2", "PreBackup " + stubborn + " #3",
 	})
 	run := runOf(t, b, v1alpha1.HookPreBackup, stubborn)
@@ -137,7 +137,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 				})))
 			}
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(action)
+			b.Labels = env.LabelsForActions(action)
 			parameter(b, action, "fault", c.fault)
 			s.apply(t, b)
 			if !c.ignored {
@@ -145,7 +145,7 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 				return
 			}
 			b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
-			stage.CheckEqual(t, "PreBackup actions", stage.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
+			env.CheckEqual(t, "PreBackup actions", env.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
 			status := (*b.Status.PreBackupActionsStatuses)[0]
 			if !strings.HasPrefix(status.Message, "ignored: ") || !strings.Contains(status.Message, c.says) {
 				t.Errorf("the action says %q", status.Message)
@@ -174,9 +174,9 @@ func TestRunOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(posts...)
+			b.Labels = env.LabelsForActions(posts...)
 			if c.action != "" {
-				b.Labels = stage.LabelsForActions(append(slices.Clone(posts), c.action)...)
+				b.Labels = env.LabelsForActions(append(slices.Clone(posts), c.action)...)
 			}
 			s.apply(t, b)
 			if c.stop {

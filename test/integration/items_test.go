@@ -16,20 +16,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // onItems declares an action on objects that only Backups with its label have.
 func onItems(action string) []v1alpha1.PluginAction {
 	return []v1alpha1.PluginAction{{
-		Name: action, Kind: v1alpha1.ActionKindBackupItem, Selector: stage.SelectorForAction(action),
+		Name: action, Kind: v1alpha1.ActionKindBackupItem, Selector: env.SelectorForAction(action),
 	}}
 }
 
 // asking creates a ConfigMap that asks the actions of test/faultplugin to do something.
 func asking(t *testing.T, namespace, name, do string) {
 	t.Helper()
-	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: map[string]string{"app": "shop"},
 		Annotations: map[string]string{"fault.example.io/do": do},
 	}})
@@ -46,11 +46,11 @@ func TestActionsOnObjects(t *testing.T) {
 	asking(t, app, "fails", "error:the table is locked")
 	asking(t, app, "marks", "mark")
 	asking(t, app, "renames", "rename")
-	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "wanted"}})
-	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "unwanted"}})
+	env.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "wanted"}})
+	env.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "unwanted"}})
 
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b.Labels["taken"] = "yes"
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 	b.Spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}
@@ -110,13 +110,13 @@ func TestAnItemActionThatCanNotBeCalled(t *testing.T) {
 		return conditionOf(p, v1alpha1.ConditionStalled) == metav1.ConditionTrue
 	})
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	refused(t, s.apply(t, b), []string{"BackupItem action " + action, "Plugin " + plugin.Name, "no-such-file", "failurePolicy"})
 	s.undisturbed(t, app)
 
 	world.Patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
 	b = s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
 	says(t, messages(s.results(t, b).Warnings), action, "skipped")
 }
@@ -130,7 +130,7 @@ func TestTheOperatorIsKilledWhileAnActionLooks(t *testing.T) {
 	asking(t, app, "waits", "await:"+file)
 	asking(t, app, "labels", "label:example.io/has=database")
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonArchiving)
 	if err := s.Operator.Kill(); err != nil {
@@ -164,7 +164,7 @@ func TestTwoPluginsRegisterTheSame(t *testing.T) {
 			conditionOf(p, v1alpha1.ConditionDuplicateActions) == metav1.ConditionTrue && strings.Contains(p.Status.Message, younger.Name)
 	})
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if plugin := plannedOf(b, action); plugin != older.Name {
 		t.Errorf("the action is planned of Plugin %q, want the older one", plugin)

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // awaitLeader waits until a holder other than the one before leads the operators of a
@@ -51,7 +51,7 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 			first := awaitLeader(t, s, "")
 			second := s.StartStandby(t)
 			b := s.NewBackup(world.CreateApp(t, 3))
-			b.Labels = stage.LabelsForActions(freeze)
+			b.Labels = env.LabelsForActions(freeze)
 			parameter(b, freeze, "sleep", "2s")
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPreBackup, freeze)
@@ -77,7 +77,7 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 			}
 			s.Operator = second
 			next := s.NewBackup(world.CreateApp(t, 1))
-			next.Labels = stage.LabelsForActions(pair)
+			next.Labels = env.LabelsForActions(pair)
 			outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
 		})
 	}

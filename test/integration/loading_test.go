@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestPluginsThatNeverLoad is not parallel: their actions are not known, so they are
@@ -48,7 +48,7 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 		plugins = append(plugins, createPlugin(t, plugin))
 	}
 	refusing := s.NewBackup(app)
-	refusing.Labels = stage.LabelsForActions(pair)
+	refusing.Labels = env.LabelsForActions(pair)
 	s.apply(t, refusing)
 	doing(t, refusing, v1alpha1.ReasonWaitingForPlugins)
 	var want [][]string
@@ -61,7 +61,7 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 		world.Patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
 	}
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(pair)
+	b.Labels = env.LabelsForActions(pair)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "10 warnings")
 	for name := range broken {
 		says(t, messages(s.results(t, b).Warnings), "Plugin never-"+name+" is skipped", "failurePolicy is Ignore")

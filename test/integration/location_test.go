@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func newFolder(s site, name string) *v1alpha1.BackupStorageLocation {
@@ -29,7 +29,7 @@ func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 	s.apply(t, b)
 	waiting := doing(t, b, v1alpha1.ReasonWaitingForLocation)
 	says(t, []string{waiting.Status.Message}, "Waiting until ", name, "does not exist")
-	stage.Create(t, world.Client, newFolder(s, name))
+	env.Create(t, world.Client, newFolder(s, name))
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
 	if b.Status.StorageLocation != name {
 		t.Errorf("it is stored in %s", b.Status.StorageLocation)
@@ -46,14 +46,14 @@ func TestTheDefaultLocation(t *testing.T) {
 			t.Errorf("it is stored in %s, want %s", b.Status.StorageLocation, name)
 		}
 	}
-	marked(stage.DefaultLocation) // it is the one that is marked
-	files := newFolder(s, stage.DefaultLocation)
+	marked(env.DefaultLocation) // it is the one that is marked
+	files := newFolder(s, env.DefaultLocation)
 	world.Patch(t, files, `{"spec":{"default":false}}`)
-	refused(t, try(), []string{"no BackupStorageLocation is marked as default; set spec.storageLocation to one of: " + stage.DefaultLocation})
-	other := stage.Create(t, world.Client, newFolder(s, "default"))
+	refused(t, try(), []string{"no BackupStorageLocation is marked as default; set spec.storageLocation to one of: " + env.DefaultLocation})
+	other := env.Create(t, world.Client, newFolder(s, "default"))
 	marked("default") // the name stands in for the mark
 	for _, location := range []*v1alpha1.BackupStorageLocation{files, other} {
 		world.Patch(t, location, `{"spec":{"default":true}}`)
 	}
-	refused(t, try(), []string{"several BackupStorageLocations are marked as default", stage.DefaultLocation, "mark only one"})
+	refused(t, try(), []string{"several BackupStorageLocations are marked as default", env.DefaultLocation, "mark only one"})
 }

@@ -12,7 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // patience is how long a test waits for what takes milliseconds on an idle machine.
@@ -20,15 +20,15 @@ const patience = time.Minute
 
 // world is what all tests share.
 var world struct {
-	stage.Env
+	env.Env
 	watched *watchRecorder
 }
 
 // site is an operator with what these stories do with it.
-type site struct{ *stage.Namespace }
+type site struct{ *env.Namespace }
 
 func TestMain(m *testing.M) {
-	os.Exit(world.RunTests(m, stage.Options{
+	os.Exit(world.RunTests(m, env.Options{
 		CRDPaths: []string{"testdata", "../exampleplugin/config/datamoves.yaml"}, ControllerManager: true,
 		// Many Backups may run at a time, so that those that are held do not block others.
 		SharedArgs: []string{"--max-concurrent-backups=64"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestMetrics(t *testing.T) {
@@ -17,17 +17,17 @@ func TestMetrics(t *testing.T) {
 	app := world.CreateApp(t, 2)
 
 	completed := s.NewBackup(app)
-	completed.Labels = stage.LabelsForActions(pair)
+	completed.Labels = env.LabelsForActions(pair)
 	completed.Labels[v1alpha1.LabelScheduleName] = "nightly"
 	completed = outcome(t, s.apply(t, completed), v1alpha1.BackupPhaseCompleted)
 	failed := s.NewBackup(app)
-	failed.Labels = stage.LabelsForActions(preFails)
+	failed.Labels = env.LabelsForActions(preFails)
 	outcome(t, s.apply(t, failed), v1alpha1.BackupPhaseFailedPreBackupActions)
 	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
 	outcome(t, s.apply(t, invalid), v1alpha1.BackupPhaseFailedValidation)
 	stopped := s.NewBackup(app)
-	stopped.Labels = stage.LabelsForActions(preHolds)
+	stopped.Labels = env.LabelsForActions(preHolds)
 	s.apply(t, stopped)
 	awaitCall(t, stopped, v1alpha1.HookPreBackup, preHolds)
 	s.WaitForMetric(t, fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name), 1)
@@ -39,11 +39,11 @@ func TestMetrics(t *testing.T) {
 		`grapnel_backup_attempt_total{schedule="nightly"}`:                                                       1,
 		`grapnel_backup_attempt_total{schedule=""}`:                                                              2,
 		`grapnel_backup_success_total{schedule="nightly"}`:                                                       1,
-		`grapnel_backup_success_total{schedule=""}`:                                                              stage.MetricAbsent,
+		`grapnel_backup_success_total{schedule=""}`:                                                              env.MetricAbsent,
 		`grapnel_backup_failure_total{schedule=""}`:                                                              1,
 		`grapnel_backup_validation_failure_total{schedule=""}`:                                                   1,
 		`grapnel_backup_cancelled_total{schedule=""}`:                                                            1,
-		`grapnel_backup_partial_failure_total{schedule=""}`:                                                      stage.MetricAbsent,
+		`grapnel_backup_partial_failure_total{schedule=""}`:                                                      env.MetricAbsent,
 		`grapnel_backup_items_total{schedule="nightly"}`:                                                         items,
 		`grapnel_backup_duration_seconds_count{schedule="nightly"}`:                                              1,
 		`grapnel_backup_duration_seconds_count{schedule=""}`:                                                     2,
@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Failed"}`, preFails):            1,
 		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Cancelled"}`, preHolds):         1,
 		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, preHolds):        1,
-		fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name): stage.MetricAbsent,
+		fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name): env.MetricAbsent,
 	} {
 		s.WaitForMetric(t, name, want)
 	}
@@ -74,5 +74,5 @@ func TestOverdueCleanupIsMeasured(t *testing.T) {
 	s.WaitForMetric(t, name, 1)
 	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
 	outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	s.WaitForMetric(t, name, stage.MetricAbsent)
+	s.WaitForMetric(t, name, env.MetricAbsent)
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestVolumesAreNamedInAWarning(t *testing.T) {
@@ -22,7 +22,7 @@ func TestVolumesAreNamedInAWarning(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 1)
 	for _, name := range []string{"data", "wal"} {
-		stage.Create(t, world.Client, &corev1.PersistentVolumeClaim{
+		env.Create(t, world.Client, &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -58,7 +58,7 @@ func TestAVeryLargeObject(t *testing.T) {
 	gadget := newGadget(app, "large")
 	large := strings.Repeat("0123456789abcdef", 1400<<10/16)
 	gadget.Object["data"] = large
-	stage.Create(t, world.Client, gadget)
+	env.Create(t, world.Client, gadget)
 	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io", "customresourcedefinitions.apiextensions.k8s.io"}
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
@@ -80,11 +80,11 @@ func TestNamesWithEveryLegalCharacter(t *testing.T) {
 		strings.Repeat("long", 60),
 	}
 	for _, name := range roles {
-		stage.Create(t, world.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
+		env.Create(t, world.Client, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
 	}
 	longest := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
 	for _, name := range []string{"0", "a.b-c.d", longest} {
-		stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
+		env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}})
 	}
 	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "roles.rbac.authorization.k8s.io"}

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // ownOperations installs a Plugin like "operates", with the action own.
@@ -36,7 +36,7 @@ func operatingPlugin(t *testing.T, action string, policy v1alpha1.OperationPolic
 // operate creates a ConfigMap that asks for an operation, see test/faultplugin.
 func operate(t *testing.T, namespace, name, program string) *corev1.ConfigMap {
 	t.Helper()
-	return stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	return env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Annotations: map[string]string{"fault.example.io/operation": program},
 	}})
 }
@@ -150,16 +150,16 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 	goOn, give := signal(t)
 	operate(t, app, "held", "until:"+goOn+";post:settings;additional:wanted")
 	operate(t, app, "steps", "steps:4")
-	settings := stage.Create(t, world.Client, &corev1.ConfigMap{
+	settings := env.Create(t, world.Client, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "settings"}, Data: map[string]string{"state": "before"},
 	})
-	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "wanted"}})
+	env.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "wanted"}})
 	b := s.NewBackup(app)
 	b.Spec.IncludedResources = append(b.Spec.IncludedResources, "secrets")
 	b.Spec.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: "not-there", Operator: metav1.LabelSelectorOpDoesNotExist},
 	}}
-	b.Labels = stage.LabelsForActions(operates, pair)
+	b.Labels = env.LabelsForActions(operates, pair)
 	s.apply(t, b)
 
 	operationIn(t, b, "steps", v1alpha1.AsyncOperationPhaseCompleted)
@@ -182,7 +182,7 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
 	want := []string{"InProgress", "WaitingForPluginOperations", "Finalizing", "Completed"}
-	stage.CheckEqual(t, "phases", slices.DeleteFunc(phasesOf(b), func(phase string) bool { return !slices.Contains(want, phase) }), want)
+	env.CheckEqual(t, "phases", slices.DeleteFunc(phasesOf(b), func(phase string) bool { return !slices.Contains(want, phase) }), want)
 	counted(t, b, 2, 2, 0, 0)
 	if b.Status.Operations.Percent != 100 || conditionOf(b, v1alpha1.ConditionOperationsSucceeded) != metav1.ConditionTrue {
 		t.Errorf("at last it is so: %s", describe(b))
@@ -231,7 +231,7 @@ func (s site) storedOperations(t *testing.T, b *v1alpha1.Backup, phases ...strin
 		Spec   struct{ BackupName, BackupUID, BackupItemAction, OperationID string }
 		Status struct{ Phase, Error string }
 	}
-	content := s.file(t, b, backupstore.ItemOperations)
+	content := s.file(t, b, storage.ItemOperations)
 	if err := json.Unmarshal([]byte(content), &list); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // exampleCopy and exampleMove are the actions of the example plugin that start
@@ -39,7 +39,7 @@ func dataOf(namespace, claim string) string {
 // claim creates a claim with a label, and files with data.
 func claim(t *testing.T, namespace, name, label string, files ...string) {
 	t.Helper()
-	stage.Create(t, world.Client, &corev1.PersistentVolumeClaim{
+	env.Create(t, world.Client, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{label: "true"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -102,7 +102,7 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 	r.Spec.BackupName = b.Name
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(app + "-again")}
 	r.Spec.Parameters = map[string]v1alpha1.ParameterSet{exampleCopy: {"bytesPerSecond": "8000"}}
-	stage.Create(t, world.Client, r)
+	env.Create(t, world.Client, r)
 	r = await(t, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
 	if c := r.Status.Operations; r.Status.Phase != v1alpha1.RestorePhaseCompleted || c == nil || c.Attempted != 1 || c.Completed != 1 {
 		t.Errorf("the Restore ended so: %s", describe(r))

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestOperationsEndInAllWays has one Backup with an operation for each bad habit of
@@ -43,7 +43,7 @@ func TestOperationsEndInAllWays(t *testing.T) {
 	operate(t, app, "refused", "refuse:there is no licence")
 
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates)
+	b.Labels = env.LabelsForActions(operates)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "7 of 9 operations completed", "5 errors")
 	endedAs(t, b, want)
 	counted(t, b, 9, 7, 2, 0)
@@ -104,7 +104,7 @@ func TestOperationsTakeTooLong(t *testing.T) {
 			ownOperations(t, action, c.plugin)
 			operate(t, app, "slow", c.program)
 			b := s.NewBackup(app)
-			b.Labels, b.Spec.ItemOperationTimeout = stage.LabelsForActions(action), c.backup
+			b.Labels, b.Spec.ItemOperationTimeout = env.LabelsForActions(action), c.backup
 			s.apply(t, b)
 			if c.explains == "" {
 				outcome(t, b, v1alpha1.BackupPhaseCompleted)
@@ -137,7 +137,7 @@ func TestAPluginEndsWhileItOperates(t *testing.T) {
 	operate(t, app, "a-forgotten", "until:/no/such/file;forget")
 	operate(t, app, "b-kills", "steps:3;kill:2")
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations")
 	endedAs(t, b, map[string]string{"a-forgotten": "Failed OperationLost", "b-kills": "Completed Completed"})
 }
@@ -150,14 +150,14 @@ func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
 	goOn, give := signal(t)
 	operate(t, app, "one", "steps:2;hang:"+goOn)
 	held := s.NewBackup(app)
-	held.Labels = stage.LabelsForActions(hangs)
+	held.Labels = env.LabelsForActions(hangs)
 	s.apply(t, held)
 	doing(t, held, v1alpha1.ReasonWaitingForOperations)
 
 	other := world.CreateApp(t, 0)
 	operate(t, other, "one", "steps:3")
 	b := s.NewBackup(other)
-	b.Labels = stage.LabelsForActions(operates)
+	b.Labels = env.LabelsForActions(operates)
 	outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	if latest(held).Status.CompletionTimestamp != nil {
 		t.Errorf("the other one has ended: %s", describe(held))
@@ -174,7 +174,7 @@ func TestSeveralOperationsOnOneObject(t *testing.T) {
 	one := operate(t, app, "one", "steps:2")
 	world.Patch(t, one, `{"metadata":{"annotations":{"fault.example.io/do":"mark"}}}`)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates, operatesToo, marks)
+	b.Labels = env.LabelsForActions(operates, operatesToo, marks)
 	parameter(b, marks, "mark", "seen first")
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
 	counted(t, b, 2, 2, 0, 0)
@@ -182,7 +182,7 @@ func TestSeveralOperationsOnOneObject(t *testing.T) {
 	for _, o := range operationsOf(b) {
 		actions = append(actions, o.Spec.PluginName+" "+o.Spec.PluginRef.Name)
 	}
-	stage.CheckEqual(t, "actions", actions, []string{operates + " operates", operatesToo + " operates"})
+	env.CheckEqual(t, "actions", actions, []string{operates + " operates", operatesToo + " operates"})
 	if marked := has(s.archived(t, b), "configmaps", app, "one"); !strings.Contains(marked, "seen first") {
 		t.Errorf("the action that changes the object was not asked: %s", marked)
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // runAgain is a patch that takes a cancel back.
@@ -31,7 +31,7 @@ func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 	operate(t, app, "fails", "until:"+goOn+";error:the disk is full")
 	operate(t, app, "settings", "")
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates)
+	b.Labels = env.LabelsForActions(operates)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForOperations)
 	if err := s.Operator.Kill(); err != nil {
@@ -59,7 +59,7 @@ func TestTheArchiveIsBegunAgain(t *testing.T) {
 	operate(t, app, "a", "until:"+finish)
 	asking(t, app, "b", "await:"+goOn)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates, holds)
+	b.Labels = env.LabelsForActions(operates, holds)
 	s.apply(t, b)
 	first := operationIn(t, b, "a", v1alpha1.AsyncOperationPhaseInProgress)
 	if err := s.Operator.Kill(); err != nil {
@@ -89,7 +89,7 @@ func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	goOn, give := signal(t)
 	operate(t, app, "one", "until:"+goOn)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates)
+	b.Labels = env.LabelsForActions(operates)
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForOperations)
 	if err := (*operator.Operator).Stop(s.Operator); err != nil {
@@ -125,7 +125,7 @@ func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
 	goOn, give := signal(t)
 	operate(t, app, "one", "until:"+goOn+";kill:6")
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(action)
+	b.Labels = env.LabelsForActions(action)
 	s.apply(t, b)
 	operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
 	if err := os.Remove(binary); err != nil {

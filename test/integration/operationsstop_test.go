@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestOneOperationIsCancelled by a person: the others continue.
@@ -22,7 +22,7 @@ func TestOneOperationIsCancelled(t *testing.T) {
 	operate(t, app, "cancelled", "never")
 	operate(t, app, "goes-on", "until:"+goOn)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates)
+	b.Labels = env.LabelsForActions(operates)
 	s.apply(t, b)
 	o := operationIn(t, b, "cancelled", v1alpha1.AsyncOperationPhaseInProgress)
 	world.Patch(t, o, `{"spec":{"desiredState":"Cancel","cancelReason":"it is not needed"}}`)
@@ -57,7 +57,7 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 				operate(t, app, object, "never")
 			}
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(operates, pair)
+			b.Labels = env.LabelsForActions(operates, pair)
 			s.apply(t, b)
 			await(t, b, "it waits for all", func(b *v1alpha1.Backup) bool {
 				return b.Status.Phase == "WaitingForPluginOperations" && b.Status.Operations.Attempted == 3
@@ -96,7 +96,7 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 // which lets its name go.
 func (s site) nothingOf(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
-	files, err := os.ReadDir(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name))
+	files, err := os.ReadDir(filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestCancelIsNotObeyed(t *testing.T) {
 			goOn, give := signal(t)
 			operate(t, app, "one", program+";until:"+goOn)
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(operates)
+			b.Labels = env.LabelsForActions(operates)
 			s.apply(t, b)
 			o := operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseInProgress)
 			world.Patch(t, o, `{"spec":{"desiredState":"Cancel"}}`)
@@ -151,7 +151,7 @@ func TestCancelIsNeverConfirmed(t *testing.T) {
 		operate(t, app, program, "never;"+program)
 	}
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(operates)
+	b.Labels = env.LabelsForActions(operates)
 	s.apply(t, b)
 	await(t, b, "it waits for operations", func(b *v1alpha1.Backup) bool { return b.Status.Phase == "WaitingForPluginOperations" })
 	next := s.NewBackup(app)

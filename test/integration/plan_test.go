@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 			plugin.Spec.Actions = append(plugin.Spec.Actions, pre(v1alpha1.PluginAction{Name: provided})...)
 			install(t, plugin)
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(action)
+			b.Labels = env.LabelsForActions(action)
 			s.apply(t, b)
 			const problem = "the plugin does not provide a PreBackupAction of that name; correct spec.actions"
 			if policy == v1alpha1.FailurePolicyFail {
@@ -49,11 +49,11 @@ func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	action := own(t, "suspended")
 	plugin := install(t, world.NewFaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action})))
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(action, pair)
+	b.Labels = env.LabelsForActions(action, pair)
 	world.Patch(t, plugin, `{"spec":{"suspend":true}}`)
 	s.apply(t, b)
 	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
-	stage.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
+	env.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
 }
 
 func TestABackupSaysWhenItExpires(t *testing.T) {
@@ -72,8 +72,8 @@ func TestACatalogueEntryIsNeverRun(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 1)
 	entry := s.NewBackup(app)
-	entry.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation}
-	stage.Create(t, world.Client, entry)
+	entry.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: env.DefaultLocation}
+	env.Create(t, world.Client, entry)
 	s.undisturbed(t, app) // by then the operator has seen both
 	if last := latest(entry); last.Status.Phase != "" || len(last.Finalizers) > 0 {
 		t.Errorf("it was touched: %s", describe(entry))
@@ -85,11 +85,11 @@ func TestRunsAreNeverData(t *testing.T) {
 	s := site{world.StartOperator(t)}
 	s.undisturbed(t, world.CreateApp(t, 1))
 	b := s.NewBackup(s.Name)
-	b.Labels = stage.LabelsForActions(pair)
+	b.Labels = env.LabelsForActions(pair)
 	b.Spec.IncludedResources = nil
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
 	objects := s.archived(t, b)
-	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.Name+"/"+stage.DefaultLocation+".json")
+	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.Name+"/"+env.DefaultLocation+".json")
 	for file := range objects {
 		if strings.HasPrefix(file, "resources/backups.grapnel.dev/") || strings.HasPrefix(file, "resources/hookruns.grapnel.dev/") {
 			t.Errorf("%s is in the archive", file)

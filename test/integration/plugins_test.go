@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // The actions that all tests share. Each runs only for Backups with its label (use).
@@ -71,12 +71,12 @@ func both(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 }
 
 func pre(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
-	action.Kind, action.Selector, action.RunOn = v1alpha1.ActionKindPreBackup, stage.SelectorForAction(action.Name), nil
+	action.Kind, action.Selector, action.RunOn = v1alpha1.ActionKindPreBackup, env.SelectorForAction(action.Name), nil
 	return []v1alpha1.PluginAction{action}
 }
 
 func post(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
-	action.Kind, action.Selector = v1alpha1.ActionKindPostBackup, stage.SelectorForAction(action.Name)
+	action.Kind, action.Selector = v1alpha1.ActionKindPostBackup, env.SelectorForAction(action.Name)
 	return []v1alpha1.PluginAction{action}
 }
 
@@ -84,7 +84,7 @@ func post(action v1alpha1.PluginAction) []v1alpha1.PluginAction {
 func operating(action string, policy v1alpha1.OperationPolicy) []v1alpha1.PluginAction {
 	policy.PollInterval = within(100 * time.Millisecond)
 	return []v1alpha1.PluginAction{{
-		Name: action, Kind: v1alpha1.ActionKindAsyncBackupItem, Selector: stage.SelectorForAction(action), Operation: &policy,
+		Name: action, Kind: v1alpha1.ActionKindAsyncBackupItem, Selector: env.SelectorForAction(action), Operation: &policy,
 	}}
 }
 
@@ -147,7 +147,7 @@ func callsOf(t *testing.T, b *v1alpha1.Backup) []string {
 // createPlugin creates a Plugin for one test.
 func createPlugin(t *testing.T, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
 	t.Helper()
-	stage.Create(t, world.Client, plugin)
+	env.Create(t, world.Client, plugin)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := client.IgnoreNotFound(world.Client.Delete(ctx, plugin.DeepCopy())); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestBackupsQueue holds the only slot, queues others and lets them go one by one.
@@ -18,7 +18,7 @@ func TestBackupsQueue(t *testing.T) {
 	s := site{world.StartOperator(t, "--max-concurrent-backups=1")}
 	app := world.CreateApp(t, 1)
 	holder := s.NewBackup(app)
-	holder.Labels = stage.LabelsForActions(preHolds)
+	holder.Labels = env.LabelsForActions(preHolds)
 	s.apply(t, holder)
 	awaitCall(t, holder, v1alpha1.HookPreBackup, preHolds)
 
@@ -81,7 +81,7 @@ func TestSlotsAreShared(t *testing.T) {
 	var all []*v1alpha1.Backup
 	for range 6 {
 		b := s.NewBackup(app)
-		b.Labels = stage.LabelsForActions(preHolds)
+		b.Labels = env.LabelsForActions(preHolds)
 		all = append(all, s.apply(t, b))
 	}
 	// With every one that ends another one begins, never more than two at a time.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestTheOperatorIsKilled kills the operator in the middle of what takes time, and
@@ -18,7 +18,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	s := site{world.StartOperator(t)}
 	app := world.CreateApp(t, 3)
 	undisturbed := s.NewBackup(app)
-	undisturbed.Labels = stage.LabelsForActions(freeze)
+	undisturbed.Labels = env.LabelsForActions(freeze)
 	undisturbed = outcome(t, s.apply(t, undisturbed), v1alpha1.BackupPhaseCompleted)
 	want := s.archived(t, undisturbed)
 
@@ -49,7 +49,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(freeze)
+			b.Labels = env.LabelsForActions(freeze)
 			if c.slow {
 				parameter(b, freeze, "sleep", "2s")
 			}
@@ -91,7 +91,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 		install(t, world.NewFaultPlugin(path.Base(action),
 			both(v1alpha1.PluginAction{Name: action, OnInterruption: v1alpha1.InterruptionPolicyFail}), "FAULT_CALL=PreBackup=wait"))
 		b := s.NewBackup(app)
-		b.Labels = stage.LabelsForActions(action)
+		b.Labels = env.LabelsForActions(action)
 		s.apply(t, b)
 		awaitCall(t, b, v1alpha1.HookPreBackup, action)
 		if err := s.Operator.Kill(); err != nil {

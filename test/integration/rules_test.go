@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // checkRules checks what holds for every Backup, however it went, once it is done.
@@ -129,7 +129,7 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 		}
 		return
 	}
-	var taken *backupstore.TakenError
+	var taken *storage.TakenError
 	err := store.CheckClaim(ctx, b.Name, "somebody-else")
 	if errors.As(err, &taken) && b.Status.StartTimestamp == nil {
 		return // another one has the name
@@ -137,14 +137,14 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 	if err != nil {
 		t.Errorf("the name of Backup %s, which ended %s, is not free: %v", b.Name, b.Status.Phase, err)
 	}
-	if _, err := store.GetFile(ctx, b.Name, backupstore.Contents); !errors.Is(err, objectstore.ErrNotExist) {
+	if _, err := store.GetFile(ctx, b.Name, storage.Contents); !errors.Is(err, objectstore.ErrNotExist) {
 		t.Errorf("an archive of Backup %s, which ended %s, is left over: %v", b.Name, b.Status.Phase, err)
 	}
 }
 
 // secrets are what the plugins of the tests know and must never be visible.
 func secrets() []string {
-	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", stage.FaultPluginToken}
+	return []string{"hunter2", "abcdef123456", "k-123456", "MIIEvQIBADANBg", env.FaultPluginToken}
 }
 
 // checkSecrets checks that no secret is in what users read about a Backup.
@@ -155,7 +155,7 @@ func checkSecrets(t *testing.T, s site, b *v1alpha1.Backup) {
 		told["HookRun "+run.Name], told["events of "+run.Name] = history(run), eventsOf(run)
 	}
 	if b.Status.StorageLocation != "" {
-		for _, file := range []backupstore.File{backupstore.Logs, backupstore.PostLogs, backupstore.Results} {
+		for _, file := range []storage.File{storage.Logs, storage.PostLogs, storage.Results} {
 			told[string(file)] = s.file(t, b, file)
 		}
 	}

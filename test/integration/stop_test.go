@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestABackupIsStopped stops Backups in two ways at several moments. The end is the
@@ -31,7 +31,7 @@ func TestABackupIsStopped(t *testing.T) {
 			slow := newBucket(t, s)
 			slow.hold.Store(true)
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(pair, after)
+			b.Labels = env.LabelsForActions(pair, after)
 			b.Spec.StorageLocation = slow.location
 			s.apply(t, b)
 			slow.awaitHeld(t)
@@ -50,7 +50,7 @@ func TestABackupIsStopped(t *testing.T) {
 		t.Run(name+" in the PostBackup actions", func(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
-			b.Labels = stage.LabelsForActions(freeze)
+			b.Labels = env.LabelsForActions(freeze)
 			parameter(b, freeze, "sleep", "1s")
 			s.apply(t, b)
 			awaitCall(t, b, v1alpha1.HookPostBackup, freeze)
@@ -75,7 +75,7 @@ func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(preOnly)
+	b.Labels = env.LabelsForActions(preOnly)
 	parameter(b, preOnly, "fault", "wait")
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preOnly)
@@ -105,8 +105,8 @@ func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(preHolds)
-	stage.Create(t, world.Client, b) // the rules are checked for the one that gets its name
+	b.Labels = env.LabelsForActions(preHolds)
+	env.Create(t, world.Client, b) // the rules are checked for the one that gets its name
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
 	world.Delete(t, b)
 	awaitGone(t, b)
@@ -134,8 +134,8 @@ func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := site{world.StartOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = stage.LabelsForActions(preHolds, after)
-	stage.Create(t, world.Client, b)
+	b.Labels = env.LabelsForActions(preHolds, after)
+	env.Create(t, world.Client, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
 	world.Delete(t, namespace)

@@ -17,11 +17,11 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/location"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 // open opens the location of a Backup until the test ends.
@@ -45,7 +45,7 @@ func (s site) open(ctx context.Context, t *testing.T, name string) *location.Sto
 }
 
 // file returns a file of a Backup, decompressed; "" if there is none.
-func (s site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) string {
+func (s site) file(t *testing.T, b *v1alpha1.Backup, file storage.File) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, file)
@@ -70,7 +70,7 @@ func (s site) file(t *testing.T, b *v1alpha1.Backup, file backupstore.File) stri
 func (s site) results(t *testing.T, b *v1alpha1.Backup) results.Results {
 	t.Helper()
 	var r results.Results
-	if err := json.Unmarshal([]byte(s.file(t, b, backupstore.Results)), &r); err != nil {
+	if err := json.Unmarshal([]byte(s.file(t, b, storage.Results)), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -102,7 +102,7 @@ func contained(message string, texts ...string) bool {
 func (s site) archived(t *testing.T, b *v1alpha1.Backup) map[string]string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, backupstore.Contents)
+	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, storage.Contents)
 	if err != nil {
 		t.Fatal(err)
 	}

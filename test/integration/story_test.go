@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func cancelBackup(t *testing.T, b *v1alpha1.Backup) {
@@ -33,7 +33,7 @@ func parameter(b *v1alpha1.Backup, action, key, value string) {
 // apply creates a Backup. When the test ends, the rules are checked for it.
 func (s site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
-	stage.Create(t, world.Client, b)
+	env.Create(t, world.Client, b)
 	t.Cleanup(func() { checkRules(t, s, b) })
 	return b
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func TestEveryServedVersionIsArchived(t *testing.T) {
@@ -28,7 +28,7 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 				s = site{world.StartOperator(t, c.args...)}
 			}
 			app := world.CreateApp(t, 0)
-			stage.Create(t, world.Client, newGadget(app, "one"))
+			env.Create(t, world.Client, newGadget(app, "one"))
 			b := s.NewBackup(app)
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io"}
 			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
@@ -54,23 +54,23 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 	down.SetAPIVersion("apiregistration.k8s.io/v1")
 	down.SetKind("APIService")
 	down.SetName("v1.down.example.io")
-	stage.Create(t, world.Client, down)
+	env.Create(t, world.Client, down)
 	defer world.Delete(t, down)
 
 	b := s.NewBackup(app)
-	b.Labels = stage.LabelsForActions(pair, afterPartial, afterCompleted)
+	b.Labels = env.LabelsForActions(pair, afterPartial, afterCompleted)
 	b.Spec.IncludedResources = nil
 	// The API server takes a moment to list the group.
 	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 error (listed in the results file)")
 	says(t, messages(s.results(t, b).Errors), "API group version down.example.io/v1 does not answer")
 	contains(t, s.archived(t, b), configMap(app, "c0"))
 	awaitEvent(t, b, "Warning PartiallyFailed: ")
-	stage.CheckEqual(t, "PostBackup actions", stage.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
+	env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterPartial + " Completed", afterCompleted,
 	})
 	s.WaitForMetric(t, `grapnel_backup_partial_failure_total{schedule=""}`, 1)
 	s.WaitForMetric(t, `grapnel_backup_items_errors{schedule=""}`, 1)
-	s.WaitForMetric(t, `grapnel_backup_last_successful_timestamp{schedule=""}`, stage.MetricAbsent)
+	s.WaitForMetric(t, `grapnel_backup_last_successful_timestamp{schedule=""}`, env.MetricAbsent)
 
 	s.undisturbed(t, app) // It asks for ConfigMaps only.
 }

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestTheBackupCanNotBeUsed names Backups that hold nothing.
@@ -26,11 +26,11 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 	app := world.CreateApp(t, 1)
 
 	running := s.NewBackup(app)
-	running.Labels, running.Spec.Parameters = stage.LabelsForActions(first), parameter(first, "fault", "wait")
-	stage.WaitFor(t, world.Client, stage.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
+	running.Labels, running.Spec.Parameters = env.LabelsForActions(first), parameter(first, "fault", "wait")
+	env.WaitFor(t, world.Client, env.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
 	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	stage.WaitFor(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+	env.WaitFor(t, world.Client, env.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 
 	for name, c := range map[string]struct {
 		backup string
@@ -43,7 +43,7 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(c.backup, app)
-			outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, c.texts...)
+			outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, c.texts...)
 			untouched(t, target)
 		})
 	}
@@ -58,8 +58,8 @@ func TestABackupWithoutObjectIsFound(t *testing.T) {
 	world.Delete(t, b)
 	world.WaitForDeletion(t, b)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
 // TestAnotherBackupTookTheName has the files of a Backup become those of another one, for which
@@ -70,20 +70,20 @@ func TestAnotherBackupTookTheName(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app)
 	const other = "made-by-another-cluster"
-	damage(t, filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, b.Name+"-grapnel.json"), func(content []byte) []byte {
+	damage(t, filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name, b.Name+"-grapnel.json"), func(content []byte) []byte {
 		return []byte(strings.ReplaceAll(string(content), string(b.UID), other))
 	})
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = stage.LabelsForActions(first)
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
+	r.Labels = env.LabelsForActions(first)
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
 		"now has another backup named \""+b.Name+"\"", other, string(b.UID), "spec.importedFrom.backupUID")
 	untouched(t, target)
 
 	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "found-"}}
-	object.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: stage.DefaultLocation, BackupName: b.Name, BackupUID: other}
-	r, target = s.restoreOf(stage.Create(t, world.Client, object).Name, app)
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+	object.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: env.DefaultLocation, BackupName: b.Name, BackupUID: other}
+	r, target = s.restoreOf(env.Create(t, world.Client, object).Name, app)
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
 // TestTheLocationIsMissing waits for it, unless the Restore is invalid anyway: then it
@@ -97,9 +97,9 @@ func TestTheLocationIsMissing(t *testing.T) {
 	invalid := r.DeepCopy()
 	invalid.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	outcome(t, stage.Create(t, world.Client, invalid), v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 problems must be fixed")
-	stage.Create(t, world.Client, r)
-	stage.WaitFor(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
+	outcome(t, env.Create(t, world.Client, invalid), v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 problems must be fixed")
+	env.Create(t, world.Client, r)
+	env.WaitFor(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
 	})
 	outcome(t, r, v1alpha1.RestorePhaseFailedValidation, "never-comes")
@@ -175,16 +175,16 @@ func TestDamagedBackups(t *testing.T) {
 			b := s.backUp(t, app)
 			world.Delete(t, b) // only the location tells what it is
 			world.WaitForDeletion(t, b)
-			damage(t, filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
+			damage(t, filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name, c.file(b.Name)), c.damage)
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.LabelsForActions(first)
-			outcome(t, stage.Create(t, world.Client, r), c.phase, c.texts...)
+			r.Labels = env.LabelsForActions(first)
+			outcome(t, env.Create(t, world.Client, r), c.phase, c.texts...)
 			untouched(t, target)
 		})
 	}
 }
 
-func archiveOf(backup string) string { return backupstore.FileName(backup, backupstore.Contents) }
+func archiveOf(backup string) string { return storage.FileName(backup, storage.Contents) }
 
 // damage changes a file, or removes it.
 func damage(t *testing.T, path string, change func([]byte) []byte) {
@@ -211,9 +211,9 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	r, _ := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{"a": "Not_A_Name", "b": "forbidden"}
 	r.Spec.ExcludedNamespaces = []v1alpha1.NamePattern{"forbidden"}
-	r.Labels = stage.LabelsForActions(first)
+	r.Labels = env.LabelsForActions(first)
 	r.Annotations = map[string]string{first + ".postrestore": "no"}
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 problems must be fixed",
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 problems must be fixed",
 		`spec.namespaceMapping[a]: "Not_A_Name" is not a namespace name`,
 		`spec.namespaceMapping[b]: it is mapped onto "forbidden", which spec.excludedNamespaces excludes`,
 		`annotation story.example.io/z-first.postrestore has the value "no"`)
@@ -237,9 +237,9 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 			t.Parallel()
 			archive := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			r, target := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "Completed", phase), archive), app)
-			r = outcome(t, stage.Create(t, world.Client, r), want)
+			r = outcome(t, env.Create(t, world.Client, r), want)
 			if want == v1alpha1.RestorePhaseCompleted {
-				stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+				env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 				return
 			}
 			untouched(t, target)
@@ -254,7 +254,7 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	location := stage.Create(t, world.Client, s.NewLocation("sealed-"+strings.ToLower(rand.Text()[:8])))
+	location := env.Create(t, world.Client, s.NewLocation("sealed-"+strings.ToLower(rand.Text()[:8])))
 	app := world.CreateApp(t, 1)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
 	world.Patch(t, location, `{"spec":{"accessMode":"ReadOnly"}}`)
@@ -263,14 +263,14 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = stage.LabelsForActions(first)
-	stage.Create(t, world.Client, r)
-	r = stage.WaitFor(t, world.Client, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
+	r.Labels = env.LabelsForActions(first)
+	env.Create(t, world.Client, r)
+	r = env.WaitFor(t, world.Client, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
 	if r.Status.Phase != v1alpha1.RestorePhaseCompleted || r.Status.Counts == nil || r.Status.Counts.Created != 2 || r.Status.Warnings != 1 {
 		t.Errorf("the phase is %s with the counts %v and %d warnings, want Completed, 2 created and 1 warning", r.Status.Phase, r.Status.Counts, r.Status.Warnings)
 	}
 	says(t, r.Status.Message, "Objects: 2 created, 1 warning; what became of each object could not be stored: ")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	// The pair is undone meanwhile, and the rest follows when the directory is there.
 	runOf(t, r, v1alpha1.HookPostRestore, first, func(run v1alpha1.HookRun) bool {
 		return run.Status.Phase == v1alpha1.HookRunPhaseCompleted

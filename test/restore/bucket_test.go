@@ -18,7 +18,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // newArchive returns an archive of what write puts into it.
@@ -88,7 +88,7 @@ func pathOf(app, configMap string) string {
 func (s site) fromVelero(t *testing.T, manifest string, archive []byte, others ...string) string {
 	t.Helper()
 	name := "velero-" + strings.ToLower(rand.Text()[:12])
-	folder := filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", name)
+	folder := filepath.Join(s.LocationDir(env.DefaultLocation), "backups", name)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // labelGate is on the ConfigMaps whose creation a gate of that name holds.
@@ -148,8 +148,8 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func gatedApp(t *testing.T, configMaps int) string {
 	t.Helper()
 	app := world.CreateApp(t, configMaps)
-	held := stage.NewConfigMap(app, configMaps)
+	held := env.NewConfigMap(app, configMaps)
 	held.Labels = map[string]string{labelGate: app}
-	stage.Create(t, world.Client, held)
+	env.Create(t, world.Client, held)
 	return app
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestActionsRunInOrderAndBack also shows that the actions of a Restore get what
@@ -19,20 +19,20 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 2)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
-		b.Labels, b.Spec.Parameters = stage.LabelsForActions(first), parameter(first, "fault", "outputs")
+		b.Labels, b.Spec.Parameters = env.LabelsForActions(first), parameter(first, "fault", "outputs")
 	})
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels, r.Spec.Parameters = stage.LabelsForActions(first, second), parameter(first, "fault", "outputs")
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "3 created")
+	r.Labels, r.Spec.Parameters = env.LabelsForActions(first, second), parameter(first, "fault", "outputs")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "3 created")
 
-	stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{
+	env.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{
 		"PreRestore " + first + " #1", "PreRestore " + second + " #1",
 		"PostRestore " + second + " #1", "PostRestore " + first + " #1",
 	})
-	stage.CheckEqual(t, "PreRestore actions", stage.FormatActionStatuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
-	stage.CheckEqual(t, "PostRestore actions", stage.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-	stage.CheckEqual(t, "namespaces that actions may reach", r.Status.BackupNamespaces, []string{app})
+	env.CheckEqual(t, "PreRestore actions", env.FormatActionStatuses(r.Status.PreRestoreActionsStatuses), []string{first + " Completed", second + " Completed"})
+	env.CheckEqual(t, "PostRestore actions", env.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{second + " Completed", first + " Completed"})
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	env.CheckEqual(t, "namespaces that actions may reach", r.Status.BackupNamespaces, []string{app})
 
 	log := s.stored(t, r.Status.Files.PostLog)
 	says(t, log, "Calling the action")
@@ -72,11 +72,11 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.LabelsForActions(actions...)
-			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
+			r.Labels = env.LabelsForActions(actions...)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
 				"PreRestore action "+fails+" failed: ", "the database said no", "nothing was restored")
 			untouched(t, target)
-			stage.CheckEqual(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
+			env.CheckEqual(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
 			if r.Status.FailureReason == "" || r.Status.Attempts != 0 {
 				t.Errorf("the reason is %q after %d attempts at the objects", r.Status.FailureReason, r.Status.Attempts)
 			}
@@ -104,19 +104,19 @@ func TestActionsAreSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := s.restoreOf(b.Name, app)
-			r.Labels = stage.LabelsForActions(first, second)
+			r.Labels = env.LabelsForActions(first, second)
 			r.Annotations = map[string]string{c.key: v1alpha1.SkipValue}
-			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), c.want)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+			env.CheckEqual(t, "calls", callsOf(t, r, "story"), c.want)
 			says(t, conditions.Get(r, v1alpha1.ConditionPlanned).Message, "is skipped: ")
 		})
 	}
 	t.Run("with another value", func(t *testing.T) {
 		t.Parallel()
 		r, target := s.restoreOf(b.Name, app)
-		r.Labels = stage.LabelsForActions(first)
+		r.Labels = env.LabelsForActions(first)
 		r.Annotations = map[string]string{first + ".prerestore": "yes"}
-		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, first+".prerestore", "skip")
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, first+".prerestore", "skip")
 		untouched(t, target)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -28,8 +28,8 @@ func labels(t *testing.T) (action string) {
 	t.Helper()
 	name := "labels-" + strings.ToLower(rand.Text()[:8])
 	action = "own.example.io/" + name
-	plugin := stage.Create(t, world.Client, world.NewFaultPlugin(name, []v1alpha1.PluginAction{{
-		Name: action, Kind: v1alpha1.ActionKindRestoreItem, Selector: stage.SelectorForAction(name),
+	plugin := env.Create(t, world.Client, world.NewFaultPlugin(name, []v1alpha1.PluginAction{{
+		Name: action, Kind: v1alpha1.ActionKindRestoreItem, Selector: env.SelectorForAction(name),
 	}}))
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(world.Client.Delete(context.WithoutCancel(t.Context()), plugin)); err != nil {
@@ -43,7 +43,7 @@ func labels(t *testing.T) (action string) {
 // asking creates a ConfigMap whose restore asks for a label of the Backup.
 func asking(t *testing.T, namespace, name, label string) {
 	t.Helper()
-	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Annotations: map[string]string{"fault.example.io/do": "label:" + label},
 	}})
 }
@@ -69,8 +69,8 @@ func TestARestoreItemActionLabelsTheBackup(t *testing.T) {
 	asking(t, app, "invalid", "example.io/odd=not a value")
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Labels = map[string]string{"taken": "yes"} })
 	r, _ := s.restoreOf(b.Name, app)
-	r.Labels = stage.LabelsForActions(action)
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 warnings")
+	r.Labels = env.LabelsForActions(action)
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 warnings")
 	if got, want := labelsOf(t, b), map[string]string{"taken": "yes", "example.io/restored": "database"}; !maps.Equal(got, want) {
 		t.Errorf("the labels of the Backup are %v, want %v", got, want)
 	}
@@ -89,8 +89,8 @@ func TestTheAPIServerRefusesALabel(t *testing.T) {
 	b := s.backUp(t, app)
 	refuse(t, b, key)
 	r, _ := s.restoreOf(b.Name, app)
-	r.Labels = stage.LabelsForActions(action)
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	r.Labels = env.LabelsForActions(action)
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
 	if got := labelsOf(t, b); got[key] != "" {
 		t.Errorf("the labels are %v", got)
 	}

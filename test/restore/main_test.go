@@ -8,20 +8,20 @@ import (
 	"os"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // world is what all tests share.
 var world struct {
-	stage.Env
+	env.Env
 	gates *gatekeeper
 }
 
 // site is an operator with what these stories do with it.
-type site struct{ *stage.Namespace }
+type site struct{ *env.Namespace }
 
 func TestMain(m *testing.M) {
-	code := world.RunTests(m, stage.Options{
+	code := world.RunTests(m, env.Options{
 		// Many Restores may run at a time, so that those that are held do not block others.
 		SharedArgs: []string{"--max-concurrent-restores=64", "--max-concurrent-backups=64"},
 		Plugins:    sharedPlugins,

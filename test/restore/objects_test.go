@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestWhatExists restores into a namespace that has one object as in the backup, one
@@ -42,15 +42,15 @@ func TestWhatExists(t *testing.T) {
 			r, target := s.restoreOf(b.Name, app)
 			occupy(t, target)
 			versions := versionsOf(t, target)
-			r.Labels = stage.LabelsForActions(first)
+			r.Labels = env.LabelsForActions(first)
 			r.Spec.ExistingResourcePolicy, r.Spec.DryRun = c.policy, c.dry
-			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-			stage.CheckEqual(t, "objects", restored(t, target), c.after)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+			env.CheckEqual(t, "objects", restored(t, target), c.after)
 			var list map[string][]string
 			if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.ResourceList)), &list); err != nil {
 				t.Fatal(err)
 			}
-			stage.CheckEqual(t, "resource list", list["v1/ConfigMap"], []string{
+			env.CheckEqual(t, "resource list", list["v1/ConfigMap"], []string{
 				target + "/c0(unchanged)", target + "/c1(" + c.c1 + ")", target + "/c2(created)",
 			})
 			if c.c1 == "skipped" {
@@ -58,12 +58,12 @@ func TestWhatExists(t *testing.T) {
 				says(t, r.Status.Message, " warning")
 			}
 			if !c.dry {
-				stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+				env.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 				return
 			}
 			says(t, r.Status.Message, "Dry run, nothing was written; ")
-			stage.CheckEqual(t, "versions of the objects", versionsOf(t, target), versions)
-			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), nil)
+			env.CheckEqual(t, "versions of the objects", versionsOf(t, target), versions)
+			env.CheckEqual(t, "calls", callsOf(t, r, "story"), nil)
 			if !slices.ContainsFunc(r.Status.PlanWarnings, func(warning string) bool {
 				return warning == "this is a dry run: no action runs; otherwise these would: PreRestore: "+first+"; PostRestore: "+first
 			}) {
@@ -76,11 +76,11 @@ func TestWhatExists(t *testing.T) {
 // occupy makes a namespace with c0 as in newApp, and another c1.
 func occupy(t *testing.T, namespace string) {
 	t.Helper()
-	stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	stage.Create(t, world.Client, stage.NewConfigMap(namespace, 0))
-	changed := stage.NewConfigMap(namespace, 1)
+	env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	env.Create(t, world.Client, env.NewConfigMap(namespace, 0))
+	changed := env.NewConfigMap(namespace, 1)
 	changed.Data["n"] = "changed"
-	stage.Create(t, world.Client, changed)
+	env.Create(t, world.Client, changed)
 }
 
 // versionsOf returns the resource versions of the ConfigMaps of a namespace.
@@ -105,7 +105,7 @@ func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 	app := world.CreateApp(t, 2)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DryRun = true
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
 	untouched(t, target)
 	says(t, s.stored(t, r.Status.Files.ResourceList), `"v1/ConfigMap":["`+target+`/c0(created)","`+target+`/c1(created)"]`)
 	says(t, s.stored(t, r.Status.Files.Results), `"configmaps":["grapnel.dev/platform"]`)
@@ -117,15 +117,15 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 2)
-	refused := stage.NewConfigMap(app, 2)
+	refused := env.NewConfigMap(app, 2)
 	refused.Labels = map[string]string{labelGate: refusing}
-	stage.Create(t, world.Client, refused)
+	env.Create(t, world.Client, refused)
 	b := s.backUp(t, app)
 	newGate(t, refusing).open()
 	r, target := s.restoreOf(b.Name, app)
-	r.Labels = stage.LabelsForActions(first)
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	r.Labels = env.LabelsForActions(first)
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	says(t, s.stored(t, r.Status.Files.Results), "no ConfigMap may pass")
 	says(t, s.stored(t, r.Status.Files.ResourceList), target+"/c2(failed)")
 }

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -31,10 +31,10 @@ func operates(t *testing.T) string {
 	t.Helper()
 	name := "operates-" + strings.ToLower(rand.Text()[:8])
 	plugin := world.NewFaultPlugin(name, []v1alpha1.PluginAction{{
-		Name: "own.example.io/" + name, Kind: v1alpha1.ActionKindAsyncRestoreItem, Selector: stage.SelectorForAction(name),
+		Name: "own.example.io/" + name, Kind: v1alpha1.ActionKindAsyncRestoreItem, Selector: env.SelectorForAction(name),
 		Operation: &v1alpha1.OperationPolicy{PollInterval: &metav1.Duration{Duration: 100 * time.Millisecond}},
 	}}, "FAULT_OPERATIONS="+filepath.Join(world.Dir, name))
-	stage.Create(t, world.Client, plugin)
+	env.Create(t, world.Client, plugin)
 	t.Cleanup(func() {
 		if err := client.IgnoreNotFound(world.Client.Delete(context.WithoutCancel(t.Context()), plugin)); err != nil {
 			t.Error(err)
@@ -47,7 +47,7 @@ func operates(t *testing.T) string {
 // operating creates a ConfigMap that asks for an operation, see test/faultplugin.
 func operating(t *testing.T, namespace, name, program string) {
 	t.Helper()
-	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Annotations: map[string]string{"fault.example.io/operation": program},
 	}})
 }
@@ -104,7 +104,7 @@ func waits(r *v1alpha1.Restore) bool { return r.Status.Phase == "WaitingForPlugi
 func TestWhatOperationsCameToIsStoredLater(t *testing.T) {
 	t.Parallel()
 	s, app, action := site{world.SharedOperator(t)}, world.CreateApp(t, 1), operates(t)
-	location := stage.Create(t, world.Client, s.NewLocation("sealed-"+strings.ToLower(rand.Text()[:8])))
+	location := env.Create(t, world.Client, s.NewLocation("sealed-"+strings.ToLower(rand.Text()[:8])))
 	goOn, give := signal(t)
 	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.StorageLocation = location.Name })
@@ -113,11 +113,11 @@ func TestWhatOperationsCameToIsStoredLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := s.restoreOf(b.Name, app)
-	r.Labels = stage.LabelsForActions(action)
-	stage.Create(t, world.Client, r)
-	r = stage.WaitFor(t, world.Client, r, "it waits, and says that nothing is stored", func(r *v1alpha1.Restore) bool {
+	r.Labels = env.LabelsForActions(action)
+	env.Create(t, world.Client, r)
+	r = env.WaitFor(t, world.Client, r, "it waits, and says that nothing is stored", func(r *v1alpha1.Restore) bool {
 		c := conditions.Get(r, v1alpha1.ConditionResultsStored)
-		return waits(r) && run.HasProcessedItems(r) && c != nil && c.Status == metav1.ConditionUnknown
+		return waits(r) && lifecycle.HasProcessedItems(r) && c != nil && c.Status == metav1.ConditionUnknown
 	})
 	if err := os.Remove(restores); err != nil {
 		t.Fatal(err)
@@ -140,9 +140,9 @@ func TestARestoreWaitsForItsOperations(t *testing.T) {
 	operating(t, app, "fails", "until:"+goOn+";error:the disk is full")
 	operating(t, app, "steps", "steps:3")
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
-	r.Labels = stage.LabelsForActions(action, first)
-	stage.Create(t, world.Client, r)
-	r = stage.WaitFor(t, world.Client, r, "it waits for one of two", func(r *v1alpha1.Restore) bool {
+	r.Labels = env.LabelsForActions(action, first)
+	env.Create(t, world.Client, r)
+	r = env.WaitFor(t, world.Client, r, "it waits for one of two", func(r *v1alpha1.Restore) bool {
 		return waits(r) && r.Status.Operations != nil && r.Status.Operations.Completed == 1
 	})
 	says(t, r.Status.Message, "1 of 2 operations done")
@@ -152,10 +152,10 @@ func TestARestoreWaitsForItsOperations(t *testing.T) {
 			t.Errorf("the PostRestore action runs before the operations have ended: %+v", run.Status)
 		}
 	}
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "fails=", "steps="})
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "fails=", "steps="})
 	give()
 	r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "1 of 2 operations completed", "1 error")
-	stage.CheckEqual(t, "PostRestore actions", stage.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
+	env.CheckEqual(t, "PostRestore actions", env.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
 	says(t, s.stored(t, r.Status.Files.Results), "the disk is full")
 	var list []struct {
 		Spec   struct{ RestoreName, RestoreItemAction string }
@@ -185,9 +185,9 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 			operating(t, app, "a", "never")
 			operating(t, app, "b", "never")
 			r, target := s.restoreOf(s.backUp(t, app).Name, app)
-			r.Labels = stage.LabelsForActions(action, first)
-			stage.Create(t, world.Client, r)
-			stage.WaitFor(t, world.Client, r, "it waits", waits)
+			r.Labels = env.LabelsForActions(action, first)
+			env.Create(t, world.Client, r)
+			env.WaitFor(t, world.Client, r, "it waits", waits)
 			awaitStates(t, r, target+"/a I: InProgress", target+"/b I: InProgress")
 			stop(t, r)
 			if name == "deleted" {
@@ -204,7 +204,7 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 			if n := len(calls); n != 4 {
 				t.Errorf("the plugin got %q, want two calls of Start and two of Cancel", calls)
 			}
-			stage.CheckEqual(t, "objects", restored(t, target), []string{"a=", "b="})
+			env.CheckEqual(t, "objects", restored(t, target), []string{"a=", "b="})
 		})
 	}
 }
@@ -216,14 +216,14 @@ func TestTheOperatorIsKilledBetweenOperations(t *testing.T) {
 	s, app, action := site{world.StartOperator(t)}, world.CreateApp(t, 0), operates(t)
 	goOn, give := signal(t)
 	operating(t, app, "there", "until:"+goOn)
-	stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: app, Name: "held", Labels: map[string]string{labelGate: app},
 		Annotations: map[string]string{"fault.example.io/operation": "until:" + goOn},
 	}})
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
-	r.Labels = stage.LabelsForActions(action)
+	r.Labels = env.LabelsForActions(action)
 	gate := newGate(t, app)
-	stage.Create(t, world.Client, r)
+	env.Create(t, world.Client, r)
 	gate.await(t)
 	awaitObjects(t, target, 1)
 	awaitStates(t, r, target+"/held I: InProgress", target+"/there I: InProgress")

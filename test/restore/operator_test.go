@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestTheNewestBackupOfAScheduleIsRestored leaves out those that did not complete.
@@ -34,27 +34,27 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 		}
 	}
 	newest := s.backUp(t, app, scheduled)
-	stage.Create(t, world.Client, stage.NewConfigMap(app, 1))
+	env.Create(t, world.Client, env.NewConfigMap(app, 1))
 	older := s.backUp(t, app, scheduled)
 	started(newest, time.Hour)
 	started(older, 2*time.Hour)
 	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
 	scheduled(invalid)
-	invalid = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
+	invalid = env.WaitFor(t, world.Client, env.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
 	started(invalid, 0)
 
 	r, target := s.restoreOf("", app)
 	r.Spec.ScheduleName = schedule
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
 	if r.Status.BackupName != newest.Name {
 		t.Errorf("Backup %s was restored, want %s", r.Status.BackupName, newest.Name)
 	}
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 
 	r, _ = s.restoreOf("", app)
 	r.Spec.ScheduleName = "never"
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "Schedule never has no Completed Backup")
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "Schedule never has no Completed Backup")
 }
 
 // TestRestoresQueueAndAreMeasured has an operator to itself, which restores one thing
@@ -67,11 +67,11 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	gate := newGate(t, app)
 
 	running, _ := s.restoreOf(b.Name, app)
-	stage.Create(t, world.Client, running)
+	env.Create(t, world.Client, running)
 	gate.await(t)
 	queued, target := s.restoreOf(b.Name, app)
-	stage.Create(t, world.Client, queued)
-	stage.WaitFor(t, world.Client, queued, "it waits", func(r *v1alpha1.Restore) bool {
+	env.Create(t, world.Client, queued)
+	env.WaitFor(t, world.Client, queued, "it waits", func(r *v1alpha1.Restore) bool {
 		return r.Status.Phase == v1alpha1.RestorePhaseNew && reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued &&
 			strings.Contains(r.Status.Message, "--max-concurrent-restores")
 	})
@@ -81,16 +81,16 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	outcome(t, queued, v1alpha1.RestorePhaseCompleted, "3 created")
 
 	failed, _ := s.restoreOf(b.Name, app)
-	failed.Labels = stage.LabelsForActions(fails)
-	outcome(t, stage.Create(t, world.Client, failed), v1alpha1.RestorePhaseFailedPreRestoreActions)
+	failed.Labels = env.LabelsForActions(fails)
+	outcome(t, env.Create(t, world.Client, failed), v1alpha1.RestorePhaseFailedPreRestoreActions)
 	stopped, _ := s.restoreOf(b.Name, app)
-	stopped.Labels = stage.LabelsForActions(holds)
-	stage.Create(t, world.Client, stopped)
+	stopped.Labels = env.LabelsForActions(holds)
+	env.Create(t, world.Client, stopped)
 	called(t, stopped, v1alpha1.HookPreRestore, holds)
 	cancelRestore(t, stopped)
 	outcome(t, stopped, v1alpha1.RestorePhaseCancelled)
 	unknown, _ := s.restoreOf("nobody-made-it", app)
-	outcome(t, stage.Create(t, world.Client, unknown), v1alpha1.RestorePhaseFailedValidation)
+	outcome(t, env.Create(t, world.Client, unknown), v1alpha1.RestorePhaseFailedValidation)
 
 	for name, want := range map[string]float64{
 		`grapnel_restore_attempt_total{schedule=""}`:                                                    4,
@@ -117,28 +117,28 @@ func TestMalformedPriorities(t *testing.T) {
 	t.Run("of the Restore", func(t *testing.T) {
 		r, target := s.restoreOf(b.Name, app)
 		r.Spec.APIVersionPriorities = "configmaps=v1\n\ndeployments.apps v1\n=v2\n"
-		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "2 problems must be fixed",
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "2 problems must be fixed",
 			`spec.apiVersionPriorities: line 3, "deployments.apps v1": there is no "="`, "spec.apiVersionPriorities: line 4")
 		untouched(t, target)
 	})
 	t.Run("of the installation", func(t *testing.T) {
-		config := stage.Create(t, world.Client, &corev1.ConfigMap{
+		config := env.Create(t, world.Client, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "enableapigroupversions"},
 			Data:       map[string]string{"restoreResourcesVersionPriority": "configmaps=v1\r\nconfigmaps\r\nsecrets=v1\r\nsecrets=v1"},
 		})
 		r, target := s.restoreOf(b.Name, app)
-		r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created, 2 warnings")
+		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created, 2 warnings")
 		for _, want := range []string{
 			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 2, \"configmaps\": there is no`,
 			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 4, \"secrets=v1\": line 3 is about the same resource`,
 		} {
 			says(t, s.stored(t, r.Status.Files.Results), want)
 		}
-		stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 		world.Patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
 		r, target = s.restoreOf(b.Name, app)
-		outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-		stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	})
 }
 
@@ -163,8 +163,8 @@ func TestPrioritiesWithoutEffect(t *testing.T) {
 			app := world.CreateApp(t, 1)
 			r, target := s.restoreOf(s.backUp(t, app).Name, app)
 			r.Spec.APIVersionPriorities = c.priority
-			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
-			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 			if r.Status.Warnings != 1 {
 				t.Errorf("%d warnings, want 1", r.Status.Warnings)
 			}
@@ -182,11 +182,11 @@ func TestTheOrderIsTheOperators(t *testing.T) {
 	s := site{world.StartOperator(t, "--restore-resource-priorities=configmaps,-,secrets", "--restore-workers=2")}
 	app := gatedApp(t, 1)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "later"}}
-	stage.Create(t, world.Client, secret)
+	env.Create(t, world.Client, secret)
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Spec.IncludedResources = append(b.Spec.IncludedResources, "secrets") })
 	r, target := s.restoreOf(b.Name, app)
 	gate := newGate(t, app)
-	stage.Create(t, world.Client, r)
+	env.Create(t, world.Client, r)
 	gate.await(t)
 	secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: target, Name: "later"}}
 	if world.Exists(t, secret) {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestALocationThatAPluginKeeps stores a backup in the ObjectStore of the example plugin,
@@ -25,20 +25,20 @@ func TestALocationThatAPluginKeeps(t *testing.T) {
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{GenerateName: "folders-"}}
 	plugin.Spec.Suspend = true
 	plugin.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example"}
-	plugin = stage.Create(t, world.Client, plugin)
+	plugin = env.Create(t, world.Client, plugin)
 
-	stage.Create(t, world.Client, &corev1.Secret{
+	env.Create(t, world.Client, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "cloud"}, StringData: map[string]string{"ini": "password=swordfish"},
 	})
 	folder := filepath.Join(s.Dir, "of-the-plugin")
-	location := stage.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
+	location := env.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "in-plugin"},
 		Spec: v1alpha1.BackupStorageLocationSpec{Prefix: "cluster", Plugin: &v1alpha1.PluginLocation{
 			Provider: "example.io/folder", Bucket: "backups", Config: v1alpha1.ProviderConfig{"folder": v1alpha1.ParameterValue(folder)},
 			Credential: &v1alpha1.SecretKeyReference{Name: "cloud", Key: "ini"},
 		}},
 	})
-	stage.WaitFor(t, world.Client, location, "it is available", func(l *v1alpha1.BackupStorageLocation) bool {
+	env.WaitFor(t, world.Client, location, "it is available", func(l *v1alpha1.BackupStorageLocation) bool {
 		return l.Status.Phase == v1alpha1.LocationPhaseAvailable
 	})
 	app := world.CreateApp(t, 3)
@@ -52,8 +52,8 @@ func TestALocationThatAPluginKeeps(t *testing.T) {
 	}
 	s.RestartOperator(t)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1", "c2=2"})
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1", "c2=2"})
 
 	if err := s.Operator.Stop(); err != nil {
 		t.Fatal(err)

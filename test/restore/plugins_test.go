@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -48,7 +48,7 @@ func faultPlugin(name string, pairs []string, variables ...string) *v1alpha1.Plu
 		for _, kind := range []v1alpha1.ActionKind{
 			v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPreRestore, v1alpha1.ActionKindPostRestore,
 		} {
-			actions = append(actions, v1alpha1.PluginAction{Name: pair, Kind: kind, Order: int32(i + 1), Selector: stage.SelectorForAction(pair)})
+			actions = append(actions, v1alpha1.PluginAction{Name: pair, Kind: kind, Order: int32(i + 1), Selector: env.SelectorForAction(pair)})
 		}
 	}
 	return world.NewFaultPlugin(name, actions, variables...)
@@ -60,7 +60,7 @@ func newKiller(t *testing.T, point v1alpha1.HookPoint) string {
 	t.Helper()
 	name := "kills-" + strings.ToLower(rand.Text()[:12])
 	pair := name + ".example.io/" + name
-	plugin := stage.Create(t, world.Client, faultPlugin(name, []string{pair},
+	plugin := env.Create(t, world.Client, faultPlugin(name, []string{pair},
 		fmt.Sprintf("FAULT_KILL_PARENT_AT=%s:1", point), "FAULT_CALL_LOG="+filepath.Join(world.Dir, name+"-calls.jsonl"))) // calls are counted there
 	world.WaitForPlugins(t, plugin)
 	return pair

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestStoppedInTheArchive: a Backup may read an application while another one has it stopped. A Restore
@@ -23,7 +23,7 @@ func TestStoppedInTheArchive(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 0)
 	labels := map[string]string{"app": "web"}
-	stage.Create(t, world.Client, &appsv1.Deployment{
+	env.Create(t, world.Client, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "web", Annotations: map[string]string{
 			"grapnel.dev/quiesced": `{"v":1,"kind":"Deployment","uid":"elsewhere","replicas":3,"holders":[]}`,
 		}},
@@ -42,7 +42,7 @@ func TestStoppedInTheArchive(t *testing.T) {
 	plugin.Spec.Actions = []v1alpha1.PluginAction{{
 		Name: "example.io/quiesce", Kind: v1alpha1.ActionKindPostRestore, Selector: &metav1.LabelSelector{MatchLabels: starts},
 	}}
-	stage.Create(t, world.Client, plugin)
+	env.Create(t, world.Client, plugin)
 	for name, c := range map[string]struct {
 		labels             map[string]string
 		warnings, replicas int32
@@ -53,7 +53,7 @@ func TestStoppedInTheArchive(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
 			r.Labels = c.labels
-			r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
 			if int32(r.Status.Warnings) != c.warnings {
 				t.Errorf("%d warnings, want %d", r.Status.Warnings, c.warnings)
 			}

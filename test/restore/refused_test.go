@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -26,24 +26,24 @@ func TestEachRefusalIsTold(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 2)
-	down := stage.NewConfigMap(app, 2)
+	down := env.NewConfigMap(app, 2)
 	down.Labels = map[string]string{labelDown: app}
-	stage.Create(t, world.Client, down)
-	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "over"}})
+	env.Create(t, world.Client, down)
+	env.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "over"}})
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
 		b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 	})
 	webhookThatIsDown(t, app)
 
 	r, target := s.restoreOf(b.Name, app)
-	stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
+	env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
 	noSecrets(t, target)
-	fixed, yes := stage.NewConfigMap(target, 1), true
+	fixed, yes := env.NewConfigMap(target, 1), true
 	fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
-	stage.Create(t, world.Client, fixed)
+	env.Create(t, world.Client, fixed)
 	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "fix the cause and restore again")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "fix the cause and restore again")
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
 	results := s.stored(t, r.Status.Files.Results)
 	for _, text := range []string{
 		"exceeded quota: none", "raise the quota of the namespace and restore again",
@@ -62,7 +62,7 @@ const labelDown = "test.grapnel.dev/down"
 func webhookThatIsDown(t *testing.T, value string) {
 	t.Helper()
 	fail, none, url := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, "https://127.0.0.1:1/"
-	webhook := stage.Create(t, world.Client, &admissionregistrationv1.ValidatingWebhookConfiguration{
+	webhook := env.Create(t, world.Client, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "down-"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "down.test.grapnel.dev", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
@@ -80,7 +80,7 @@ func webhookThatIsDown(t *testing.T, value string) {
 		}
 	})
 	awaitRefusal(t, "the webhook", func() client.Object {
-		probe := stage.NewConfigMap(value, 99)
+		probe := env.NewConfigMap(value, 99)
 		probe.Labels = map[string]string{labelDown: value}
 		return probe
 	})
@@ -91,7 +91,7 @@ func webhookThatIsDown(t *testing.T, value string) {
 func noSecrets(t *testing.T, namespace string) {
 	t.Helper()
 	hard := corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("0")}
-	quota := stage.Create(t, world.Client, &corev1.ResourceQuota{
+	quota := env.Create(t, world.Client, &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
 	})
 	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: hard}
@@ -122,9 +122,9 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	app := world.CreateApp(t, 2)
 	b := s.backUp(t, app)
 	r, target := s.restoreOf(b.Name, app)
-	namespace := stage.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
+	namespace := env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: target}})
 	world.Delete(t, namespace)
-	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
+	r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it restores", func(r *v1alpha1.Restore) bool { return r.Status.Attempts == 1 })
 	if r.Status.CompletionTimestamp != nil {
 		t.Fatalf("it did not wait: %s", r.Status.Message)
 	}
@@ -135,7 +135,7 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	if there(t, "", target, namespace).UID == old {
 		t.Error("the old namespace is still there")
 	}
@@ -151,25 +151,25 @@ func TestABackupThatComesLate(t *testing.T) {
 	other, b := s.backUp(t, app), s.backUp(t, app)
 	world.Delete(t, b)
 	world.WaitForDeletion(t, b)
-	stored := filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name)
+	stored := filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name)
 	elsewhere := filepath.Join(t.TempDir(), b.Name)
 	move(t, stored, elsewhere)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "has no finished backup", "for example to one of: "+other.Name)
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "has no finished backup", "for example to one of: "+other.Name)
 	untouched(t, target)
 
 	gate := newGate(t, app)
 	first, _ := s.restoreOf(other.Name, app)
-	stage.Create(t, world.Client, first)
+	env.Create(t, world.Client, first)
 	gate.await(t)
 	r, target = s.restoreOf(b.Name, app)
-	stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it waits", func(r *v1alpha1.Restore) bool {
+	env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it waits", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued
 	})
 	move(t, elsewhere, stored)
 	gate.open()
 	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
-	stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	outcome(t, first, v1alpha1.RestorePhaseCompleted, "3 created")
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // TestTheOperatorIsKilled kills the operator in the middle of a Restore and starts it
@@ -39,19 +39,19 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: they have one operator.
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.LabelsForActions(c.action)
+			r.Labels = env.LabelsForActions(c.action)
 			gate := newGate(t, app)
 			if c.kill == nil {
 				gate.open()
 			}
-			stage.Create(t, world.Client, r)
+			env.Create(t, world.Client, r)
 			if c.kill != nil {
 				c.kill(t, target)
 				gate.open()
 			}
 			s.RestartOperator(t)
 			r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "42 created")
-			stage.CheckEqual(t, "objects", restored(t, target), want)
+			env.CheckEqual(t, "objects", restored(t, target), want)
 			if counts := r.Status.Counts; counts.Created != many+2 {
 				t.Errorf("the counts are %v, want %d created", counts, many+2)
 			}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -36,22 +36,22 @@ func TestARestoreIsStopped(t *testing.T) {
 		t.Run(name+" in a PreRestore action", func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.LabelsForActions(first, holds)
-			stage.Create(t, world.Client, r)
+			r.Labels = env.LabelsForActions(first, holds)
+			env.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPreRestore, holds)
 			stop(t, r)
 			untouched(t, target)
-			stage.CheckEqual(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
+			env.CheckEqual(t, "calls", callsOf(t, r, "holds"), []string{"PreRestore " + holds + " #1", "PostRestore " + holds + " #1"})
 		})
 		t.Run(name+" while it restores", func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels = stage.LabelsForActions(first)
-			stage.Create(t, world.Client, r)
+			r.Labels = env.LabelsForActions(first)
+			env.Create(t, world.Client, r)
 			awaitObjects(t, target, 2)
 			stop(t, r)
-			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
+			env.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestACancelledRestoreTellsWhatItDid(t *testing.T) {
 	b := s.backUp(t, app)
 	newGate(t, app)
 	r, target := s.restoreOf(b.Name, app)
-	stage.Create(t, world.Client, r)
+	env.Create(t, world.Client, r)
 	awaitObjects(t, target, 2)
 	cancelRestore(t, r)
 	r = outcome(t, r, v1alpha1.RestorePhaseCancelled, "Cancelled: spec.desiredState is Cancel", "Objects: 3 created before")
@@ -98,12 +98,12 @@ func TestOwedCleanUpIsNotStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
-			r.Labels, r.Spec.Parameters = stage.LabelsForActions(first), parameter(first, "fault", "sleep:1s")
-			stage.Create(t, world.Client, r)
+			r.Labels, r.Spec.Parameters = env.LabelsForActions(first), parameter(first, "fault", "sleep:1s")
+			env.Create(t, world.Client, r)
 			called(t, r, v1alpha1.HookPostRestore, first)
 			stop(t, r)
-			stage.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
-			stage.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
+			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+			env.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{"PreRestore " + first + " #1", "PostRestore " + first + " #1"})
 		})
 	}
 }
@@ -125,7 +125,7 @@ func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DesiredState = v1alpha1.DesiredStateCancel
-	r = outcome(t, stage.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it started")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it started")
 	untouched(t, target)
 	r.Spec.DesiredState = v1alpha1.DesiredStateRun
 	if err := world.Client.Update(t.Context(), r); err == nil {

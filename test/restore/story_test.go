@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/conditions"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 func cancelRestore(t *testing.T, r *v1alpha1.Restore) {
@@ -34,7 +34,7 @@ func (s site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup))
 	for _, f := range change {
 		f(b)
 	}
-	b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
+	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
@@ -55,8 +55,8 @@ func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string)
 // that its message has some texts.
 func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
-	r = stage.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
-		return run.IsFinalized(r) && len(r.Finalizers) == 0
+	r = env.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
+		return lifecycle.IsFinalized(r) && len(r.Finalizers) == 0
 	})
 	if r.Status.Phase != phase {
 		t.Fatalf("the phase is %s, want %s: %s", r.Status.Phase, phase, r.Status.Message)
@@ -117,7 +117,7 @@ func untouched(t *testing.T, namespace string) {
 // stored reads a file of a Restore, which holds compressed text, by its key.
 func (s site) stored(t *testing.T, key string) string {
 	t.Helper()
-	file, err := os.Open(filepath.Join(s.LocationDir(stage.DefaultLocation), key))
+	file, err := os.Open(filepath.Join(s.LocationDir(env.DefaultLocation), key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // TestBackupsOfVelero restores the backups below testdata, which are written by hand
@@ -56,7 +56,7 @@ func TestBackupsOfVelero(t *testing.T) {
 				}
 				archive := archiveOfFolder(t, filepath.Join("testdata", format, "archive"))
 				r, target := s.restoreOf(s.fromVelero(t, string(manifest), archive, c.others...), "shop")
-				r = outcome(t, stage.Create(t, world.Client, r), c.phase, c.message)
+				r = outcome(t, env.Create(t, world.Client, r), c.phase, c.message)
 				theShop(t, target)
 				results := s.stored(t, r.Status.Files.Results)
 				says(t, results, c.results)

@@ -24,7 +24,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -77,7 +77,7 @@ func TestTheChoiceOfVersions(t *testing.T) {
 			fmt.Fprintf(&installation, "%s=%s\n", kinds[name].resource(), c.installation)
 		}
 	}
-	stage.Create(t, world.Client, &corev1.ConfigMap{
+	env.Create(t, world.Client, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "enableapigroupversions"},
 		Data:       map[string]string{"restoreResourcesVersionPriority": installation.String()},
 	})
@@ -97,7 +97,7 @@ func TestTheChoiceOfVersions(t *testing.T) {
 			if c.user != "" {
 				r.Spec.APIVersionPriorities = bands.resource() + "=" + c.user
 			}
-			c.check(t, s, stage.Create(t, world.Client, r), bands, target)
+			c.check(t, s, env.Create(t, world.Client, r), bands, target)
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
 		b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
 	})
-	archive, err := os.ReadFile(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, archiveOf(b.Name)))
+	archive, err := os.ReadFile(filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name, archiveOf(b.Name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
 	} {
 		t.Run(formatVersion, func(t *testing.T) {
 			r, _ := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "1.1.0", formatVersion), archive), app)
-			r = outcome(t, stage.Create(t, world.Client, r), want)
+			r = outcome(t, env.Create(t, world.Client, r), want)
 			if want == v1alpha1.RestorePhasePartiallyFailed {
 				says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
 			}
@@ -146,7 +146,7 @@ func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *ban
 		if c.want == c.archived[0] {
 			want = slices.Sorted(slices.Values(c.archived))
 		}
-		stage.CheckEqual(t, "fields", bands.fields(t, target, c.served[0]), want)
+		env.CheckEqual(t, "fields", bands.fields(t, target, c.served[0]), want)
 	}
 	var results struct{ Versions map[string]version.Choice }
 	if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.Results)), &results); err != nil {

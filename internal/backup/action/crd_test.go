@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/backup/action"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func item(resource, group string) itemaction.Item {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/backup/action"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func claim(name string, optional bool) itemaction.RelatedItem {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 const rbacGroup = "rbac.authorization.k8s.io"
@@ -78,7 +78,7 @@ type clusterRoleBinding struct {
 	} `json:"roleRef"`
 }
 
-func (a *ServiceAccountAction) indexBinding(item *list.Item) error {
+func (a *ServiceAccountAction) indexBinding(item *rawclient.Item) error {
 	var b clusterRoleBinding
 	if err := json.Unmarshal(item.JSON, &b); err != nil {
 		return fmt.Errorf("decoding ClusterRoleBinding %q: %w", item.Name, err)

@@ -14,32 +14,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/backup/action"
-	"github.com/grapnel-dev/grapnel/internal/kube/list"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // cluster has ClusterRoleBindings.
 type cluster struct {
-	items []list.Item
+	items []rawclient.Item
 	err   error
 	asked []schema.GroupResource
 }
 
 // ListAll implements itemaction.Reader.
-func (c *cluster) ListAll(_ context.Context, resource schema.GroupResource) ([]list.Item, error) {
+func (c *cluster) ListAll(_ context.Context, resource schema.GroupResource) ([]rawclient.Item, error) {
 	c.asked = append(c.asked, resource)
 	return c.items, c.err
 }
 
 // clusterRoleBinding is a ClusterRoleBinding of a role to subjects, "kind/namespace/name" each.
-func clusterRoleBinding(name, roleKind, role string, subjects ...string) list.Item {
+func clusterRoleBinding(name, roleKind, role string, subjects ...string) rawclient.Item {
 	var texts []string
 	for _, subject := range subjects {
 		parts := strings.Split(subject, "/")
 		texts = append(texts, fmt.Sprintf(`{"kind":%q,"namespace":%q,"name":%q}`, parts[0], parts[1], parts[2]))
 	}
-	return list.Item{Name: name, JSON: fmt.Appendf(nil, `{"metadata":{"name":%q},"roleRef":{"kind":%q,"name":%q},"subjects":[%s]}`,
+	return rawclient.Item{Name: name, JSON: fmt.Appendf(nil, `{"metadata":{"name":%q},"roleRef":{"kind":%q,"name":%q},"subjects":[%s]}`,
 		name, roleKind, role, strings.Join(texts, ","))}
 }
 
@@ -70,7 +70,7 @@ func related(t *testing.T, a *action.ServiceAccountAction, namespace, name strin
 
 func TestServiceAccountAction_Execute(t *testing.T) {
 	t.Parallel()
-	c := &cluster{items: []list.Item{
+	c := &cluster{items: []rawclient.Item{
 		clusterRoleBinding("a", "ClusterRole", "view", "ServiceAccount/shop/robot", "ServiceAccount/other/robot"),
 		clusterRoleBinding("b", "ClusterRole", "edit", "User//robot", "Group//system:serviceaccounts:shop", "ServiceAccount/shop/other"),
 		clusterRoleBinding("c", "ClusterRole", "admin", "User/shop/jane", "ServiceAccount/shop/robot"),
@@ -107,7 +107,7 @@ func TestPrepareFails(t *testing.T) {
 	if err := action.NewServiceAccountAction().Prepare(t.Context(), &cluster{err: errDenied}); !errors.Is(err, errDenied) {
 		t.Errorf("Prepare: %v, want that it was denied", err)
 	}
-	broken := &cluster{items: []list.Item{{Name: "broken", JSON: []byte(`{"subjects":`)}}}
+	broken := &cluster{items: []rawclient.Item{{Name: "broken", JSON: []byte(`{"subjects":`)}}}
 	if err := action.NewServiceAccountAction().Prepare(t.Context(), broken); err == nil || !strings.Contains(err.Error(), `"broken"`) {
 		t.Errorf("Prepare: %v, want an error that names the binding", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // Client makes requests to the API server. Its reads must not come from a cache: they must return
@@ -180,7 +180,7 @@ func (c *cluster) watchObjects(ctx context.Context, key string, list func() clie
 				failures = 1
 			}
 		}
-		if request.Sleep(ctx, request.BackoffDelay(failures)) == nil {
+		if rawclient.Sleep(ctx, rawclient.BackoffDelay(failures)) == nil {
 			wake()
 		}
 	}

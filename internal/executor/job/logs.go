@@ -18,7 +18,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -163,9 +163,9 @@ func (f *logFollower) hasContainerEnded() bool {
 // container ended.
 func (f *logFollower) awaitNextRead(ctx context.Context, err error, failures int, final bool) bool {
 	if err != nil {
-		return request.Sleep(ctx, request.BackoffDelay(failures)) == nil
+		return rawclient.Sleep(ctx, rawclient.BackoffDelay(failures)) == nil
 	}
-	delay := max(request.BackoffDelay(failures), time.Second)
+	delay := max(rawclient.BackoffDelay(failures), time.Second)
 	if f.endedUntimed {
 		// Each retry reads the whole log, and the node may be the component with a problem.
 		delay = min(time.Second<<(failures-1), maxLogRetryDelay)

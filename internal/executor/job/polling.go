@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // stuckTimeout limits how long the container may be kept from starting by something that could pass
@@ -44,7 +44,7 @@ func (a *attempt) pollUntilDone(
 			if !retry {
 				return err
 			}
-			err = request.Sleep(ctx, delay)
+			err = rawclient.Sleep(ctx, delay)
 		}
 		if err != nil {
 			return err
@@ -63,13 +63,13 @@ type failureStreak struct {
 // nextRetryDelay returns the delay before a retry after err, and false if err is not retried.
 func (a *attempt) nextRetryDelay(s *failureStreak, err error) (time.Duration, bool) {
 	s.failures = min(s.failures+1, maxBackoffFailures)
-	delay, retry := request.RetryDelay(err, s.failures)
+	delay, retry := rawclient.RetryDelay(err, s.failures)
 	limit, passes := a.retryLimitFor(err)
 	switch {
 	case !retry && !passes:
 		return 0, false
 	case !retry:
-		delay = request.BackoffDelay(s.failures)
+		delay = rawclient.BackoffDelay(s.failures)
 	}
 	if limit != s.limit {
 		s.limit, s.since = limit, time.Now()

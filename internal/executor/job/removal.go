@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/request"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 const (
@@ -93,7 +93,7 @@ func (a *attempt) removeJobsAndWait(ctx context.Context, runs bool) error {
 		if a.deniedError = nil; apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 			denials = min(denials+1, maxBackoffFailures)
 			a.deniedError = err
-			return request.BackoffDelay(denials), false, nil
+			return rawclient.BackoffDelay(denials), false, nil
 		}
 		return 0, err == nil && (left == 0 || !runs), err
 	})

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -60,14 +60,14 @@ func keyLabelValue(key string) string {
 	if len(validation.IsValidLabelValue(key)) == 0 {
 		return key
 	}
-	return shortname.ChildName(key, validation.LabelValueMaxLength, key)
+	return names.ChildName(key, validation.LabelValueMaxLength, key)
 }
 
 // jobNameForCall returns a name that depends only on the key. If two operators both consider
 // themselves the leader and count different attempts, one of them finds the name taken: no key has
 // two Jobs.
 func jobNameForCall(call executor.Call) string {
-	return shortname.ChildName("grapnel-"+call.Action, maxJobNameLength, call.Key)
+	return names.ChildName("grapnel-"+call.Action, maxJobNameLength, call.Key)
 }
 
 // newFilesSecretName returns a new name for the files of a Job. The next Job may have the same
@@ -101,7 +101,7 @@ func (o *Options) newObjectMeta(name string, call executor.Call) metav1.ObjectMe
 	maps.Copy(labels, o.Labels)
 	maps.Copy(labels, map[string]string{
 		LabelManagedBy: ManagedBy, LabelKey: keyLabelValue(call.Key),
-		LabelAttempt: strconv.Itoa(int(call.Attempt)), LabelPlugin: shortname.LabelValue(o.Plugin),
+		LabelAttempt: strconv.Itoa(int(call.Attempt)), LabelPlugin: names.LabelValue(o.Plugin),
 		// A restore would run it again, and nothing would wait for its end.
 		selection.GrapnelExcludeLabel: "true", selection.VeleroExcludeLabel: "true",
 	})
@@ -114,7 +114,7 @@ func (o *Options) newObjectMeta(name string, call executor.Call) metav1.ObjectMe
 // matchesCall reports whether an object was created for the key of a call, in any attempt.
 func (o *Options) matchesCall(object metav1.Object, call executor.Call) bool {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
-	return labels[LabelManagedBy] == ManagedBy && labels[LabelPlugin] == shortname.LabelValue(o.Plugin) &&
+	return labels[LabelManagedBy] == ManagedBy && labels[LabelPlugin] == names.LabelValue(o.Plugin) &&
 		annotations[AnnotationKey] == call.Key && annotations[AnnotationAction] == call.Action
 }
 

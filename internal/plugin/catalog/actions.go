@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	executorprocess "github.com/grapnel-dev/grapnel/internal/executor/process"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -29,7 +28,7 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 	if _, _, err := resolve(); err != nil {
 		return nil, err
 	}
-	return executorprocess.New(id, resolve, c.host.Redactor), nil
+	return newProcessExecutor(id, resolve, c.host.Redactor), nil
 }
 
 // BackupItemAction returns the resolver of an action of a plugin, for caller.New. kind is

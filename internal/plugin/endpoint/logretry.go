@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
 // followTimeout is how long a call waits for following the log again.
@@ -31,7 +31,7 @@ func (s *session) startFollowingLog(ctx context.Context, l *logStream) error {
 			return err
 		}
 		l.operatorLog.Info("The plugin does not stream its log; find its lines where it runs",
-			"reason", logline.SanitizeLine(l.redactor.String(status.Convert(err).Message())))
+			"reason", process.SanitizeLine(l.redactor.String(status.Convert(err).Message())))
 		l.unsupported = true
 		l.closeStopped()
 		return nil

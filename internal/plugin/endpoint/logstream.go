@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
@@ -106,7 +106,7 @@ func (l *logStream) warnIfBroken(err error) {
 func (l *logStream) warnLinesMissing(reason string) {
 	l.warnOnce.Do(func() {
 		l.operatorLog.Info("The log stream of the plugin broke; find the missing lines where it runs",
-			"reason", logline.SanitizeLine(l.redactor.String(reason)))
+			"reason", process.SanitizeLine(l.redactor.String(reason)))
 	})
 }
 
@@ -140,7 +140,7 @@ func (l *logStream) routeLogLine(line *pluginpb.LogLine) {
 // plugin reports the end of the call, or removeCallLog is called.
 func (l *logStream) beginCallLog(callID string, log logr.Logger) *callLog {
 	s := &callLog{
-		ended: make(chan struct{}), log: log, operatorLog: l.operatorLog, attached: true, parser: logline.NewParser(l.redactor),
+		ended: make(chan struct{}), log: log, operatorLog: l.operatorLog, attached: true, parser: process.NewParser(l.redactor),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,13 +161,13 @@ type callLog struct {
 	// ended is closed when the plugin has logged the last line of the call.
 	ended chan struct{}
 	// parser is used only by the goroutine that reads the log.
-	parser *logline.Parser
+	parser *process.Parser
 
 	mu  sync.Mutex
 	log logr.Logger
 	// attached is true while a caller waits for the call.
 	attached bool
-	budget   logline.CallBudget
+	budget   process.CallBudget
 }
 
 // detachRunLog guarantees that nothing more is written to the log of the run.
@@ -190,8 +190,8 @@ func (s *callLog) writeLogLine(line []byte) {
 	if !s.budget.SpendBytes(len(line), log) {
 		return
 	}
-	cut := len(line) > logline.MaxLineBytes
-	if r, ok := s.parser.Parse(line[:min(len(line), logline.MaxLineBytes)], cut); ok {
+	cut := len(line) > process.MaxLineBytes
+	if r, ok := s.parser.Parse(line[:min(len(line), process.MaxLineBytes)], cut); ok {
 		r.LogTo(log)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
@@ -26,13 +26,13 @@ func TestLogIsLimited(t *testing.T) {
 	l := newLogStream(operator.Logger(), redact.New())
 	open := l.beginCallLog("s.1", run.Logger())
 	line := &pluginpb.LogLine{CallId: "s.1", Text: []byte(strings.Repeat("x", 64<<10))}
-	for range 2 * logline.MaxCallBytes / len(line.GetText()) {
+	for range 2 * process.MaxCallBytes / len(line.GetText()) {
 		l.routeLogLine(line)
 	}
 	l.routeLogLine(&pluginpb.LogLine{CallId: "s.2", Text: []byte("whose?")})
 	l.routeLogLine(&pluginpb.LogLine{CallId: "s.2", End: true})
 	lines := run.Lines()
-	if n := len(lines); n != logline.MaxCallBytes/(64<<10)+1 || !contains(lines[n-1], "Dropping further log lines") {
+	if n := len(lines); n != process.MaxCallBytes/(64<<10)+1 || !contains(lines[n-1], "Dropping further log lines") {
 		t.Errorf("there are %d lines, the last is %.80s", n, lines[n-1])
 	}
 	if text := operator.Text(); text != "" {
@@ -61,7 +61,7 @@ func TestLinesOfCallsAreKeptApart(t *testing.T) {
 		{"s.1", "-----BEGIN RSA PRIVATE KEY-----"},
 		{"s.2", "[ERROR] no disk\x1b[2J"},
 		{"s.1", "MIIEow"},
-		{"s.2", strings.Repeat("y", 2*logline.MaxLineBytes)},
+		{"s.2", strings.Repeat("y", 2*process.MaxLineBytes)},
 		{"s.1", "-----END RSA PRIVATE KEY-----"},
 		{"s.1", "after the key"},
 	} {
@@ -71,7 +71,7 @@ func TestLinesOfCallsAreKeptApart(t *testing.T) {
 		t.Errorf("the first call's log is %s", text)
 	}
 	if text := second.Text(); !strings.Contains(text, `"no disk[2J"`) || !strings.Contains(text, "the rest of the line is dropped") ||
-		len(text) > 2*logline.MaxTextBytes {
+		len(text) > 2*process.MaxTextBytes {
 		t.Errorf("the second call's log is %.500s", text)
 	}
 }

@@ -5,6 +5,6 @@
 // progress of an operation, and to cancel it.
 //
 // A call that does not succeed returns a Failure instead of an error. It says whether the
-// plugin responded and whether it knows the operation. Package internal/kube/operation decides
+// plugin responded and whether it knows the operation. Package internal/operation decides
 // what happens to the operation. The returned texts contain no secrets.
 package operations

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 	protobuf "google.golang.org/protobuf/proto"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
@@ -122,7 +121,7 @@ func errorOrigin(err error, redactor *redact.Redactor) (string, bool) {
 			return "", false
 		}
 		frame := innermostFrame(stack.GetFrames())
-		return truncateText(logline.SanitizeLine(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOriginBytes), true
+		return truncateText(SanitizeLine(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOriginBytes), true
 	}
 	return "", false
 }

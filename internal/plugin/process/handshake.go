@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
@@ -107,7 +106,7 @@ func checkHandshake(line string, redactor *redact.Redactor) string {
 
 // quoteRedacted returns the output of a plugin quoted and redacted.
 func quoteRedacted(text string, redactor *redact.Redactor) string {
-	return strconv.Quote(truncateText(logline.SanitizeLine(redactor.String(text)), maxQuoteBytes))
+	return strconv.Quote(truncateText(SanitizeLine(redactor.String(text)), maxQuoteBytes))
 }
 
 func truncateText(text string, limit int) string {

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
@@ -111,7 +110,7 @@ func (l *instanceLaunch) waitForPendingExit(ctx context.Context, err error) {
 
 // newLineHandler returns the function that passes one stream of lines to the router.
 func (l *instanceLaunch) newLineHandler() func(line []byte, cut bool) {
-	p, r := logline.NewParser(l.host.Redactor), l.router
+	p, r := NewParser(l.host.Redactor), l.router
 	return func(line []byte, cut bool) {
 		if rec, ok := p.Parse(line, cut); ok {
 			r.routeLogRecord(rec)

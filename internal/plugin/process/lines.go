@@ -8,13 +8,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
 // maxLineBytes is the maximum length of one line of a plugin's log; longer lines are
 // truncated.
-const maxLineBytes = logline.MaxLineBytes
+const maxLineBytes = MaxLineBytes
 
 // readLines calls handle for every line until in ends. The slice is valid only
 // during the call; cut says that the end of the line is missing.

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
 // tailLines is how many of the last lines are kept to explain an exit.
@@ -48,7 +46,7 @@ type callLog struct {
 	mu     sync.Mutex
 	log    logr.Logger
 	runLog logr.Logger
-	budget logline.CallBudget
+	budget CallBudget
 }
 
 // beginCallLog opens the log of a call.
@@ -89,7 +87,7 @@ func (r *logRouter) removeAbandonedCall(callID string) {
 }
 
 // routeLogRecord routes one record.
-func (r *logRouter) routeLogRecord(rec logline.Record) {
+func (r *logRouter) routeLogRecord(rec Record) {
 	if rec.EndedCallID != "" {
 		r.markCallEnded(rec.EndedCallID)
 		return
@@ -114,7 +112,7 @@ func (r *logRouter) markCallEnded(callID string) {
 // findCallLog returns the destination of a record, nil for the operator's log. The result
 // is certain if the record can belong to no other call; otherwise it may belong to another
 // call of the same run.
-func (r *logRouter) findCallLog(rec logline.Record) (found *callLog, certain bool) {
+func (r *logRouter) findCallLog(rec Record) (found *callLog, certain bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec.Message != "" {
@@ -157,7 +155,7 @@ func (r *logRouter) lastMessages() []string {
 
 // writeLogRecord returns false if the log of the call is closed. If the record does not
 // certainly belong to this call, it goes to the log of the run.
-func (s *callLog) writeLogRecord(rec logline.Record, certain bool) bool {
+func (s *callLog) writeLogRecord(rec Record, certain bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.open.Load() {

@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-
-	"github.com/grapnel-dev/grapnel/internal/plugin/logline"
 )
 
 func logTo(text *strings.Builder) logr.Logger {
@@ -20,30 +18,30 @@ func logTo(text *strings.Builder) logr.Logger {
 func TestRouter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		rec  logline.Record
+		rec  Record
 		open []string
 		// strays are abandoned calls of a child that does not report their end.
 		strays []string
 		want   string
 	}{
-		"by call":                      {rec: logline.Record{Message: "m", CallID: "1", Key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
-		"by call, two with one key":    {rec: logline.Record{Message: "m", CallID: "2", Key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
-		"by key":                       {rec: logline.Record{Message: "m", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
-		"by key of an earlier call":    {rec: logline.Record{Message: "m", CallID: "0", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
-		"untagged, one open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, want: "1"},
-		"untagged, two open":           {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
-		"untagged, none open":          {rec: logline.Record{Message: "m"}, want: "operator"},
-		"unknown key":                  {rec: logline.Record{Message: "m", Key: "z"}, open: []string{"1=a"}, want: "operator"},
-		"two calls with the same key":  {rec: logline.Record{Message: "m", Key: "a"}, open: []string{"1=a", "2=a", "3=b"}, want: "run"},
-		"untagged, one run":            {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a", "3=a"}, want: "run"},
-		"untagged, a run and another":  {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a", "3=b"}, want: "operator"},
-		"untagged, calls of no run":    {rec: logline.Record{Message: "m"}, open: []string{"1=", "2="}, want: "operator"},
-		"untagged, stray of the run":   {rec: logline.Record{Message: "m"}, open: []string{"1=a", "2=a"}, strays: []string{"a"}, want: "run"},
-		"untagged, stray of another":   {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"b"}, want: "operator"},
-		"untagged, many strays":        {rec: logline.Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"a", "b"}, want: "operator"},
-		"tagged, stray of another":     {rec: logline.Record{Message: "m", Key: "a"}, open: []string{"1=a"}, strays: []string{"b"}, want: "1"},
-		"call that is no longer open":  {rec: logline.Record{Message: "m", CallID: "1", Key: "a"}, open: []string{"1=a-"}, want: "operator"},
-		"untagged, the other one over": {rec: logline.Record{Message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
+		"by call":                      {rec: Record{Message: "m", CallID: "1", Key: "a"}, open: []string{"1=a", "2=b"}, want: "1"},
+		"by call, two with one key":    {rec: Record{Message: "m", CallID: "2", Key: "a"}, open: []string{"1=a", "2=a"}, want: "2"},
+		"by key":                       {rec: Record{Message: "m", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"by key of an earlier call":    {rec: Record{Message: "m", CallID: "0", Key: "b"}, open: []string{"1=a", "2=b"}, want: "2"},
+		"untagged, one open":           {rec: Record{Message: "m"}, open: []string{"1=a"}, want: "1"},
+		"untagged, two open":           {rec: Record{Message: "m"}, open: []string{"1=a", "2=b"}, want: "operator"},
+		"untagged, none open":          {rec: Record{Message: "m"}, want: "operator"},
+		"unknown key":                  {rec: Record{Message: "m", Key: "z"}, open: []string{"1=a"}, want: "operator"},
+		"two calls with the same key":  {rec: Record{Message: "m", Key: "a"}, open: []string{"1=a", "2=a", "3=b"}, want: "run"},
+		"untagged, one run":            {rec: Record{Message: "m"}, open: []string{"1=a", "2=a", "3=a"}, want: "run"},
+		"untagged, a run and another":  {rec: Record{Message: "m"}, open: []string{"1=a", "2=a", "3=b"}, want: "operator"},
+		"untagged, calls of no run":    {rec: Record{Message: "m"}, open: []string{"1=", "2="}, want: "operator"},
+		"untagged, stray of the run":   {rec: Record{Message: "m"}, open: []string{"1=a", "2=a"}, strays: []string{"a"}, want: "run"},
+		"untagged, stray of another":   {rec: Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"b"}, want: "operator"},
+		"untagged, many strays":        {rec: Record{Message: "m"}, open: []string{"1=a"}, strays: []string{"a", "b"}, want: "operator"},
+		"tagged, stray of another":     {rec: Record{Message: "m", Key: "a"}, open: []string{"1=a"}, strays: []string{"b"}, want: "1"},
+		"call that is no longer open":  {rec: Record{Message: "m", CallID: "1", Key: "a"}, open: []string{"1=a-"}, want: "operator"},
+		"untagged, the other one over": {rec: Record{Message: "m"}, open: []string{"1=a-", "2=b"}, want: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,15 +73,15 @@ func TestRouterEnd(t *testing.T) {
 	t.Parallel()
 	r := newLogRouter(logr.Discard())
 	s := r.beginCallLog("1", Call{Key: "k", Log: logr.Discard()})
-	r.routeLogRecord(logline.Record{EndedCallID: "2"})
+	r.routeLogRecord(Record{EndedCallID: "2"})
 	select {
 	case <-s.ended:
 		t.Error("the end of another call ended this one")
 	default:
 	}
 	// A plugin may report it twice.
-	r.routeLogRecord(logline.Record{EndedCallID: "1"})
-	r.routeLogRecord(logline.Record{EndedCallID: "1"})
+	r.routeLogRecord(Record{EndedCallID: "1"})
+	r.routeLogRecord(Record{EndedCallID: "1"})
 	<-s.ended
 }
 
@@ -93,7 +91,7 @@ func TestLogOfACallIsBounded(t *testing.T) {
 	r := newLogRouter(logr.Discard())
 	r.beginCallLog("1", Call{Key: "k", Log: logTo(&text)})
 	for range 3 {
-		r.routeLogRecord(logline.Record{Message: "m", CallID: "1", Size: logline.MaxCallBytes/2 + 1})
+		r.routeLogRecord(Record{Message: "m", CallID: "1", Size: MaxCallBytes/2 + 1})
 	}
 	if lines := strings.Count(text.String(), "\n"); lines != 2 || !strings.Contains(text.String(), "Dropping further log lines") {
 		t.Errorf("the log is: %s", text.String())

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
 const (
-	// LabelBackupName is on every restored object, with shortname.Label of the name of its
+	// LabelBackupName is on every restored object, with names.LabelValue of the name of its
 	// backup.
 	LabelBackupName = "grapnel.dev/backup-name"
-	// LabelRestoreName is on every restored object, with shortname.Label of the name of the
+	// LabelRestoreName is on every restored object, with names.LabelValue of the name of the
 	// restore that created it.
 	LabelRestoreName = "grapnel.dev/restore-name"
 )
@@ -43,13 +43,13 @@ type RestoreNames struct {
 // the object exists.
 //
 // Kept: labels, annotations, finalizers and everything else. Added: the labels
-// LabelBackupName and LabelRestoreName, with the values of names.
-func CopyForRestore(archived *unstructured.Unstructured, names RestoreNames) (*unstructured.Unstructured, error) {
+// LabelBackupName and LabelRestoreName, with the names in restored.
+func CopyForRestore(archived *unstructured.Unstructured, restored RestoreNames) (*unstructured.Unstructured, error) {
 	metadata, ok := archived.Object["metadata"].(map[string]any)
 	if !ok {
 		return nil, errors.New("metadata is missing or not an object")
 	}
-	kept, err := copyMetadata(metadata, names)
+	kept, err := copyMetadata(metadata, restored)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func CopyForRestore(archived *unstructured.Unstructured, names RestoreNames) (*u
 	return &unstructured.Unstructured{Object: object}, nil
 }
 
-func copyMetadata(metadata map[string]any, names RestoreNames) (map[string]any, error) {
+func copyMetadata(metadata map[string]any, restored RestoreNames) (map[string]any, error) {
 	labels, ok := metadata["labels"].(map[string]any)
 	if !ok && metadata["labels"] != nil {
 		return nil, fmt.Errorf("metadata.labels is not an object but %T", metadata["labels"])
@@ -80,8 +80,8 @@ func copyMetadata(metadata map[string]any, names RestoreNames) (map[string]any, 
 	}
 	all := make(map[string]any, len(labels)+2)
 	maps.Copy(all, labels)
-	all[LabelBackupName] = shortname.LabelValue(names.Backup)
-	all[LabelRestoreName] = shortname.LabelValue(names.Restore)
+	all[LabelBackupName] = names.LabelValue(restored.Backup)
+	all[LabelRestoreName] = names.LabelValue(restored.Restore)
 	kept["labels"] = all
 	return kept, nil
 }

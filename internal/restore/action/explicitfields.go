@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-
 )
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

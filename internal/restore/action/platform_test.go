@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/seen"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
 func TestPlatformAction_Execute(t *testing.T) {
@@ -61,7 +61,7 @@ func TestPlatformAction_Execute(t *testing.T) {
 		cases["restored: "+name] = Case{Resource: c.resource, Archived: c.object, Want: c.object}
 	}
 	cases["left out: what Grapnel has seen"] = Case{
-		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + seen.LabelLocation + `":"main"}},"data":{"a":"b"}}`,
+		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + tombstone.LabelLocation + `":"main"}},"data":{"a":"b"}}`,
 		Result: restoreaction.Result{Skip: "it records which backups the old cluster had seen"},
 	}
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {

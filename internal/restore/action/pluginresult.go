@@ -10,14 +10,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/kube/shortname"
+	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
 // NormalizePluginResult applies CopyForRestore, in place, to an object that a plugin
 // returned. It keeps what the plugin may have set deliberately: a status, and owners that
 // the archived object did not have. With an owner of the old cluster, the object would be
 // deleted at once. It fails if metadata, labels or annotations are not objects.
-func NormalizePluginResult(object, archived *unstructured.Unstructured, names RestoreNames) error {
+func NormalizePluginResult(object, archived *unstructured.Unstructured, restored RestoreNames) error {
 	metadata, ok := object.Object["metadata"].(map[string]any)
 	if !ok {
 		return errors.New("metadata is missing or not an object")
@@ -45,7 +45,7 @@ func NormalizePluginResult(object, archived *unstructured.Unstructured, names Re
 		labels = map[string]any{}
 		metadata["labels"] = labels
 	}
-	labels[LabelBackupName] = shortname.LabelValue(names.Backup)
-	labels[LabelRestoreName] = shortname.LabelValue(names.Restore)
+	labels[LabelBackupName] = names.LabelValue(restored.Backup)
+	labels[LabelRestoreName] = names.LabelValue(restored.Restore)
 	return nil
 }

@@ -9,18 +9,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/quiesce/state"
+	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // workloadKinds are the workloads that can be quiesced.
-var workloadKinds = map[schema.GroupResource]state.WorkloadKind{
-	{Group: "apps", Resource: "deployments"}:  state.Deployment,
-	{Group: "apps", Resource: "statefulsets"}: state.StatefulSet,
-	{Group: "apps", Resource: "replicasets"}:  state.ReplicaSet,
-	{Group: "apps", Resource: "daemonsets"}:   state.DaemonSet,
-	{Group: "batch", Resource: "cronjobs"}:    state.CronJob,
-	{Group: "batch", Resource: "jobs"}:        state.Job,
+var workloadKinds = map[schema.GroupResource]quiesce.WorkloadKind{
+	{Group: "apps", Resource: "deployments"}:  quiesce.Deployment,
+	{Group: "apps", Resource: "statefulsets"}: quiesce.StatefulSet,
+	{Group: "apps", Resource: "replicasets"}:  quiesce.ReplicaSet,
+	{Group: "apps", Resource: "daemonsets"}:   quiesce.DaemonSet,
+	{Group: "batch", Resource: "cronjobs"}:    quiesce.CronJob,
+	{Group: "batch", Resource: "jobs"}:        quiesce.Job,
 }
 
 // QuiescedAction warns about workloads that were archived while a backup, possibly
@@ -44,15 +44,15 @@ func (QuiescedAction) AppliesTo(resource schema.GroupResource) bool {
 // Execute implements restoreaction.Action.
 func (QuiescedAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
 	w := toWorkload(workloadKinds[item.Resource.GroupResource()], item.Object.Object)
-	s, stopped := state.ArchivedState(w)
+	s, stopped := quiesce.ArchivedState(w)
 	if !stopped || item.Restore.HasUnquiesceAction {
 		return restoreaction.Result{}, nil
 	}
 	had, advice := "was not suspended", "resume it by hand"
 	switch w.Kind {
-	case state.CronJob, state.Job:
-	case state.DaemonSet:
-		had, advice = "ran on nodes", "remove "+state.NodeSelectorKey+" from its node selector"
+	case quiesce.CronJob, quiesce.Job:
+	case quiesce.DaemonSet:
+		had, advice = "ran on nodes", "remove "+quiesce.NodeSelectorKey+" from its node selector"
 	default:
 		had, advice = fmt.Sprintf("had %d replicas", s.Replicas), "scale it by hand"
 	}
@@ -61,13 +61,13 @@ func (QuiescedAction) Execute(_ context.Context, item *restoreaction.Item) (rest
 }
 
 // toWorkload returns the fields of an object that show whether it is stopped.
-func toWorkload(kind state.WorkloadKind, object map[string]any) state.Workload {
-	return state.Workload{
-		Ref:          state.Ref{Kind: kind},
-		Annotations:  map[string]string{state.Annotation: Get[string](object, "metadata", "annotations", state.Annotation)},
+func toWorkload(kind quiesce.WorkloadKind, object map[string]any) quiesce.Workload {
+	return quiesce.Workload{
+		Ref:          quiesce.Ref{Kind: kind},
+		Annotations:  map[string]string{quiesce.Annotation: Get[string](object, "metadata", "annotations", quiesce.Annotation)},
 		Replicas:     replicaCount(object),
 		Suspend:      Get[bool](object, "spec", "suspend"),
-		NodeSelector: map[string]string{state.NodeSelectorKey: Get[string](object, "spec", "template", "spec", "nodeSelector", state.NodeSelectorKey)},
+		NodeSelector: map[string]string{quiesce.NodeSelectorKey: Get[string](object, "spec", "template", "spec", "nodeSelector", quiesce.NodeSelectorKey)},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
 )
 
 func TestServiceAccountAction_Execute(t *testing.T) {

@@ -6,7 +6,6 @@ package action
 import (
 	"iter"
 	"strings"
-
 )
 
 // tokenMountPath is where admission mounts the token of the ServiceAccount.

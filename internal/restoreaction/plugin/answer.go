@@ -13,8 +13,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 

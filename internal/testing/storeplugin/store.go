@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/filesystem"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/filesystem"
 	objectstorev1 "github.com/grapnel-dev/grapnel/sdk/objectstore/v1"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )

@@ -19,18 +19,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // world is what the rounds share: a control plane, the programs, and a client.
-var world stage.Env
+var world env.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(world.RunTests(m, stage.Options{ControllerManager: true}))
+	os.Exit(world.RunTests(m, env.Options{ControllerManager: true}))
 }
 
 const (
@@ -114,7 +114,7 @@ func newPair(t *testing.T, seed uint64) *pair {
 	p.startMembers(t, bucket.URL)
 	p.checker = &checker{
 		journal: p.journal, namespace: p.namespace, apps: p.apps, members: p.members,
-		objects: objects, store: backupstore.New(objects, prefix),
+		objects: objects, store: storage.New(objects, prefix),
 		hookRuns: &hookRuns{parents: map[string]string{}}, restored: map[string]bool{}, noted: map[types.UID]bool{},
 	}
 	if p.checker.before, err = workloads(t.Context(), p.apps); err != nil {
@@ -148,7 +148,7 @@ func (p *pair) background(t *testing.T, run func(ctx context.Context)) {
 func (p *pair) createLocation(t *testing.T, bucket *s3server.Server) {
 	t.Helper()
 	p.bucket = bucket
-	stage.Create(t, world.Client, newCredentials(p.namespace, bucket))
+	env.Create(t, world.Client, newCredentials(p.namespace, bucket))
 	location := &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "bucket"}}
 	location.Spec = v1alpha1.BackupStorageLocationSpec{
 		Default: true, Prefix: prefix,
@@ -157,7 +157,7 @@ func (p *pair) createLocation(t *testing.T, bucket *s3server.Server) {
 			CredentialsSecret: &v1alpha1.SecretReference{Name: "credentials"},
 		},
 	}
-	stage.Create(t, world.Client, location)
+	env.Create(t, world.Client, location)
 }
 
 func newCredentials(namespace string, bucket *s3server.Server) *corev1.Secret {
@@ -190,7 +190,7 @@ func (p *pair) startMembers(t *testing.T, storeURL string) {
 		p.members = append(p.members, m)
 		p.background(t, m.keep)
 	}
-	stage.WaitFor(t, world.Client, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: p.namespace + "-freeze"}}, "it is ready", isReady)
+	env.WaitFor(t, world.Client, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: p.namespace + "-freeze"}}, "it is ready", isReady)
 	for _, m := range p.members {
 		for m.running() == nil {
 			wait(t.Context(), 20*time.Millisecond)
@@ -212,8 +212,8 @@ func (p *pair) backUp(t *testing.T, name string) {
 	t.Helper()
 	b := (&load{random: rand.New(rand.NewPCG(0, 0)), namespace: p.namespace, apps: p.apps, name: name}).newBackup()
 	b.Labels = map[string]string{labelUse + "quiesce": p.namespace, labelUse + "freeze": p.namespace}
-	stage.Create(t, world.Client, b)
-	b = stage.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+	env.Create(t, world.Client, b)
+	b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Errorf("an undisturbed Backup is %s: %s %s", b.Status.Phase, b.Status.Message, b.Status.FailureReason)
 	}

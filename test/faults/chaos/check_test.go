@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/backupstore"
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
 const (
@@ -51,7 +51,7 @@ type checker struct {
 	namespace string
 	apps      []string
 	objects   objectstore.Store
-	store     *backupstore.Store
+	store     *storage.Store
 	hookRuns  *hookRuns
 	members   []*member
 	// before are the workloads as they were made, and use is the most that an operator used

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 const (
@@ -48,12 +48,12 @@ func newApp(t testing.TB) string {
 	for i := range deployments {
 		own := template.DeepCopy()
 		own.Labels = map[string]string{"app": fmt.Sprint("web-", i)}
-		stage.Create(t, world.Client, &appsv1.Deployment{
+		env.Create(t, world.Client, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("web-", i)},
 			Spec:       appsv1.DeploymentSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: own.Labels}, Template: *own},
 		})
 	}
-	stage.Create(t, world.Client, &appsv1.StatefulSet{
+	env.Create(t, world.Client, &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data"},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template, ServiceName: "data",
@@ -61,7 +61,7 @@ func newApp(t testing.TB) string {
 	})
 	job := template.DeepCopy()
 	job.Spec.RestartPolicy = corev1.RestartPolicyNever
-	stage.Create(t, world.Client, &batchv1.CronJob{
+	env.Create(t, world.Client, &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "yearly"},
 		Spec:       batchv1.CronJobSpec{Schedule: "0 0 1 1 *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: *job}}},
 	})
@@ -94,7 +94,7 @@ func newPlugins(t testing.TB, namespace, calls string) {
 	}
 	freeze := world.NewFaultPlugin(namespace+"-freeze", actions, "FAULT_CALL_LOG="+calls, "FAULT_CALL=PreBackup=sleep:400ms,PostBackup=sleep:50ms")
 	for _, plugin := range []*v1alpha1.Plugin{quiesce, freeze} {
-		stage.Create(t, world.Client, plugin)
+		env.Create(t, world.Client, plugin)
 		t.Cleanup(func() {
 			ctx := context.WithoutCancel(t.Context())
 			// The operators that held it have ended.

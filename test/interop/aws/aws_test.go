@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	objectplugin "github.com/grapnel-dev/grapnel/internal/objectstore/plugin"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/s3"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	objectplugin "github.com/grapnel-dev/grapnel/internal/storage/objectstore/plugin"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/objectstore"
-	objectplugin "github.com/grapnel-dev/grapnel/internal/objectstore/plugin"
-	"github.com/grapnel-dev/grapnel/internal/objectstore/storetest"
 	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	objectplugin "github.com/grapnel-dev/grapnel/internal/storage/objectstore/plugin"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
 

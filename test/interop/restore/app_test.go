@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -88,7 +88,7 @@ func newApp(t *testing.T, namespace string) {
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 		object.SetNamespace(namespace)
 		object.SetName(name)
-		stage.WaitFor(t, world.Client, object, "it is there", func(*unstructured.Unstructured) bool { return true })
+		env.WaitFor(t, world.Client, object, "it is there", func(*unstructured.Unstructured) bool { return true })
 	}
 	suite.Eventually(t, func() string {
 		if len(list(t, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, namespace)) == 0 {

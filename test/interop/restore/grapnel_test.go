@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // prepareGrapnel makes what its location needs.
@@ -46,7 +46,7 @@ func grapnelBacksUp(t *testing.T, name, app string) {
 	world.SharedOperator(t)
 	b := &v1alpha1.Backup{ObjectMeta: grapnelObject(name)}
 	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(app)}
-	b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
+	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
 	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
@@ -63,7 +63,7 @@ func grapnelRestores(t *testing.T, name, backup, from, to string) {
 	if from != to {
 		r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{from: v1alpha1.NamespaceName(to)}
 	}
-	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
+	r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
 	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
 		t.Fatalf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 	}

@@ -12,13 +12,13 @@ import (
 	velerov1 "github.com/vmware-tanzu/velero/pkg/apis/velero/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // world is what the tests share.
 var world struct {
-	stage.Env
+	env.Env
 	bucket *s3server.Server
 	velero veleroPrograms
 }
@@ -26,7 +26,7 @@ var world struct {
 func TestMain(m *testing.M) {
 	code, err := runTests(m)
 	if err != nil {
-		code = max(code, stage.ReportSetupError(err))
+		code = max(code, env.ReportSetupError(err))
 	}
 	os.Exit(code)
 }
@@ -40,7 +40,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, world.bucket.Close()) }()
-	return world.RunTests(m, stage.Options{
+	return world.RunTests(m, env.Options{
 		CRDPaths: world.velero.crds, AddToScheme: []func(*runtime.Scheme) error{velerov1.AddToScheme}, ControllerManager: true,
 		NewDefaultLocation: bucketOf, Secrets: []string{world.bucket.SecretKey},
 		BeforeTests: func(ctx context.Context) error { return errors.Join(prepareGrapnel(ctx), prepareVelero(ctx)) },

@@ -20,8 +20,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
 )
 
 // veleroPrograms is what was built of Velero.
@@ -143,7 +143,7 @@ func startVelero(t *testing.T) (stop func()) {
 		stop()
 		_ = log.Close() // Velero wrote to it, nothing here did.
 	})
-	stage.WaitFor(t, world.Client, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
+	env.WaitFor(t, world.Client, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
 		func(l *velerov1.BackupStorageLocation) bool {
 			select {
 			case <-process.Done():
@@ -170,7 +170,7 @@ func veleroBacksUp(t *testing.T, name, app string) {
 	t.Helper()
 	b := &velerov1.Backup{ObjectMeta: veleroObject(name)}
 	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, "bucket"
-	b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
+	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
 		return b.Status.CompletionTimestamp != nil || len(b.Status.ValidationErrors) > 0
 	})
 	if b.Status.Phase != velerov1.BackupPhaseCompleted {
@@ -182,11 +182,11 @@ func veleroBacksUp(t *testing.T, name, app string) {
 // restored.
 func veleroRestores(t *testing.T, name, backup string) {
 	t.Helper()
-	stage.WaitFor(t, world.Client, &velerov1.Backup{ObjectMeta: veleroObject(backup)}, "it was found in the bucket",
+	env.WaitFor(t, world.Client, &velerov1.Backup{ObjectMeta: veleroObject(backup)}, "it was found in the bucket",
 		func(b *velerov1.Backup) bool { return b.Status.Phase == velerov1.BackupPhaseCompleted })
 	r := &velerov1.Restore{ObjectMeta: veleroObject(name)}
 	r.Spec.BackupName = backup
-	r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *velerov1.Restore) bool {
+	r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it has ended", func(r *velerov1.Restore) bool {
 		return r.Status.CompletionTimestamp != nil || len(r.Status.ValidationErrors) > 0
 	})
 	if r.Status.Phase != velerov1.RestorePhaseCompleted {

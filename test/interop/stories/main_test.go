@@ -8,17 +8,17 @@ import (
 	"os"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins"
 )
 
 // world is what all tests share.
-var world stage.Env
+var world env.Env
 
 func TestMain(m *testing.M) {
 	programs, err := plugins.Build(context.Background(), "veleroplugins-stories")
 	if err != nil {
-		os.Exit(stage.ReportSetupError(err))
+		os.Exit(env.ReportSetupError(err))
 	}
-	os.Exit(world.RunTests(m, stage.Options{SharedArgs: []string{"--plugin-dir=" + programs}}))
+	os.Exit(world.RunTests(m, env.Options{SharedArgs: []string{"--plugin-dir=" + programs}}))
 }

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/kube/run"
-	"github.com/grapnel-dev/grapnel/internal/testing/stage"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
@@ -40,7 +40,7 @@ func TestBackupAndRestore(t *testing.T) {
 			b.Labels = map[string]string{"team": "shop"}
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 			b.Spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{selected: "yes"}}
-			b = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return run.IsFinalized(b) })
+			b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
 			if b.Status.Phase != v1alpha1.BackupPhasePartiallyFailed || !strings.Contains(b.Status.Message, "2 errors") {
 				t.Errorf("the Backup ended %s: %s %q", b.Status.Phase, b.Status.Message, b.Status.ValidationErrors)
 			}
@@ -49,7 +49,7 @@ func TestBackupAndRestore(t *testing.T) {
 			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"}}
 			r.Spec.BackupName = b.Name
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
-			r = stage.WaitFor(t, world.Client, stage.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return run.IsFinalized(r) })
+			r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
 			if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
 				t.Errorf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 			}
@@ -64,7 +64,7 @@ func install(t *testing.T, release string) (remove func()) {
 	t.Helper()
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "velero"}}
 	plugin.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: release}
-	world.WaitForPlugins(t, stage.Create(t, world.Client, plugin))
+	world.WaitForPlugins(t, env.Create(t, world.Client, plugin))
 	return func() {
 		world.Delete(t, plugin)
 		world.WaitForDeletion(t, plugin)
@@ -84,19 +84,19 @@ func newApp(t *testing.T) string {
 		"failing":   {actions.AnnotationDo: actions.DoFail},
 		"panicking": {actions.AnnotationDo: actions.DoPanic},
 	} {
-		stage.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: app, Name: name, Labels: map[string]string{selected: "yes"}, Annotations: annotations,
 		}})
 	}
-	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "token"}})
-	stage.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "other"}})
+	env.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "token"}})
+	env.Create(t, world.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "other"}})
 	return app
 }
 
 // checkLog checks the messages of the actions in the log of the Backup.
-func checkLog(t *testing.T, s *stage.Namespace, b *v1alpha1.Backup) {
+func checkLog(t *testing.T, s *env.Namespace, b *v1alpha1.Backup) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(s.LocationDir(stage.DefaultLocation), "backups", b.Name, b.Name+"-logs.gz"))
+	file, err := os.Open(filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name, b.Name+"-logs.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func checkObjects(t *testing.T, namespace string) {
 	for _, s := range secrets.Items {
 		names = append(names, s.Name)
 	}
-	stage.CheckEqual(t, "objects", names, []string{"adding", "changed", "logging", "unchanged", "token"})
+	env.CheckEqual(t, "objects", names, []string{"adding", "changed", "logging", "unchanged", "token"})
 }
 
 // checkStamps checks what each action got about its run, by what it wrote.

@@ -40,9 +40,9 @@ const (
 // AsyncBackupItemAction starts operations on objects of a backup, which go on after
 // the call. What describes a call travels beside the messages, as for Velero's kinds.
 type AsyncBackupItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Start looks at one object on its way into the archive, and may start an operation.
+	// Start handles one object on its way into the archive, and may start an operation.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
 	// Progress tells how far an operation is. The status NotFound says that the action
 	// does not know it.
@@ -107,9 +107,9 @@ func (c *asyncBackupItemActionClient) Cancel(ctx context.Context, in *CancelRequ
 // AsyncBackupItemAction starts operations on objects of a backup, which go on after
 // the call. What describes a call travels beside the messages, as for Velero's kinds.
 type AsyncBackupItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Start looks at one object on its way into the archive, and may start an operation.
+	// Start handles one object on its way into the archive, and may start an operation.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
 	// Progress tells how far an operation is. The status NotFound says that the action
 	// does not know it.

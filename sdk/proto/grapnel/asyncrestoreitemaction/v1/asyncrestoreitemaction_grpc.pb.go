@@ -41,10 +41,10 @@ const (
 // AsyncRestoreItemAction starts operations on objects of a restore, which go on after
 // the call. What describes a call travels beside the messages, as for Velero's kinds.
 type AsyncRestoreItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Start looks at one object on its way into the cluster, and may start an operation.
-	// The object is not created yet.
+	// Start handles one object on its way into the cluster, and may start an operation. The
+	// object is not created yet.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
 	// Progress tells how far an operation is. The status NotFound says that the action
 	// does not know it.
@@ -52,8 +52,8 @@ type AsyncRestoreItemActionClient interface {
 	// Cancel asks for the end of an operation, and does not wait for it. An answer
 	// acknowledges it and an error refuses it; NotFound is as for Progress.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// AreAdditionalItemsReady says whether the additional items are ready for the
-	// object that needs them.
+	// AreAdditionalItemsReady reports whether the additional items are ready for the object
+	// that needs them.
 	AreAdditionalItemsReady(ctx context.Context, in *AreAdditionalItemsReadyRequest, opts ...grpc.CallOption) (*AreAdditionalItemsReadyResponse, error)
 }
 
@@ -122,10 +122,10 @@ func (c *asyncRestoreItemActionClient) AreAdditionalItemsReady(ctx context.Conte
 // AsyncRestoreItemAction starts operations on objects of a restore, which go on after
 // the call. What describes a call travels beside the messages, as for Velero's kinds.
 type AsyncRestoreItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Start looks at one object on its way into the cluster, and may start an operation.
-	// The object is not created yet.
+	// Start handles one object on its way into the cluster, and may start an operation. The
+	// object is not created yet.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
 	// Progress tells how far an operation is. The status NotFound says that the action
 	// does not know it.
@@ -133,8 +133,8 @@ type AsyncRestoreItemActionServer interface {
 	// Cancel asks for the end of an operation, and does not wait for it. An answer
 	// acknowledges it and an error refuses it; NotFound is as for Progress.
 	Cancel(context.Context, *CancelRequest) (*emptypb.Empty, error)
-	// AreAdditionalItemsReady says whether the additional items are ready for the
-	// object that needs them.
+	// AreAdditionalItemsReady reports whether the additional items are ready for the object
+	// that needs them.
 	AreAdditionalItemsReady(context.Context, *AreAdditionalItemsReadyRequest) (*AreAdditionalItemsReadyResponse, error)
 	mustEmbedUnimplementedAsyncRestoreItemActionServer()
 }

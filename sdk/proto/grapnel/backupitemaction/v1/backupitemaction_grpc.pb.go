@@ -36,9 +36,9 @@ const (
 //
 // BackupItemAction is Velero's generated.BackupItemAction.
 type BackupItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the archive.
+	// Execute handles one object on its way into the archive.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 }
 
@@ -76,9 +76,9 @@ func (c *backupItemActionClient) Execute(ctx context.Context, in *ExecuteRequest
 //
 // BackupItemAction is Velero's generated.BackupItemAction.
 type BackupItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the archive.
+	// Execute handles one object on its way into the archive.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	mustEmbedUnimplementedBackupItemActionServer()
 }

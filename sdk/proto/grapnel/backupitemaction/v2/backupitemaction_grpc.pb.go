@@ -39,10 +39,10 @@ const (
 //
 // BackupItemAction is Velero's v2.BackupItemAction.
 type BackupItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the archive, and may start an
-	// operation that goes on after it.
+	// Execute handles one object on its way into the archive, and may start an operation that
+	// continues after the call.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 	// Progress tells how far an operation is that Execute started.
 	Progress(ctx context.Context, in *ProgressRequest, opts ...grpc.CallOption) (*ProgressResponse, error)
@@ -104,10 +104,10 @@ func (c *backupItemActionClient) Cancel(ctx context.Context, in *CancelRequest, 
 //
 // BackupItemAction is Velero's v2.BackupItemAction.
 type BackupItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the archive, and may start an
-	// operation that goes on after it.
+	// Execute handles one object on its way into the archive, and may start an operation that
+	// continues after the call.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	// Progress tells how far an operation is that Execute started.
 	Progress(context.Context, *ProgressRequest) (*ProgressResponse, error)

@@ -36,7 +36,7 @@ const (
 // DeleteAction runs once when a backup is deleted. A failure is a gRPC status; it does not
 // keep the backup from being deleted.
 type DeleteActionClient interface {
-	// AppliesTo says which Backups concern the action. It is asked once per deletion.
+	// AppliesTo returns which Backups the action applies to. It is called once per deletion.
 	AppliesTo(ctx context.Context, in *AppliesToRequest, opts ...grpc.CallOption) (*AppliesToResponse, error)
 	// Execute removes what belongs to a Backup. What is gone already is no failure.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
@@ -77,7 +77,7 @@ func (c *deleteActionClient) Execute(ctx context.Context, in *ExecuteRequest, op
 // DeleteAction runs once when a backup is deleted. A failure is a gRPC status; it does not
 // keep the backup from being deleted.
 type DeleteActionServer interface {
-	// AppliesTo says which Backups concern the action. It is asked once per deletion.
+	// AppliesTo returns which Backups the action applies to. It is called once per deletion.
 	AppliesTo(context.Context, *AppliesToRequest) (*AppliesToResponse, error)
 	// Execute removes what belongs to a Backup. What is gone already is no failure.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)

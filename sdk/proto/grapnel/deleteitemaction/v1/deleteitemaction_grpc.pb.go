@@ -37,9 +37,9 @@ const (
 //
 // DeleteItemAction is Velero's generated.DeleteItemAction.
 type DeleteItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Execute looks at one object of a backup that is being deleted.
+	// Execute handles one object of a backup that is being deleted.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -77,9 +77,9 @@ func (c *deleteItemActionClient) Execute(ctx context.Context, in *ExecuteRequest
 //
 // DeleteItemAction is Velero's generated.DeleteItemAction.
 type DeleteItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Execute looks at one object of a backup that is being deleted.
+	// Execute handles one object of a backup that is being deleted.
 	Execute(context.Context, *ExecuteRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedDeleteItemActionServer()
 }

@@ -28,7 +28,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Status says whether the action is done.
+// Status is the progress of the action.
 type ExecuteResponse_Status int32
 
 const (

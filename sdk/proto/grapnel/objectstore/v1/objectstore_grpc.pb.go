@@ -48,7 +48,7 @@ type ObjectStoreClient interface {
 	// PutObject stores an object. The first message has bucket and key, and every
 	// one a part of the body.
 	PutObject(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutObjectRequest, emptypb.Empty], error)
-	// ObjectExists says whether there is an object.
+	// ObjectExists reports whether an object exists.
 	ObjectExists(ctx context.Context, in *ObjectExistsRequest, opts ...grpc.CallOption) (*ObjectExistsResponse, error)
 	// GetObject returns an object in parts.
 	GetObject(ctx context.Context, in *GetObjectRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Bytes], error)
@@ -174,7 +174,7 @@ type ObjectStoreServer interface {
 	// PutObject stores an object. The first message has bucket and key, and every
 	// one a part of the body.
 	PutObject(grpc.ClientStreamingServer[PutObjectRequest, emptypb.Empty]) error
-	// ObjectExists says whether there is an object.
+	// ObjectExists reports whether an object exists.
 	ObjectExists(context.Context, *ObjectExistsRequest) (*ObjectExistsResponse, error)
 	// GetObject returns an object in parts.
 	GetObject(*GetObjectRequest, grpc.ServerStreamingServer[Bytes]) error

@@ -27,8 +27,8 @@ const (
 // FollowRequest begins to follow.
 type FollowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 16 to 64 random characters from [0-9a-zA-Z], others for every stream. A server
-	// answers a second Follow of a session with ALREADY_EXISTS: nobody reads along.
+	// 16 to 64 random characters from [0-9a-zA-Z], others for every stream. A server rejects
+	// a second Follow of a session with ALREADY_EXISTS: a log has only one reader.
 	Session       string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

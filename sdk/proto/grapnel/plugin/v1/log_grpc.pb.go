@@ -35,11 +35,10 @@ const (
 // plugin.
 type PluginLogClient interface {
 	// Follow sends what is logged during the calls of one connection: those whose id begins
-	// with the session and a dot. The server sends its headers when no line can be missed
-	// any more. The stream goes on until the client ends it, or the server, when it stops and
-	// no call is open any more. If it ends otherwise, because of a proxy for example, the
-	// operator may follow the calls that it makes after that on the same connection, as another
-	// session.
+	// with the session and a dot. The server sends its headers when no line can be missed any
+	// more. The stream continues until the client ends it, or the server, when it stops and no
+	// call is open any more. If it ends otherwise, because of a proxy for example, the operator
+	// may follow the calls that it makes after that on the same connection, as another session.
 	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowResponse], error)
 }
 
@@ -80,11 +79,10 @@ type PluginLog_FollowClient = grpc.ServerStreamingClient[FollowResponse]
 // plugin.
 type PluginLogServer interface {
 	// Follow sends what is logged during the calls of one connection: those whose id begins
-	// with the session and a dot. The server sends its headers when no line can be missed
-	// any more. The stream goes on until the client ends it, or the server, when it stops and
-	// no call is open any more. If it ends otherwise, because of a proxy for example, the
-	// operator may follow the calls that it makes after that on the same connection, as another
-	// session.
+	// with the session and a dot. The server sends its headers when no line can be missed any
+	// more. The stream continues until the client ends it, or the server, when it stops and no
+	// call is open any more. If it ends otherwise, because of a proxy for example, the operator
+	// may follow the calls that it makes after that on the same connection, as another session.
 	Follow(*FollowRequest, grpc.ServerStreamingServer[FollowResponse]) error
 	mustEmbedUnimplementedPluginLogServer()
 }

@@ -36,9 +36,9 @@ const (
 //
 // RestoreItemAction is Velero's generated.RestoreItemAction.
 type RestoreItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the cluster.
+	// Execute handles one object on its way into the cluster.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 }
 
@@ -76,9 +76,9 @@ func (c *restoreItemActionClient) Execute(ctx context.Context, in *ExecuteReques
 //
 // RestoreItemAction is Velero's generated.RestoreItemAction.
 type RestoreItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the cluster.
+	// Execute handles one object on its way into the cluster.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	mustEmbedUnimplementedRestoreItemActionServer()
 }

@@ -40,17 +40,17 @@ const (
 //
 // RestoreItemAction is Velero's v2.RestoreItemAction.
 type RestoreItemActionClient interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(ctx context.Context, in *v1.AppliesToRequest, opts ...grpc.CallOption) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the cluster, and may start an
-	// operation that goes on after it.
+	// Execute handles one object on its way into the cluster, and may start an operation that
+	// continues after the call.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 	// Progress tells how far an operation is that Execute started.
 	Progress(ctx context.Context, in *ProgressRequest, opts ...grpc.CallOption) (*ProgressResponse, error)
 	// Cancel asks for the end of an operation. It does not wait for it.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// AreAdditionalItemsReady says whether the additional items are ready for the
-	// object that needs them.
+	// AreAdditionalItemsReady reports whether the additional items are ready for the object
+	// that needs them.
 	AreAdditionalItemsReady(ctx context.Context, in *AreAdditionalItemsReadyRequest, opts ...grpc.CallOption) (*AreAdditionalItemsReadyResponse, error)
 }
 
@@ -118,17 +118,17 @@ func (c *restoreItemActionClient) AreAdditionalItemsReady(ctx context.Context, i
 //
 // RestoreItemAction is Velero's v2.RestoreItemAction.
 type RestoreItemActionServer interface {
-	// AppliesTo says which objects concern the action. It is asked once per run.
+	// AppliesTo returns which objects the action applies to. It is called once per run.
 	AppliesTo(context.Context, *v1.AppliesToRequest) (*v1.AppliesToResponse, error)
-	// Execute looks at one object on its way into the cluster, and may start an
-	// operation that goes on after it.
+	// Execute handles one object on its way into the cluster, and may start an operation that
+	// continues after the call.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	// Progress tells how far an operation is that Execute started.
 	Progress(context.Context, *ProgressRequest) (*ProgressResponse, error)
 	// Cancel asks for the end of an operation. It does not wait for it.
 	Cancel(context.Context, *CancelRequest) (*emptypb.Empty, error)
-	// AreAdditionalItemsReady says whether the additional items are ready for the
-	// object that needs them.
+	// AreAdditionalItemsReady reports whether the additional items are ready for the object
+	// that needs them.
 	AreAdditionalItemsReady(context.Context, *AreAdditionalItemsReadyRequest) (*AreAdditionalItemsReadyResponse, error)
 	mustEmbedUnimplementedRestoreItemActionServer()
 }

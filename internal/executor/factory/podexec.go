@@ -1,0 +1,68 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package factory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+)
+
+// newPodExecExecutor returns the executor of an action that runs in pods.
+func (b *Builder) newPodExecExecutor(a action) (executor.Executor, error) {
+	from := a.plugin.Spec.Executor.PodExec
+	selector, err := metav1.LabelSelectorAsSelector(&from.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("the selector of pods: %w", err)
+	}
+	options := podexec.Options{
+		Reader: podexec.ReaderFunc(b.listPods), CommandRunner: b.CommandRunner, Redactor: b.Redactor, Namespaces: b.targetPodNamespaces,
+		Selector: selector, Container: from.Container, Command: a.commandOrDefault(from.Command),
+		Target: podexec.Any, Parallel: int(from.Parallel), RequireAnswer: from.RequireAnswer,
+	}
+	if from.Target == v1alpha1.PodTargetEach {
+		options.Target = podexec.Each
+	}
+	switch {
+	case a.isCleanupAction():
+		options.OnMissing = podexec.Undo
+	case from.WhenMissing == v1alpha1.WhenMissingSkip:
+		options.OnMissing = podexec.Skip
+	}
+	return podexec.New(options)
+}
+
+// targetPodNamespaces returns the namespaces in which a command may run. The operator's own
+// namespace is never among them, because its pods may hold the operator's token.
+func (b *Builder) targetPodNamespaces(ctx context.Context, call executor.Call) ([]string, error) {
+	all, err := b.targetNamespaces(ctx, call)
+	return slices.DeleteFunc(all, func(name string) bool { return name == b.Namespace }), err
+}
+
+// isCleanupAction reports whether an action undoes another action of the Plugin.
+func (a action) isCleanupAction() bool {
+	point, is := strings.CutPrefix(string(a.Kind), "Post")
+	return is && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {
+		return other.Name == a.Name && string(other.Kind) == "Pre"+point
+	})
+}
+
+// listPods lists pods without a cache.
+func (b *Builder) listPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,59 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
+)
+
+// Dependencies are what the drivers of all kinds share. Every field without a default is
+// required.
+type Dependencies struct {
+	// Client reads from a cache.
+	Client client.Client
+	// Reader bypasses the cache.
+	Reader client.Reader
+	// Opener opens storage locations.
+	Opener *location.Opener
+	// Logs keeps the logs of runs until they are stored.
+	Logs     *runlog.Store
+	Recorder events.EventRecorder
+	Redactor *redact.Redactor
+	// Metrics is the registry for metrics.
+	Metrics prometheus.Registerer
+	// Now is the clock.
+	Now func() time.Time
+	// ServerTime returns the time of the API server; the default is clock.Clock.
+	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
+	// Operations configures how operations of plugins are watched; zero values are replaced by
+	// defaults.
+	Operations OperationDefaults
+	// Limits bound how long runs and their steps may take; zero values are replaced by defaults.
+	Limits Limits
+	// AdmissionGrace is how long a new run waits for a location, a backup and Plugins that do
+	// not exist or are not ready. With 0, their absence fails validation at once.
+	AdmissionGrace time.Duration
+	// Journal records which steps are running, in order to detect that one crashed the operator.
+	// If it is nil, crashes are not counted.
+	Journal *Journal
+}
+
+// validateRequiredFields returns an error if a required field is not set.
+func (e *Dependencies) validateRequiredFields() error {
+	if e.Client == nil || e.Reader == nil || e.Opener == nil || e.Logs == nil || e.Recorder == nil || e.Redactor == nil ||
+		e.Metrics == nil || e.Now == nil {
+		return errors.New("a required field of Dependencies is missing")
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// TestRunsAreHeldUntilNothingIsLeft finalizes the HookRuns of a Backup. One of them has a Job
+// that still has to be removed.
+func TestRunsAreHeldUntilNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly", UID: "b-1"}}
+	b.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPlanned, Status: metav1.ConditionTrue}}
+	runNamed := func(name string, removing bool) *v1alpha1.HookRun {
+		run := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, Finalizers: []string{v1alpha1.FinalizerHookRun},
+			Labels: map[string]string{v1alpha1.LabelParentUID: "b-1"},
+		}}
+		run.Status.Removing = removing
+		return run
+	}
+	left, other := runNamed("a", true), runNamed("b", false)
+	d := driverWith(t, nil, left, other)
+	check := func(wantAll bool, wantHeld ...bool) {
+		t.Helper()
+		if all, err := d.finalizeHookRuns(t.Context(), b); all != wantAll || err != nil {
+			t.Errorf("all finalizers were removed: %t, %v; want %t", all, err, wantAll)
+		}
+		for i, run := range []*v1alpha1.HookRun{left, other} {
+			if err := d.Client.Get(t.Context(), client.ObjectKeyFromObject(run), run); err != nil {
+				t.Fatal(err)
+			}
+			if held := controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun); held != wantHeld[i] {
+				t.Errorf("HookRun %s is held: %t, want %t", run.Name, held, wantHeld[i])
+			}
+		}
+	}
+	check(false, true, false)
+	left.Status.Removing = false
+	if err := d.Client.Update(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	check(true, false, false)
+}

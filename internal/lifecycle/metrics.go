@@ -1,0 +1,165 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+)
+
+// scheduleLabel is a label of every metric that counts runs. It is empty for runs that no
+// Schedule created.
+const scheduleLabel = "schedule"
+
+// metricName returns the name of a metric of the kind: Velero's name with the prefix grapnel_.
+func (k KindTraits) metricName(name string) string {
+	return "grapnel_" + strings.ToLower(k.Name) + "_" + name
+}
+
+// NewCounter returns a counter of the kind. The Schedule of the run is added as its last label.
+func (k KindTraits) NewCounter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
+}
+
+// NewGauge returns a gauge of the kind, with the same labels as NewCounter.
+func (k KindTraits) NewGauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
+}
+
+// RegisterMetrics registers metrics, and stops at the first error.
+func RegisterMetrics(registry prometheus.Registerer, collectors ...prometheus.Collector) error {
+	for _, c := range collectors {
+		if err := registry.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metrics are the metrics of every kind of run. What the objects show is read from them during a
+// scrape, so that it survives a restart. They are safe for concurrent use.
+type metrics[T Object] struct {
+	reader   client.Reader
+	newList  func() client.ObjectList
+	schedule func(T) string
+
+	attempts, successes, partial, failures, invalid, cancelled *prometheus.CounterVec
+	duration                                                   *prometheus.HistogramVec
+
+	total, last, owed *prometheus.Desc
+}
+
+// newMetrics registers the metrics of a kind. The reader should be a cache.
+func newMetrics[T Object](
+	registry prometheus.Registerer, k KindTraits, reader client.Reader, newList func() client.ObjectList, schedule func(T) string,
+) (*metrics[T], error) {
+	m := &metrics[T]{
+		reader: reader, newList: newList, schedule: schedule,
+		attempts:  k.NewCounter("attempt_total", k.Name+"s whose plan was recorded."),
+		successes: k.NewCounter("success_total", k.Name+"s that ended Completed."),
+		partial:   k.NewCounter("partial_failure_total", k.Name+"s that ended PartiallyFailed."),
+		failures:  k.NewCounter(k.Failure+"_total", k.Name+"s that ended Failed or "+k.FailedPrePhase+"."),
+		invalid:   k.NewCounter("validation_"+k.Failure+"_total", k.Name+"s that ended FailedValidation."),
+		cancelled: k.NewCounter("cancelled_total", k.Name+"s that ended Cancelled."),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: k.metricName("duration_seconds"), Help: "Time from the recorded plan to the outcome.",
+			Buckets: prometheus.ExponentialBuckets(0.125, 4, 10), // 125 ms to 9 h
+		}, []string{scheduleLabel}),
+		total: prometheus.NewDesc(k.metricName("total"), k.Name+" objects by phase.", []string{"phase"}, nil),
+		last: prometheus.NewDesc(k.metricName("last_successful_timestamp"),
+			"When the last Completed "+k.Name+" began, in seconds since 1970.", []string{scheduleLabel}, nil),
+		owed: prometheus.NewDesc(k.metricName("cleanup_owed"),
+			"1 for each "+k.Name+" that owes clean-up; overdue is true if the clean-up should have ended by now.",
+			[]string{"namespace", strings.ToLower(k.Name), "overdue"}, nil),
+	}
+	return m, RegisterMetrics(registry, m, m.attempts, m.successes, m.partial, m.failures, m.invalid, m.cancelled, m.duration)
+}
+
+// recordStatusUpdate counts what one status write changed.
+func (m *metrics[T]) recordStatusUpdate(before, o T) {
+	schedule := m.schedule(o)
+	if !IsPlanned(before) && IsPlanned(o) {
+		m.attempts.WithLabelValues(schedule).Inc()
+	}
+	if IsFinished(before) || !IsFinished(o) {
+		return
+	}
+	ended := m.failures
+	switch o.GetPhase() {
+	case PhaseFailedValidation:
+		ended = m.invalid
+	case PhaseCompleted:
+		ended = m.successes
+	case PhasePartiallyFailed:
+		ended = m.partial
+	case PhaseCancelled:
+		ended = m.cancelled
+	}
+	ended.WithLabelValues(schedule).Inc()
+	if start := o.Run().StartTimestamp; start != nil {
+		m.duration.WithLabelValues(schedule).Observe(o.Run().CompletionTimestamp.Sub(start.Time).Seconds())
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics[T]) Describe(out chan<- *prometheus.Desc) {
+	out <- m.total
+	out <- m.last
+	out <- m.owed
+}
+
+// collectTimeout bounds how long a scrape waits for the cache.
+const collectTimeout = 5 * time.Second
+
+// Collect implements prometheus.Collector.
+func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout) //nolint:forbidigo // Collect receives no context
+	defer cancel()
+	list := m.newList()
+	if err := m.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return // before the cache has started there is nothing to report
+	}
+	phases, last := map[string]float64{}, map[string]float64{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
+		o, ok := item.(T)
+		if !ok {
+			return nil
+		}
+		phases[o.GetPhase()]++
+		if start := o.Run().StartTimestamp; o.GetPhase() == PhaseCompleted && start != nil {
+			schedule := m.schedule(o)
+			last[schedule] = max(last[schedule], float64(start.Unix()))
+		}
+		if conditions.IsTrue(o, v1alpha1.ConditionCleanupOwed) {
+			reason := conditions.Get(o, v1alpha1.ConditionCleanupOwed).Reason
+			overdue := reason == v1alpha1.ReasonCleanupOverdue || reason == v1alpha1.ReasonCleanupLost
+			out <- prometheus.MustNewConstMetric(m.owed, prometheus.GaugeValue, 1, o.GetNamespace(), o.GetName(), strconv.FormatBool(overdue))
+		}
+		return nil
+	})
+	for phase, n := range phases {
+		out <- prometheus.MustNewConstMetric(m.total, prometheus.GaugeValue, n, phase)
+	}
+	for schedule, at := range last {
+		out <- prometheus.MustNewConstMetric(m.last, prometheus.GaugeValue, at, schedule)
+	}
+}
+
+// newStuckStepsGauge returns the gauge of steps that were left behind and are still running.
+func newStuckStepsGauge(k KindTraits, count func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: k.metricName("steps_left_behind"),
+		Help: "Steps of " + k.Name + "s that did not end when they were canceled and are still running, without effect.",
+	}, func() float64 { return float64(count()) })
+}

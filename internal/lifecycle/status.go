@@ -1,0 +1,153 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
+)
+
+// Limits of the API.
+const (
+	maxMessageBytes = 2048
+	// MaxMessages is the maximum length of a list of messages in a status.
+	MaxMessages = 64
+)
+
+// MarkWaiting records what a run that has not started waits for.
+func (s *Scope[T]) MarkWaiting(reason, message string) {
+	s.Object.SetPhase(PhaseNew)
+	s.markOutcomeUnknown(reason, message)
+}
+
+// MarkRunning records what a run that has started does now.
+func (s *Scope[T]) MarkRunning(reason, message string) {
+	s.Object.SetPhase(PhaseInProgress)
+	s.markOutcomeUnknown(reason, message)
+}
+
+func (s *Scope[T]) markOutcomeUnknown(reason, message string) {
+	message = TruncateMessage(message)
+	s.Object.Run().Message = message
+	conditions.Set(s.Object, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, message)
+	conditions.SetSummary(s.Object, conditions.InProgress, reason, message)
+}
+
+// ReportRemainingWork records what a finished run still does. The message starts with the
+// outcome, which is what users look for.
+func (s *Scope[T]) ReportRemainingWork(reason, message string) {
+	message = strings.Join(append([]string{message}, s.unfinishedSteps...), "; ")
+	s.Object.Run().Message = TruncateMessage(OutcomeMessage(s.Object) + "; " + message)
+	conditions.SetSummary(s.Object, conditions.InProgress, reason, TruncateMessage(message))
+}
+
+// reportUnfinishedStep records which step after the outcome holds a finished run, in addition to
+// other remaining work.
+func (s *Scope[T]) reportUnfinishedStep(message string) {
+	s.ReportRemainingWork(v1alpha1.ReasonStoringLogs, message)
+	s.unfinishedSteps = append(s.unfinishedSteps, message)
+}
+
+// OutcomeMessage returns the message of the outcome, and which results are not stored.
+func OutcomeMessage(o conditions.Object) string {
+	c := conditions.Get(o, v1alpha1.ConditionSucceeded)
+	if c == nil {
+		return ""
+	}
+	if stored := conditions.Get(o, v1alpha1.ConditionResultsStored); stored != nil && stored.Status != metav1.ConditionTrue {
+		return c.Message + "; " + stored.Message
+	}
+	return c.Message
+}
+
+// Outcome is the outcome of a run.
+type Outcome struct {
+	Phase, Reason, Message string
+}
+
+// CancelledOutcome returns the outcome of a run that was canceled by a user. If its deadline
+// ended the run, the outcome is a failure.
+func (s *Scope[T]) CancelledOutcome() Outcome {
+	if s.IsDeadlineExceeded() && !s.isCancelRequestedByUser() {
+		return Outcome{PhaseFailed, v1alpha1.ReasonDeadlineExceeded, "Failed: " + s.CancelReason() + "; " + s.kind.timeoutHint()}
+	}
+	return Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.CancelReason()}
+}
+
+// RecordOutcome records the outcome, which is final.
+func (s *Scope[T]) RecordOutcome(o Outcome, now time.Time) {
+	at := metav1.NewTime(now)
+	status := s.Object.Run()
+	s.Object.SetPhase(o.Phase)
+	status.CompletionTimestamp = &at
+	succeeded := metav1.ConditionFalse
+	if o.Phase == PhaseCompleted {
+		succeeded = metav1.ConditionTrue
+	}
+	conditions.Set(s.Object, v1alpha1.ConditionSucceeded, succeeded, o.Reason, TruncateMessage(o.Message))
+	status.Message = TruncateMessage(OutcomeMessage(s.Object))
+	if !IsCompletedOrPartiallyFailed(s.Object) && o.Phase != PhaseFailedValidation {
+		status.FailureReason = status.Message
+	}
+	conditions.SetSummary(s.Object, conditions.InProgress, o.Reason, status.Message)
+}
+
+// FailValidation records all validation errors at once.
+func (s *Scope[T]) FailValidation(errs []string, now time.Time) {
+	s.Object.Run().ValidationErrors = truncateMessages(errs)
+	message := errs[0]
+	if len(errs) > 1 {
+		message = fmt.Sprintf("%d problems must be fixed: %s", len(errs), strings.Join(errs, "; "))
+	}
+	s.RecordOutcome(Outcome{PhaseFailedValidation, v1alpha1.ReasonFailedValidation, message}, now)
+}
+
+// MarkFinalized records that no work is left. The summary conditions show the outcome.
+func (s *Scope[T]) MarkFinalized() {
+	succeeded := conditions.Get(s.Object, v1alpha1.ConditionSucceeded)
+	message := TruncateMessage(OutcomeMessage(s.Object))
+	if post := conditions.Get(s.Object, v1alpha1.ConditionPostActionsSucceeded); post != nil && post.Status == metav1.ConditionFalse {
+		message = TruncateMessage(message + "; " + post.Message)
+	}
+	s.Object.Run().Message = message
+	state := conditions.Stalled
+	if s.Object.GetPhase() == PhaseCompleted {
+		state = conditions.Current
+	}
+	conditions.SetSummary(s.Object, state, succeeded.Reason, message)
+}
+
+// truncateMessages truncates a list of messages, and each message, to the limits of the API.
+func truncateMessages(messages []string) []string {
+	list := make([]string, 0, min(len(messages), MaxMessages))
+	for i, message := range messages {
+		if i == MaxMessages-1 && len(messages) > MaxMessages {
+			return append(list, fmt.Sprintf("and %d more", len(messages)-i))
+		}
+		list = append(list, TruncateMessage(message))
+	}
+	return list
+}
+
+// TruncateMessage truncates a message to the limit of the API, between characters.
+func TruncateMessage(message string) string {
+	if len(message) <= maxMessageBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
+}
+
+// Pluralize returns a number with a noun, in the plural unless the number is 1.
+func Pluralize(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -33,7 +33,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/job"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/lease"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
@@ -116,7 +115,7 @@ func (p controllerSetup) newUncachedClient() (client.WithWatch, error) {
 
 // newQuiescer returns what stops and restarts workloads.
 func (p controllerSetup) newQuiescer(live client.Client) *quiesce.Quiescer {
-	return kubequiesce.NewForClient(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
+	return quiesce.NewForClient(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
 }
 
 // newQuiesceReconciler builds the controller that restarts workloads when their time has expired, or

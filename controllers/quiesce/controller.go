@@ -23,7 +23,6 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 const (
@@ -38,7 +37,7 @@ const (
 // Quiescer unquiesces workloads whose holds have expired. internal/executor/quiesce implements it as
 // *quiesce.Quiescer.
 type Quiescer interface {
-	ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...quiesce.Ref) (workloads.Result, error)
+	ReleaseExpired(ctx context.Context, now time.Time, ended []string, refs ...quiesce.Ref) (quiesce.Result, error)
 }
 
 // Reconciler unquiesces workloads that are quiesced for too long, or for no unfinished run. All

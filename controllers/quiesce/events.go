@@ -17,7 +17,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 const (
@@ -50,7 +49,7 @@ func releaseEventReason(holders, ended []string) (reason, cause string) {
 
 // emitReleaseEvents emits events about the workloads whose holds had expired, or whose holders had
 // ended. A workload that needed no change gets none.
-func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[quiesce.Ref]*metav1.PartialObjectMetadata, ended []string, result workloads.Result) {
+func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[quiesce.Ref]*metav1.PartialObjectMetadata, ended []string, result quiesce.Result) {
 	lost := map[types.UID][]string{}
 	for _, item := range result.Items {
 		object, known := due[item.Ref]
@@ -62,7 +61,7 @@ func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[quiesce.Ref]
 			r.emitWarningEvent(object, reason, "It was unquiesced: "+cause)
 		case item.Outcome == quiesce.ChangedSince && item.RanWhileHeld:
 			r.emitWarningEvent(object, reason, "It is left unchanged: it "+item.Text+"; "+cause)
-		case item.Outcome == workloads.Failed || item.Outcome == quiesce.Unreadable:
+		case item.Outcome == quiesce.Failed || item.Outcome == quiesce.Unreadable:
 			r.emitWarningEvent(object, reason, "It could not be unquiesced yet: it "+item.Text+"; "+cause)
 			continue
 		default:

@@ -18,8 +18,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -162,7 +160,7 @@ func TestOneFails(t *testing.T) {
 	suite.Create(s.Env, deployment("api", 3))
 	s.quiesce(string(s.backup("a").UID), time.Minute)
 	broken := &refusing{Client: s.Client, name: "web"}
-	s.r.Quiescer = kubequiesce.NewForClient(broken, workloads.Options{Now: s.r.Now})
+	s.r.Quiescer = quiesce.NewForClient(broken, quiesce.Options{Now: s.r.Now})
 	if _, err := s.at(time.Minute); err == nil {
 		t.Error("no error, so it is not retried")
 	}

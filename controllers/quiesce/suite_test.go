@@ -21,8 +21,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	workloads "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -37,7 +35,7 @@ type stage struct {
 	t          *testing.T
 	start, now time.Time
 	told       []string
-	quiescer   *workloads.Quiescer
+	quiescer   *quiesce.Quiescer
 	r          *Reconciler
 }
 
@@ -46,7 +44,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start
 	clock := func() time.Time { return s.now }
-	s.quiescer = kubequiesce.NewForClient(s.Client, workloads.Options{Now: clock})
+	s.quiescer = quiesce.NewForClient(s.Client, quiesce.Options{Now: clock})
 	// Ignore what others quiesce in this cluster.
 	own := client.NewNamespacedClient(s.Client, s.Namespace)
 	s.r = &Reconciler{Client: own, APIReader: s.Client, Quiescer: s.quiescer, Recorder: s, Now: clock, workloadReader: own}
@@ -112,8 +110,8 @@ func (s *stage) quiesce(holder string, most time.Duration) {
 	}
 }
 
-func (s *stage) request(holder string, most time.Duration) workloads.Request {
-	return workloads.Request{Holder: holder, Namespaces: []string{s.Namespace}, MaxQuiesceDuration: most}
+func (s *stage) request(holder string, most time.Duration) quiesce.Request {
+	return quiesce.Request{Holder: holder, Namespaces: []string{s.Namespace}, MaxQuiesceDuration: most}
 }
 
 func (s *stage) backup(name string) *v1alpha1.Backup {

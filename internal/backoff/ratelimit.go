@@ -17,7 +17,7 @@ import (
 // server errors.
 const maxDelay = time.Minute
 
-// New returns a limiter that waits for the first delay, twice as long after each further error
+// NewRateLimiter returns a limiter that waits for the first delay, twice as long after each further error
 // of the same object, and at most a minute.
 func NewRateLimiter(first time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, maxDelay)

@@ -87,7 +87,7 @@ type Result struct {
 	Operations int
 }
 
-// Engine writes the archive of a selection.
+// ArchiveWriter writes the archive of a selection.
 type ArchiveWriter interface {
 	WriteArchive(ctx context.Context, req ArchiveRequest, w io.Writer) (ArchiveResult, error)
 }

@@ -18,7 +18,7 @@ import (
 // validity is how long a fetched time is extrapolated. A process that slept does not notice that.
 const validity = time.Minute
 
-// FetchTime returns the time of the API server: the creationTimestamp of an object of a dry run.
+// FetchServerTime returns the time of the API server: the creationTimestamp of an object of a dry run.
 // Nothing is stored, and proxies in between have no influence.
 func FetchServerTime(ctx context.Context, c client.Client, namespace string) (time.Time, error) {
 	d := &v1alpha1.DeletionRun{
@@ -31,7 +31,7 @@ func FetchServerTime(ctx context.Context, c client.Client, namespace string) (ti
 	return d.CreationTimestamp.Time, nil
 }
 
-// Clock returns the time of the API server, and fetches it at most once a minute. It is safe for
+// ServerClock returns the time of the API server, and fetches it at most once a minute. It is safe for
 // concurrent use.
 type ServerClock struct {
 	Client client.Client

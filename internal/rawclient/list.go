@@ -17,7 +17,7 @@ import (
 // times. The scanner streams, and never holds a whole page.
 const DefaultPageSize = 2500
 
-// Options of a Client. A zero field means its default.
+// ListOptions are the options of a Lister. A zero field means its default.
 type ListOptions struct {
 	// PageSize is the limit of a LIST.
 	PageSize int
@@ -39,7 +39,7 @@ func (o ListOptions) withDefaults() ListOptions {
 	return o
 }
 
-// Client reads objects from one API server. It is safe for concurrent use.
+// Lister reads objects from one API server. It is safe for concurrent use.
 type Lister struct {
 	requests *Client
 	opts     ListOptions
@@ -50,7 +50,7 @@ type Lister struct {
 	batches  *sync.Pool
 }
 
-// New returns a Client for the API server of cfg, with its credentials and a
+// NewLister returns a Lister for the API server of cfg, with its credentials and a
 // connection of its own; see NewLister.
 func NewLister(cfg *rest.Config, opts ListOptions) (*Lister, error) {
 	opts = opts.withDefaults()

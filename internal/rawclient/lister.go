@@ -31,7 +31,7 @@ type ResourceKind struct {
 	Kind string
 }
 
-// Request is one LIST.
+// ListRequest is one LIST.
 type ListRequest struct {
 	ResourceKind
 	// Namespace to list, empty for all.

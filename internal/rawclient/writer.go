@@ -32,7 +32,7 @@ const (
 	maxAnswerBytes = 64 << 20
 )
 
-// Options of a Client. A zero field means its default.
+// WriteOptions are the options of a Writer. A zero field means its default.
 type WriteOptions struct {
 	// FieldManager is the name that the API server records as the writer, by
 	// default the name of the program.
@@ -42,13 +42,13 @@ type WriteOptions struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Client writes objects to one API server. It is safe for concurrent use.
+// Writer writes objects to one API server. It is safe for concurrent use.
 type Writer struct {
 	requests *Client
 	opts     WriteOptions
 }
 
-// New returns a Client for the API server of cfg, with its credentials and a
+// NewWriter returns a Writer for the API server of cfg, with its credentials and a
 // connection of its own; see NewWriter.
 func NewWriter(cfg *rest.Config, opts WriteOptions) (*Writer, error) {
 	if opts.Sleep == nil {

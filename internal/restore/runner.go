@@ -34,7 +34,7 @@ var ErrUnverified = fmt.Errorf("%w: Grapnel made the backup, and its archive can
 // outcomes could not be stored.
 var ErrResultsNotStored = errors.New("what became of each object could not be stored")
 
-// Request is one restore.
+// RunRequest is one restore.
 type RunRequest struct {
 	// Name, Namespace and UID are those of the Restore object.
 	Name, Namespace, UID string
@@ -65,7 +65,7 @@ type RunRequest struct {
 	Warnings []string
 }
 
-// Result is the result of a restore.
+// RunResult is the result of a restore.
 type RunResult struct {
 	// Counts has the number of objects by outcome.
 	Counts           map[Outcome]int
@@ -92,7 +92,7 @@ func (r RunResult) Total() int {
 	return total
 }
 
-// Engine restores the objects of an archive.
+// ObjectRestorer restores the objects of an archive.
 type ObjectRestorer interface {
 	RestoreObjects(ctx context.Context, req Request) (Result, error)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -49,7 +48,7 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := kubequiesce.NewForClient(c, quiesce.Options{})
+	limited := quiesce.NewForClient(c, quiesce.Options{})
 	_, failed := w.failed(limited.Quiesce, w.request("a"))
 	if failed.Kind != executor.Failed {
 		t.Errorf("without rights it is %s", failed.Kind)

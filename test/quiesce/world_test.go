@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -64,7 +63,7 @@ func addNode() error {
 
 func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
-	if err := kubequiesce.AddToScheme(scheme); err != nil {
+	if err := quiesce.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(cfg, client.Options{Scheme: scheme})
@@ -84,7 +83,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, WithWatch: c, Quiescer: kubequiesce.NewForClient(c, quiesce.Options{OperatorNamespace: "grapnel-system"})}
+	w := &world{T: t, WithWatch: c, Quiescer: quiesce.NewForClient(c, quiesce.Options{OperatorNamespace: "grapnel-system"})}
 	w.ns = w.namespace()
 	return w
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -199,7 +198,7 @@ func TestMadeAnew(t *testing.T) {
 			return c.Patch(ctx, o, p, opts...)
 		},
 	})
-	q := kubequiesce.NewForClient(raced, quiesce.Options{})
+	q := quiesce.NewForClient(raced, quiesce.Options{})
 	result := w.done(q.Quiesce, w.request("a"))
 	if outcome(result, quiesce.Deployment, "web") != quiesce.Quiesced {
 		t.Errorf("it became %v", result.Items)

@@ -45,7 +45,7 @@ type Link struct {
 	Path, Target string
 }
 
-// Directory is a directory in an image that needs a mode or an owner: other directories are made
+// Folder is a directory in an image that needs a mode or an owner: other directories are made
 // where something lies in them, with mode 0755, as root's.
 type Folder struct {
 	Path string

@@ -25,7 +25,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/factory"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -96,7 +95,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.Builder = &factory.Builder{
 		Recorder: w.events,
 		Client:   w.client, Logs: w, CommandRunner: w, Namespace: operatorNamespace, Redactor: redactor, Logger: logr.Discard(),
-		Quiescer: kubequiesce.NewForClient(w.client, quiesce.Options{OperatorNamespace: operatorNamespace, Redactor: redactor}),
+		Quiescer: quiesce.NewForClient(w.client, quiesce.Options{OperatorNamespace: operatorNamespace, Redactor: redactor}),
 	}
 	return w
 }

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	kubequiesce "github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -51,13 +50,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{T: t, now: start}
 	kinds := runtime.NewScheme() // the scheme with all kinds is slow
-	if err := kubequiesce.AddToScheme(kinds); err != nil {
+	if err := quiesce.AddToScheme(kinds); err != nil {
 		t.Fatal(err)
 	}
 	w.WithWatch = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).
 		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{Patch: w.patch, List: w.list, Get: w.get}).Build()
-	w.Quiescer = kubequiesce.NewForClient(w.WithWatch, quiesce.Options{OperatorNamespace: "grapnel-system", Now: func() time.Time { return w.now }})
+	w.Quiescer = quiesce.NewForClient(w.WithWatch, quiesce.Options{OperatorNamespace: "grapnel-system", Now: func() time.Time { return w.now }})
 	return w
 }
 

@@ -177,7 +177,7 @@ func TestBackupStorageLocationAdmission(t *testing.T) {
 		"prefix in the config":  {body: plugin(`provider: velero.io/aws, bucket: backups, config: {prefix: other}`), rejected: "are set by Grapnel"},
 		"file in the config":    {body: plugin(`provider: velero.io/aws, bucket: backups, config: {credentialsFile: /etc/shadow}`), rejected: "are set by Grapnel"},
 		"CA in the config":      {body: plugin(`provider: velero.io/aws, bucket: backups, config: {caCert: x}`), rejected: "are set by Grapnel"},
-		"odd key in the config": {body: plugin(`provider: velero.io/aws, bucket: backups, config: {"a b": x}`), rejected: "a key has letters, digits"},
+		"odd key in the config": {body: plugin(`provider: velero.io/aws, bucket: backups, config: {"a b": x}`), rejected: "a key consists of at most 128 letters, digits"},
 		"number in the config":  {body: plugin(`provider: velero.io/aws, bucket: backups, config: {retries: 3}`), rejected: "spec.plugin.config.retries"},
 		"credential of no key":  {body: plugin(`provider: velero.io/aws, bucket: backups, credential: {name: cloud}`), rejected: "credential.key: Required value"},
 		"credential elsewhere":  {body: plugin(`provider: velero.io/aws, bucket: backups, credential: {name: cloud, key: ../x}`), rejected: "spec.plugin.credential.key"},

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
@@ -184,6 +184,23 @@ func hasHeading(text, anchor string) bool {
 	return false
 }
 
+// TestPathsExist looks for the files and packages that the documents for contributors name.
+func TestPathsExist(t *testing.T) {
+	path := regexp.MustCompile(`(?m)(?:^|[^\w./-])((?:api|config|controllers|hack|internal|sdk|test)/\w(?:[\w./-]*\w)?)`)
+	texts := documents(t)
+	for _, document := range []string{"docs/architecture.md", "CONTRIBUTING.md"} {
+		found := path.FindAllStringSubmatch(texts[document], -1)
+		for _, match := range found {
+			if _, err := os.Stat(filepath.Join("..", match[1])); err != nil {
+				t.Errorf("%s names %s: %v", document, match[1], err)
+			}
+		}
+		if len(found) < 30 {
+			t.Errorf("found only %d paths in %s", len(found), document)
+		}
+	}
+}
+
 func TestTargetsExist(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
@@ -205,9 +222,9 @@ func TestTargetsExist(t *testing.T) {
 func metricsOf(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
-		"backup":      metricsCode(t, "controllers/backup/metrics.go", "internal/lifecycle/metrics.go", kuberun.BackupKind.Failure),
-		"restore":     metricsCode(t, "controllers/restore/metrics.go", "internal/lifecycle/metrics.go", kuberun.RestoreKind.Failure),
-		"deletionrun": metricsCode(t, "internal/lifecycle/metrics.go", "internal/lifecycle/metrics.go", kuberun.DeletionRunKind.Failure),
+		"backup":      metricsCode(t, "controllers/backup/metrics.go", "internal/lifecycle/metrics.go", lifecycle.BackupKind.Failure),
+		"restore":     metricsCode(t, "controllers/restore/metrics.go", "internal/lifecycle/metrics.go", lifecycle.RestoreKind.Failure),
+		"deletionrun": metricsCode(t, "internal/lifecycle/metrics.go", "internal/lifecycle/metrics.go", lifecycle.DeletionRunKind.Failure),
 		"hook":        metricsCode(t, "controllers/hookrun/metrics.go", "controllers/hookrun/metrics.go", ""),
 		"schedule":    metricsCode(t, "controllers/schedule/metrics.go", "controllers/schedule/metrics.go", ""),
 		"location":    metricsCode(t, "controllers/backupsync/metrics.go", "controllers/backupsync/metrics.go", ""),

@@ -49,7 +49,7 @@ func TestHooksShowTheSamples(t *testing.T) {
 // TestHookMessagesExist looks for the messages and reasons that docs/hooks.md explains in the
 // code that says them.
 func TestHookMessagesExist(t *testing.T) {
-	code, found := codeBelow(t, "../api/v1alpha1", "../internal/executor", "../internal/quiesce", "../internal/plugin"), 0
+	code, found := codeBelow(t, "../api/v1alpha1", "../internal/executor", "../internal/plugin"), 0
 	column := ""
 	for line := range strings.Lines(documents(t)[hooksPage]) {
 		cells := strings.Split(line, "|")

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Checks what a compiler does not: that generated files, formatting and lists of
-# dependencies are current, that the linters pass, and that the manifests
-# build. It regenerates in place: a file that changes was not current. In a
-# tree with uncommitted changes, only further changes are failures.
+# dependencies are current, that the linters pass, that the words are those of
+# CONTRIBUTING.md, and that the manifests build. It regenerates in place: a file
+# that changes was not current. In a tree with uncommitted changes, only further
+# changes are failures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # What is compiled here is what the tests build programs of.
@@ -83,6 +84,25 @@ manifests_build() {
 	return "$ok"
 }
 
+# Comments, strings and documents, but not names in code: see Words in CONTRIBUTING.md. A word
+# begins after a space, a bracket or a quote, so that paths and http.NoBody pass.
+words() {
+	local word='(nobody|somebody|can not|folders?|mend(s|ed)?|anew|says whether|is (told|asked)|look(ed|s) at|goes on)\b'
+	local code=(':!*_test.go' ':!hack' ':!test' ':!internal/testing')
+	local found
+	found=$(
+		git grep -niE "//(.*[ (])?$word" -- '*.go' "${code[@]}"
+		git grep -niE "^[^\"]*(\"[^\"]*\"[^\"]*)*\"([^\"]*[ (]$word|$word [^\"])" -- '*.go' "${code[@]}"
+		git grep -niE "(^|[ (*_])$word" -- '*.md' 'config/*.yaml' ':!test'
+	) || true
+	[ -z "$found" ] || {
+		echo "$found"
+		echo "Write: its outcome is unknown, a user, cannot, directory, fix, again or recreate, reports"
+		echo "whether, gets or receives, reads or checks, continues. See Words in CONTRIBUTING.md."
+		return 1
+	}
+}
+
 before=$(tree)
 step generate make --no-print-directory generate
 step manifests make --no-print-directory manifests
@@ -90,6 +110,7 @@ step unchanged unchanged
 step format formatted
 step tidy tidy
 step lint "$tools/golangci-lint" run
+step words words
 step "vet nested modules" vet_nested
 step "manifests build" manifests_build
 

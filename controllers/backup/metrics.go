@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
-// metrics are the metrics of Backups only; package run has those of all kinds. They are safe for
+// metrics are the metrics of Backups only; package lifecycle has those of all kinds. They are safe for
 // concurrent use.
 type metrics struct {
 	items, itemErrors, warnings *prometheus.CounterVec

@@ -21,7 +21,7 @@
 //
 // A sync does not touch a name with an open DeletionRun or of a running Backup, backups that
 // people removed here, and unfinished backups. It never deletes stored data. It deletes only
-// Backups that this package backupimport and that make way for newer ones. When a location is
+// Backups that this package imported and that make way for newer ones. When a location is
 // deleted, its Backups stay.
 //
 //	controller.go  when to sync

@@ -3,7 +3,7 @@
 
 // Package deletionrun destroys stored backups, as requested by DeletionRuns.
 //
-// The life of a DeletionRun is a list of phases, driven by package run:
+// Reconcile calls the parts of the life of a DeletionRun, with package lifecycle:
 //
 //	reconcilePlan            which backup is meant, may it be destroyed, and is it in use?
 //	RunDeleteActions         DeleteActions, as HookRuns, one after the other

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
-// metrics are the metrics of Restores only; package run has those of all kinds. They are safe
+// metrics are the metrics of Restores only; package lifecycle has those of all kinds. They are safe
 // for concurrent use.
 type metrics struct{ items *prometheus.CounterVec }
 

@@ -110,7 +110,7 @@ func backups() map[string]sample {
 			conditions.Set(s.Object, v1alpha1.ConditionDataAvailable, status, "Data", message)
 		}
 	}
-	notFound := func(s *scope) { // as in controllers/backupsync/mark.go
+	notFound := func(s *scope) { // as in controllers/backupsync/status.go
 		s.Object.Status.Message = "main has no such backup"
 		conditions.SetSummary(s.Object, conditions.Stalled, v1alpha1.ReasonDataMissing, "main has no such backup")
 	}

@@ -55,7 +55,7 @@ demo: control-plane ## Show a backup and a restore with hooks on a real API serv
 
 .PHONY: bench
 bench: control-plane ## Measure against what the API server itself allows.
-	CGO_ENABLED=0 $(GO) run ./hack/bench
+	CGO_ENABLED=0 $(GO) run ./test/perf
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Generate deepcopy functions and the Go code of the protocol.

@@ -10,10 +10,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/load"
-	"github.com/grapnel-dev/grapnel/hack/bench/memory"
-	"github.com/grapnel-dev/grapnel/hack/bench/raw"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/test/perf/load"
+	"github.com/grapnel-dev/grapnel/test/perf/memory"
+	"github.com/grapnel-dev/grapnel/test/perf/raw"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/polls"
-	"github.com/grapnel-dev/grapnel/hack/bench/raw"
+	"github.com/grapnel-dev/grapnel/test/perf/polls"
+	"github.com/grapnel-dev/grapnel/test/perf/raw"
 )
 
 func TestStatusWritesAreThoseOfOperationsAndBackups(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/load"
-	"github.com/grapnel-dev/grapnel/hack/bench/raw"
+	"github.com/grapnel-dev/grapnel/test/perf/load"
+	"github.com/grapnel-dev/grapnel/test/perf/raw"
 )
 
 // A limit that leaves out objects would be too strict, and one with more too lax.

@@ -10,6 +10,6 @@
 //	send.go    one request for each object: the minimum of a restore
 //	call.go    gRPC calls to another process: the minimum cost of calls to a plugin
 //
-// hack/bench/limit, a separate program, prints its results as JSON, so
+// test/perf/limit, a separate program, prints its results as JSON, so
 // that the benchmark does not share its memory or garbage collector.
 package raw

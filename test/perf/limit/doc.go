@@ -20,5 +20,5 @@
 //	limit call <REQUEST.json
 //
 // makes gRPC calls to a second process, which only answers. See
-// hack/bench/raw.
+// test/perf/raw.
 package main

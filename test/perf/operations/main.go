@@ -22,10 +22,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/polls"
 	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
+	"github.com/grapnel-dev/grapnel/test/perf/polls"
 )
 
 const (

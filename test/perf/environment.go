@@ -57,7 +57,7 @@ func setUp(ctx context.Context, notes io.Writer) (*environment, error) {
 		return e, err
 	}
 	e.limit = filepath.Join(bin, "test", "programs", "limit")
-	if err := program.Build(ctx, filepath.Join(root, "hack", "bench", "limit"), e.limit); err != nil {
+	if err := program.Build(ctx, filepath.Join(root, "test", "perf", "limit"), e.limit); err != nil {
 		return e, err
 	}
 	// Below bin, which is on a disk: the directory for temporary files may be in
@@ -175,7 +175,7 @@ func (e *environment) installPlugin(ctx context.Context, name string) error {
 		return err
 	}
 	built := filepath.Join(root, "bin", "test", "programs", name)
-	if err := program.Build(ctx, filepath.Join(root, "hack", "bench", name), built); err != nil {
+	if err := program.Build(ctx, filepath.Join(root, "test", "perf", name), built); err != nil {
 		return err
 	}
 	installed := filepath.Join(e.dir, "operator", "plugins", name)

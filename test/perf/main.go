@@ -17,7 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/load"
+	"github.com/grapnel-dev/grapnel/test/perf/load"
 )
 
 func main() {

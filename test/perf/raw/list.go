@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/memory"
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/test/perf/memory"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/raw"
+	"github.com/grapnel-dev/grapnel/test/perf/raw"
 )
 
 func main() {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/polls"
+	"github.com/grapnel-dev/grapnel/test/perf/polls"
 )
 
 // at is a second of the window, which has 60 of them.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/load"
+	"github.com/grapnel-dev/grapnel/test/perf/load"
 )
 
 func TestObjectDependsOnItsNumberAlone(t *testing.T) {

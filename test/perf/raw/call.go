@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/cpu"
+	"github.com/grapnel-dev/grapnel/test/perf/cpu"
 )
 
 // CallRequest says which calls are made.

@@ -4,7 +4,7 @@
 // Bench measures the operator against what the API server and the disk allow, in
 // one run and on one machine.
 //
-//	go run ./hack/bench [-objects N] [-namespaces N] [-rounds N] [-operations N]
+//	go run ./test/perf [-objects N] [-namespaces N] [-rounds N] [-operations N]
 //	        [-plugins N] [-stored N] [-expired N] [-only operations|deletions] [-out FILE]
 //
 // It starts a control plane without controllers, fills it, runs the operator as a

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/grapnel-dev/grapnel/hack/bench/memory"
+	"github.com/grapnel-dev/grapnel/test/perf/memory"
 )
 
 // SendRequest says which requests are sent, and by how many workers.

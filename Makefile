@@ -55,7 +55,7 @@ demo: control-plane ## Show a backup and a restore with hooks on a real API serv
 
 .PHONY: bench
 bench: control-plane ## Measure against what the API server itself allows.
-	CGO_ENABLED=0 $(GO) run ./hack/bench
+	CGO_ENABLED=0 $(GO) run ./test/perf
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Generate deepcopy functions and the Go code of the protocol.
@@ -110,19 +110,23 @@ chaos: control-plane ## Disturb operators at random for DURATION, and check inva
 
 .PHONY: e2e
 e2e: e2e-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS are passed to its tests.
-	hack/e2e/test.sh
+	test/node/test.sh
 
 .PHONY: e2e-up
-e2e-up: e2e-packages e2e-programs ## Bring up the cluster; its kubeconfig is bin/e2e/kubeconfig.
-	$(GO) run ./hack/e2e up
+e2e-up: e2e-packages e2e-programs e2e-node ## Bring up the cluster; its kubeconfig is bin/e2e/kubeconfig.
+	$(BIN)/e2e/e2e up
 
 .PHONY: e2e-down
-e2e-down: ## Take the cluster down, whatever its state.
-	$(GO) run ./hack/e2e down
+e2e-down: e2e-node ## Take the cluster down, whatever its state.
+	$(BIN)/e2e/e2e down
 
 .PHONY: e2e-packages
 e2e-packages: ## Install containerd and the other packages that the cluster needs.
-	hack/e2e/packages.sh
+	test/node/packages.sh
+
+.PHONY: e2e-node
+e2e-node: ## Build bin/e2e/e2e, which brings the cluster up and down, and builds and loads images.
+	CGO_ENABLED=0 $(GO) build -C test/node -o $(BIN)/e2e/e2e .
 
 ##@ Build
 
@@ -192,8 +196,8 @@ e2e-programs: control-plane $(NODE)/kube-scheduler $(NODE)/coredns ## Build the 
 $(NODE)/kube-scheduler: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
 	hack/controlplane/build.sh $(NODE) node
 
-$(NODE)/coredns: hack/e2e/coredns/main.go hack/e2e/coredns/go.mod hack/e2e/coredns/go.sum
-	cd hack/e2e/coredns && CGO_ENABLED=0 $(GO) build -mod=readonly -buildvcs=false -ldflags "-s -w" -o $@ .
+$(NODE)/coredns: test/node/coredns/main.go test/node/coredns/go.mod test/node/coredns/go.sum
+	cd test/node/coredns && CGO_ENABLED=0 $(GO) build -mod=readonly -buildvcs=false -ldflags "-s -w" -o $@ .
 
 .PHONY: tools
 tools: $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Build all tools.

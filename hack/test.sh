@@ -59,9 +59,9 @@ integration) packages=$(grep -xFf <(with_api_server) <<<"$all") ;;
 esac
 
 # The race detector is for code in the process of the test. Below test/, but for test/quiesce, that
-# is not the operator, which is started as a program; the tests below hack/ measure, or are not concurrent;
-# and api, config and docs are written for Kubernetes and for users. These run beside the
-# first ones, one package at a time, because they mostly wait.
+# is not the operator, which is started as a program, and test/perf measures; the tests below hack/
+# are not concurrent; and api, config and docs are written for Kubernetes and for users. These run
+# beside the first ones, one package at a time, because they mostly wait.
 plain='/grapnel/\(hack\|api\|config\|docs\|test/[^q][^/]*\)\(/\|$\)'
 tested=$(grep -v "$plain" <<<"$packages" || true)
 others=$(grep "$plain" <<<"$packages" || true)
@@ -74,11 +74,12 @@ if [ -n "$tested" ]; then
 	CGO_ENABLED=$cgo run operator . -p 2 $race $tested
 fi
 wait
+# test/e2e needs a cluster; test/node/coredns has no tests and takes minutes to compile.
 if [ "$which" != unit ]; then
 	while read -r mod; do
 		dir=$(dirname "$mod")
 		run "${dir//\//-}" "$dir" -p 2 ./...
-	done < <(find test -name go.mod -not -path 'test/e2e/*' | sort) # that one needs a cluster
+	done < <(find test -name go.mod -not -path 'test/e2e/*' -not -path 'test/node/coredns/*' | sort)
 fi
 
 "$out/testsummary" "$out"/*.json | tee "$out/summary.txt"

@@ -63,7 +63,7 @@ formatted() {
 	"$tools/golangci-lint" fmt --diff
 }
 
-# Most modules below hack pin a program and have no code of their own.
+# Modules that only pin a program have no code of their own.
 vet_nested() {
 	local dir ok=0
 	while read -r dir; do

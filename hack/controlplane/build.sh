@@ -7,7 +7,7 @@
 #   build.sh DIR etcd         etcd
 #   build.sh DIR kubernetes   kube-apiserver, kube-controller-manager and kubectl
 #   build.sh DIR node         kubelet, kube-proxy and kube-scheduler, which only
-#                             hack/e2e needs
+#                             test/node needs
 #
 # The last two come from one module, and have one version.
 #

@@ -28,7 +28,7 @@ const (
 	operatorLabels = "app.kubernetes.io/component=controller-manager"
 )
 
-// The images that stories run, as hack/e2e names them.
+// The images that stories run, as test/node names them.
 const (
 	busyboxImage   = "docker.io/local/busybox:1"
 	endpointsImage = "docker.io/local/endpoints:1"
@@ -80,8 +80,8 @@ func (c *cluster) loadImages(ctx context.Context) {
 	dir := GinkgoT().TempDir()
 	for _, name := range []string{"busybox", "postgres", "endpoints", "grapnel"} {
 		file := filepath.Join(dir, name+".tar")
-		build := exec.CommandContext(ctx, "go", "run", "./hack/e2e", "image", name, file)
-		build.Dir = "../.."
+		build := exec.CommandContext(ctx, "go", "run", ".", "image", name, file)
+		build.Dir = "../node"
 		for _, command := range []*exec.Cmd{build, exec.CommandContext(ctx, load[0], append(load[1:], file)...)} {
 			out, err := command.CombinedOutput()
 			Expect(err).NotTo(HaveOccurred(), "%s: %s", command, out)

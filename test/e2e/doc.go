@@ -8,7 +8,7 @@
 //	KUBECONFIG=… E2E_LOAD=… go test -v .    in an existing cluster
 //
 // E2E_LOAD is a command that puts images on the nodes, like "kind load image-archive": those
-// of busybox, PostgreSQL and Grapnel, which hack/e2e builds. The cluster must not have
+// of busybox, PostgreSQL and Grapnel, which test/node builds. The cluster must not have
 // Grapnel. Without KUBECONFIG, nothing runs. Where NetworkPolicies are not enforced, skip
 // their test: -ginkgo.label-filter='!network-policies'.
 //

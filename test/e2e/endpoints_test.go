@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/hack/e2e/pki"
+	"github.com/grapnel-dev/grapnel/test/node/pki"
 )
 
 // elsewhere is an endpoint for webhooks and a plugin in a pod of their own.

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/grapnel-dev/grapnel v0.0.0-00010101000000-000000000000
+	github.com/grapnel-dev/grapnel/test/node v0.0.0-00010101000000-000000000000
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
 	k8s.io/api v0.37.2
@@ -74,4 +75,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/grapnel-dev/grapnel => ../..
+replace (
+	github.com/grapnel-dev/grapnel => ../..
+	github.com/grapnel-dev/grapnel/test/node => ../node
+)

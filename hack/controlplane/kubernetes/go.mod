@@ -1,5 +1,5 @@
 // Pins the Kubernetes programs of the test control plane, and of the node that
-// hack/e2e adds to it. It is a module of its own because Kubernetes' requirements must not decide the operator's, and
+// test/node adds to it. It is a module of its own because Kubernetes' requirements must not decide the operator's, and
 // because the published k8s.io/kubernetes module needs every staging repository
 // replaced by its released counterpart.
 module github.com/grapnel-dev/grapnel/hack/controlplane/kubernetes

@@ -1,0 +1,175 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/grapnel-dev/grapnel/test/perf/load"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The control plane logs through it; what matters here is in the notes.
+	ctrllog.SetLogger(logr.Discard())
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run measures, prints the figures, and returns an error if a target is missed.
+func run(ctx context.Context, args []string, out, notes io.Writer) error {
+	var w work
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(notes)
+	flags.IntVar(&w.objects, "objects", 50_000, "mixed objects")
+	flags.IntVar(&w.namespaces, "namespaces", 300, "namespaces of the mixed objects")
+	flags.IntVar(&w.rounds, "rounds", 5, "how often what takes seconds is measured")
+	flags.IntVar(&w.operations.count, "operations", 10_000, "operations that go on at a time")
+	flags.IntVar(&w.operations.plugins, "plugins", 50, "plugins that they belong to; one of them hangs")
+	flags.IntVar(&w.deletions.stored, "stored", 5_000, "backups of an unchanged location")
+	flags.IntVar(&w.deletions.expired, "expired", 1_000, "backups that expire at once")
+	flags.StringVar(&w.only, "only", "", "the one part to measure: operations or deletions; empty means all")
+	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := w.check(); err != nil {
+		return err
+	}
+	where, err := machine()
+	if err != nil {
+		return err
+	}
+	figures, rates, err := w.measure(ctx, notes)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(printTable(out, figures), writeJSON(*path, figures)); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "\n%s\n%s\n", rates, where)
+	if n := missed(figures); n > 0 {
+		return fmt.Errorf("%d of %d figures miss their target", n, len(figures))
+	}
+	return nil
+}
+
+// work is what is measured.
+type work struct {
+	mix
+	operations operations
+	deletions  deletions
+	// only names the one part that is measured; empty means all.
+	only string
+}
+
+// The parts that can be measured by themselves: running operations, and the end of
+// backups.
+const (
+	onlyOperations = "operations"
+	onlyDeletions  = "deletions"
+)
+
+// check says what is wrong with the flags.
+func (w work) check() error {
+	switch {
+	case w.objects < 1 || w.namespaces < 1 || w.rounds < 1 || w.operations.count < 1 ||
+		w.deletions.stored < 1 || w.deletions.expired < 1:
+		return errors.New("the numbers of objects, namespaces, rounds, operations and backups must be positive")
+	case w.operations.plugins < 2 || w.operations.plugins > 100:
+		return errors.New("-plugins must be from 2 to 100: one of them hangs")
+	case w.only != "" && w.only != onlyOperations && w.only != onlyDeletions:
+		return fmt.Errorf("-only: %q is not known; known are %s and %s", w.only, onlyOperations, onlyDeletions)
+	}
+	return nil
+}
+
+// measure does everything between an empty directory and the figures.
+func (w work) measure(ctx context.Context, notes io.Writer) (figures []figure, rates string, err error) {
+	e, err := setUp(ctx, notes)
+	defer func() { err = errors.Join(err, e.close()) }()
+	if err != nil {
+		return nil, "", err
+	}
+	if w.only == "" {
+		if figures, rates, err = w.mix.measure(ctx, e); err != nil {
+			return nil, "", err
+		}
+		rates += "\n"
+	}
+	if w.only != onlyOperations {
+		gone, err := w.deletions.measureDeletions(ctx, e)
+		if err != nil {
+			return nil, "", err
+		}
+		figures, rates = append(figures, gone.figures()...), rates+gone.rates()+"\n"
+	}
+	if w.only != onlyDeletions {
+		followed, err := w.operations.measureOperations(ctx, e)
+		if err != nil {
+			return nil, "", err
+		}
+		figures, rates = append(figures, followed.figures()...), rates+followed.rates()
+	}
+	return figures, rates, nil
+}
+
+// measure measures everything but operations. Restores come last: they replace the
+// control plane.
+func (m mix) measure(ctx context.Context, e *environment) (figures []figure, rates string, err error) {
+	if err := load.Create(ctx, e.plane.Config(), 0, m.namespaces, loadWorkers, load.Namespace); err != nil {
+		return nil, "", err
+	}
+	if err := m.create(ctx, e, 0); err != nil {
+		return nil, "", err
+	}
+	archiving, err := m.measureArchiving(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := m.backUpForRestores(ctx, e); err != nil {
+		return nil, "", err
+	}
+	seen, err := m.measureItems(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	little, err := measureSmall(ctx, e, m.rounds)
+	if err != nil {
+		return nil, "", err
+	}
+	beyond, err := m.measureBeyond(ctx, e, archiving)
+	if err != nil {
+		return nil, "", err
+	}
+	large, err := measureLarge(ctx, e, m.rounds)
+	if err != nil {
+		return nil, "", err
+	}
+	restores, err := m.measureRestoring(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	figures = append(figures, archiving.figures(m)...)
+	figures = append(figures, archiving.mixFigure(m), beyond, large)
+	figures = append(figures, little.figures()...)
+	figures = append(figures, seen.figures()...)
+	figures = append(figures, restores.figures(m)...)
+	return figures, archiving.rates() + "\n" + restores.rates(), nil
+}

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/hook"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	operatorprocess "github.com/grapnel-dev/grapnel/internal/testing/operator"
@@ -145,21 +145,21 @@ func TestSamplesMeanWhatTheySay(t *testing.T) {
 		plugin.Status.Actions = append(plugin.Status.Actions, v1alpha1.ProvidedAction{Name: action.Name, Kind: action.Kind})
 	}
 	conditions.Set(&plugin, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonLoaded, "")
-	plan := planOf(t, kuberun.BackupKind, &backup, plugin)
+	plan := planOf(t, lifecycle.BackupKind, &backup, plugin)
 	if len(plan.Pre) != 1 || len(plan.Post) != 1 || !plan.Post[0].Cleanup || len(plan.Skipped) != 1 || plan.Skipped[0].Name != "example.io/notify" {
 		t.Errorf("want the pair planned and the notifier skipped, got %+v", plan)
 	}
 	if len(plan.Items) != 2 || plan.Items[0].Name != "example.io/secrets" || plan.Items[1].Name != "example.io/copy" {
 		t.Errorf("want the actions on objects planned, got %+v", plan.Items)
 	}
-	plan = planOf(t, kuberun.RestoreKind, &restore, plugin)
+	plan = planOf(t, lifecycle.RestoreKind, &restore, plugin)
 	if len(plan.Pre)+len(plan.Post) != 0 || len(plan.Items) != 1 || plan.Items[0].Name != "example.io/copy" {
 		t.Errorf("want the action that copies data back planned for a Restore, got %+v", plan)
 	}
 }
 
 // planOf makes the plan that the operator would make. Nothing may be wrong with it.
-func planOf(t *testing.T, kind kuberun.KindTraits, of kuberun.Object, plugin v1alpha1.Plugin) hook.Plan {
+func planOf(t *testing.T, kind lifecycle.KindTraits, of lifecycle.Object, plugin v1alpha1.Plugin) hook.Plan {
 	t.Helper()
 	plan, loading := kind.BuildHookPlan(of, []v1alpha1.Plugin{plugin})
 	if loading != "" || len(plan.Errors) > 0 || len(plan.Warnings) > 0 {

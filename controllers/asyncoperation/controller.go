@@ -29,7 +29,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/clock"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -88,7 +88,7 @@ type Reconciler struct {
 	Redactor *redact.Redactor
 	Metrics  *Metrics
 	// Operations has the default timeout of operations, and the time to end after a Cancel.
-	Operations kuberun.OperationDefaults
+	Operations lifecycle.OperationDefaults
 	Limits     Limits
 	// Now is the clock; time.Now by default.
 	Now func() time.Time

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
@@ -80,7 +80,7 @@ func (p *parents) invalidateParent(uid types.UID) {
 func (p *parent) viewForAction(action string) (subject []byte, parameters map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.veleroJSON, kuberun.ToStringMap(p.parameters[action])
+	return p.veleroJSON, lifecycle.ToStringMap(p.parameters[action])
 }
 
 // isOrphaned reports whether the Backup or Restore of an operation no longer exists, or has
@@ -111,10 +111,10 @@ func (r *Reconciler) isOrphaned(ctx context.Context, k *trackedOperation, op *v1
 
 // readParent returns the Backup or Restore of an operation, or nil if the parent does not exist.
 // It confirms that with a read past the cache.
-func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation) (kuberun.Object, error) {
+func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation) (lifecycle.Object, error) {
 	key := types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.Subject.Name}
 	for _, reader := range []client.Reader{r.Client, r.Reader} {
-		var object kuberun.Object = &v1alpha1.Backup{}
+		var object lifecycle.Object = &v1alpha1.Backup{}
 		if op.Spec.Subject.Kind == "Restore" {
 			object = &v1alpha1.Restore{}
 		}
@@ -132,14 +132,14 @@ func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation
 // parentToVeleroJSON returns the Backup or Restore of an operation as plugins saw it when they
 // started the operation. If the parent no longer exists, that is little more than its name. timeout
 // is the default timeout of operations.
-func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object kuberun.Object, timeout time.Duration) ([]byte, error) {
+func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object lifecycle.Object, timeout time.Duration) ([]byte, error) {
 	shown := velero.Object{
 		Kind:     op.Spec.Subject.Kind,
 		Metadata: velero.Metadata{Name: op.Spec.Subject.Name, Namespace: op.Namespace, UID: types.UID(op.Spec.Subject.UID)},
 	}
 	if object != nil {
 		var err error
-		if shown, err = kuberun.ToVelero(object); err != nil {
+		if shown, err = lifecycle.ToVelero(object); err != nil {
 			return nil, err
 		}
 	}
@@ -149,8 +149,8 @@ func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object kuberun.Object, time
 
 // isFinishedRun reports whether a Backup or Restore has finished.
 func isFinishedRun(object client.Object) bool {
-	parent, ok := object.(kuberun.Object)
-	return ok && kuberun.IsFinished(parent)
+	parent, ok := object.(lifecycle.Object)
+	return ok && lifecycle.IsFinished(parent)
 }
 
 // parentToOperations maps a deleted or finished Backup or Restore to its operations.

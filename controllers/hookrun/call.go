@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
@@ -109,7 +109,7 @@ func errActionRemoved(run *v1alpha1.HookRun, call executor.Call, err error) erro
 func newCall(run *v1alpha1.HookRun) executor.Call {
 	return executor.Call{
 		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
-		Key: string(run.UID), Attempt: run.Status.Attempt, Parameters: kuberun.ToStringMap(run.Spec.Parameters),
+		Key: string(run.UID), Attempt: run.Status.Attempt, Parameters: lifecycle.ToStringMap(run.Spec.Parameters),
 	}
 }
 

@@ -18,15 +18,15 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // newParent returns an empty object of the kind of the parent.
 func newParent(run *v1alpha1.HookRun) client.Object {
 	switch run.Spec.Subject.Kind {
-	case kuberun.RestoreKind.Name:
+	case lifecycle.RestoreKind.Name:
 		return &v1alpha1.Restore{}
-	case kuberun.DeletionRunKind.Name:
+	case lifecycle.DeletionRunKind.Name:
 		return &v1alpha1.DeletionRun{}
 	}
 	return &v1alpha1.Backup{}
@@ -126,14 +126,14 @@ func (r *Reconciler) addDeletedBackup(ctx context.Context, d *v1alpha1.DeletionR
 		return fmt.Errorf("reading Backup %s: %w", d.Status.BackupName, err)
 	}
 	call.BackupName, call.BackupOutputs = b.StoredName(), toStringOutputs(d.Status.BackupOutputs)
-	call.Subject, err = kuberun.BackupToVelero(&b)
+	call.Subject, err = lifecycle.BackupToVelero(&b)
 	return err
 }
 
 func toStringOutputs(outputs map[string]v1alpha1.ParameterSet) map[string]map[string]string {
 	plain := map[string]map[string]string{}
 	for name, values := range outputs {
-		plain[name] = kuberun.ToStringMap(values)
+		plain[name] = lifecycle.ToStringMap(values)
 	}
 	return plain
 }
@@ -151,7 +151,7 @@ func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, poi
 		// Users can change the labels of a HookRun, but not its parent.
 		theirs := sibling.Spec.Subject.UID != run.Spec.Subject.UID || sibling.Spec.Hook != point
 		if !theirs && len(sibling.Status.Outputs) > 0 {
-			outputs[sibling.Spec.PluginName] = kuberun.ToStringMap(sibling.Status.Outputs)
+			outputs[sibling.Spec.PluginName] = lifecycle.ToStringMap(sibling.Status.Outputs)
 		}
 	}
 	return outputs, nil

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // deleteIfUnneeded deletes a HookRun that would wait forever because its parent is finalized: one
@@ -83,8 +83,8 @@ func isWaitingForTurn(run *v1alpha1.HookRun) bool {
 
 // isParentFinalized reports whether a parent is finalized. That state is permanent.
 func isParentFinalized(subject client.Object) bool {
-	settled, ok := subject.(kuberun.Object)
-	return ok && kuberun.IsFinalized(settled)
+	settled, ok := subject.(lifecycle.Object)
+	return ok && lifecycle.IsFinalized(settled)
 }
 
 // isOwedAfterFinalization reports whether a HookRun of a finalized parent must be kept, because its
@@ -96,7 +96,7 @@ func isOwedAfterFinalization(subject client.Object, run *v1alpha1.HookRun, sibli
 	if first := preHookRunFor(run, siblings); first != nil && first.Status.StartTimestamp != nil {
 		return true
 	}
-	settled, ok := subject.(kuberun.Object)
+	settled, ok := subject.(lifecycle.Object)
 	if !ok {
 		return true
 	}

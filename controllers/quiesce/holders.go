@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // endedHolderGracePeriod is how long a workload stays quiesced for a run that has ended. The cache
@@ -92,10 +92,10 @@ func (r *Reconciler) observeEndedHolders(ctx context.Context, holders []types.UI
 
 // isFinalizedOrCleanupLost reports whether a run is finalized, or has finished and lost its
 // clean-up.
-func isFinalizedOrCleanupLost(run kuberun.Object) bool {
+func isFinalizedOrCleanupLost(run lifecycle.Object) bool {
 	owed := conditions.Get(run, v1alpha1.ConditionCleanupOwed)
 	lost := owed != nil && owed.Status == metav1.ConditionTrue && owed.Reason == v1alpha1.ReasonCleanupLost
-	return kuberun.IsFinalized(run) || (kuberun.IsFinished(run) && lost)
+	return lifecycle.IsFinalized(run) || (lifecycle.IsFinished(run) && lost)
 }
 
 // findRunsInAllNamespaces returns which of the runs exist in any namespace. It reads from the API
@@ -105,7 +105,7 @@ func (r *Reconciler) findRunsInAllNamespaces(ctx context.Context, uids []types.U
 	if len(uids) == 0 {
 		return there, nil
 	}
-	for _, kind := range []string{kuberun.BackupKind.Name, kuberun.RestoreKind.Name} {
+	for _, kind := range []string{lifecycle.BackupKind.Name, lifecycle.RestoreKind.Name} {
 		options := client.ListOptions{Limit: 500}
 		for {
 			var page metav1.PartialObjectMetadataList
@@ -128,7 +128,7 @@ func (r *Reconciler) findRunsInAllNamespaces(ctx context.Context, uids []types.U
 
 // listBackupsAndRestores returns all Backups and Restores from the cache; they must not be
 // modified. It lists all because a state contains UIDs, not names.
-func (r *Reconciler) listBackupsAndRestores(ctx context.Context) ([]kuberun.Object, error) {
+func (r *Reconciler) listBackupsAndRestores(ctx context.Context) ([]lifecycle.Object, error) {
 	var backups v1alpha1.BackupList
 	var restores v1alpha1.RestoreList
 	if err := r.Client.List(ctx, &backups, client.UnsafeDisableDeepCopy); err != nil {
@@ -137,7 +137,7 @@ func (r *Reconciler) listBackupsAndRestores(ctx context.Context) ([]kuberun.Obje
 	if err := r.Client.List(ctx, &restores, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Restores: %w", err)
 	}
-	all := make([]kuberun.Object, 0, len(backups.Items)+len(restores.Items))
+	all := make([]lifecycle.Object, 0, len(backups.Items)+len(restores.Items))
 	for i := range backups.Items {
 		all = append(all, &backups.Items[i])
 	}
@@ -150,7 +150,7 @@ func (r *Reconciler) listBackupsAndRestores(ctx context.Context) ([]kuberun.Obje
 // hasBecomeFinalizedOrLost reports whether after an event a Backup or Restore will not unquiesce
 // anything any more.
 func hasBecomeFinalizedOrLost(before, after runtime.Object) bool {
-	was, _ := before.(kuberun.Object) // the watches contain only Backups and Restores
-	is, _ := after.(kuberun.Object)
+	was, _ := before.(lifecycle.Object) // the watches contain only Backups and Restores
+	is, _ := after.(lifecycle.Object)
 	return is != nil && isFinalizedOrCleanupLost(is) && (was == nil || !isFinalizedOrCleanupLost(was))
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
-	kuberun "github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/filesystem"
@@ -106,11 +106,11 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 				}
 				delete(open, d.Name)
 				switch {
-				case kuberun.IsFinished(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
+				case lifecycle.IsFinished(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
 					return fmt.Errorf("DeletionRun %s ended as %s: %s", d.Name, d.Status.Phase, d.Status.Message)
-				case kuberun.IsFinished(d):
+				case lifecycle.IsFinished(d):
 					ended[d.Name] = true
-				case kuberun.IsPlanned(d):
+				case lifecycle.IsPlanned(d):
 					open[d.Name] = true
 					m.most = max(m.most, len(open))
 				}

@@ -323,7 +323,7 @@ func hookRun(namespace, name string) *v1alpha1.HookRun {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.HookRunSpec{
 			Hook:           v1alpha1.HookPreBackup,
-			PluginName:     "quiesce",
+			ActionName:     "quiesce",
 			PluginRef:      v1alpha1.PluginReference{Name: "quiesce"},
 			ParentRef:      v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: "u"},
 			Timeout:        metav1.Duration{Duration: time.Minute},

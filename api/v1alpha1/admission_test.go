@@ -230,7 +230,7 @@ func TestPluginAdmission(t *testing.T) {
 	})
 }
 
-const hookRun = `hook: PreBackup, pluginName: example.io/freeze, pluginRef: {name: example},
+const hookRun = `hook: PreBackup, actionName: example.io/freeze, pluginRef: {name: example},
 	parentRef: {kind: Backup, name: b, uid: u}, failurePolicy: Fail, onInterruption: Retry`
 
 func TestHookRunAdmission(t *testing.T) {

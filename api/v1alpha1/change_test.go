@@ -241,7 +241,7 @@ func TestHookRunChanges(t *testing.T) {
 		"wait after a stop":      {body: body("Cancel"), patch: `{"spec":{"desiredState":"Wait"}}`, rejected: oneWay},
 	}
 	for field, value := range map[string]string{
-		"hook": `"PostBackup"`, "pluginName": `"other"`, "pluginRef": `{"name":"other"}`, "parentRef": `{"uid":"other"}`,
+		"hook": `"PostBackup"`, "actionName": `"other"`, "pluginRef": `{"name":"other"}`, "parentRef": `{"uid":"other"}`,
 		"order": `2`, "timeout": `"9h"`, "retries": `2`, "failurePolicy": `"Ignore"`, "onInterruption": `"Fail"`,
 		"owed": `false`, "runOn": `["Completed"]`, "parameters": `{"a":"c"}`,
 	} {

@@ -22,7 +22,7 @@ const (
 // HookRunSpec is one planned execution of one action, as it was resolved when the plan
 // was made. Only desiredState may change.
 //
-// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.parentRef == oldSelf.parentRef && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.actionName == oldSelf.actionName && self.pluginRef == oldSelf.pluginRef && self.parentRef == oldSelf.parentRef && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState can be changed"
 type HookRunSpec struct {
@@ -30,11 +30,11 @@ type HookRunSpec struct {
 	// +required
 	Hook HookPoint `json:"hook"`
 
-	// pluginName is the registered name of the action.
+	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	PluginName string `json:"pluginName"`
+	ActionName string `json:"actionName"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required
@@ -247,7 +247,8 @@ type HookRunStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=grapnel,shortName=ghr
 // +kubebuilder:printcolumn:name="Hook",type=string,JSONPath=`.spec.hook`
-// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.actionName`
+// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginRef.name`
 // +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`

@@ -62,8 +62,8 @@ var kinds = map[string]struct {
 		resource: "hookruns", short: "ghr", kind: "HookRun",
 		body:   `{metadata: {name: nightly-pre-0}, spec: {` + hookRun + `, timeout: 1m, desiredState: Run}}`,
 		status: `{"phase":"Completed","attempt":2,"duration":"1.5s","message":"Froze 3 databases"}`,
-		header: []string{"NAME", "HOOK", "PLUGIN", "FOR", "PHASE", "ATTEMPT", "DURATION", "AGE", "MESSAGE"},
-		row:    []string{"nightly-pre-0", "PreBackup", "example.io/freeze", "b", "Completed", "2", "1.5s", "*", "Froze 3 databases"},
+		header: []string{"NAME", "HOOK", "ACTION", "PLUGIN", "FOR", "PHASE", "ATTEMPT", "DURATION", "AGE", "MESSAGE"},
+		row:    []string{"nightly-pre-0", "PreBackup", "example.io/freeze", "example", "b", "Completed", "2", "1.5s", "*", "Froze 3 databases"},
 	},
 	"AsyncOperation": {
 		resource: "asyncoperations", short: "gao", kind: "AsyncOperation",

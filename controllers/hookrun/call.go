@@ -108,7 +108,7 @@ func errActionRemoved(run *v1alpha1.HookRun, call executor.Call, err error) erro
 // newCall returns the call of the last attempt, without the input that must be read.
 func newCall(run *v1alpha1.HookRun) executor.Call {
 	return executor.Call{
-		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
+		Point: string(run.Spec.Hook), Action: run.Spec.ActionName,
 		Key: string(run.UID), Attempt: run.Status.Attempt, Parameters: kuberun.ToStringMap(run.Spec.Parameters),
 	}
 }
@@ -117,7 +117,7 @@ func newCall(run *v1alpha1.HookRun) executor.Call {
 // still provides the action. The executor is nil if the action does not continue without the
 // operator, or if the plugin is not loaded.
 func (r *Reconciler) resumableExecutor(run *v1alpha1.HookRun) (by executor.Resumable, provided bool) {
-	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, newCall(run).ActionKind(), run.Spec.PluginName)
+	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, newCall(run).ActionKind(), run.Spec.ActionName)
 	if errors.Is(err, caller.ErrNoSuchAction) {
 		return r.Catalog.ResumableExecutor(run.Spec.PluginRef.Name), false
 	}

@@ -272,6 +272,6 @@ func (r *Reconciler) emitEvent(ctx context.Context, before, run *v1alpha1.HookRu
 		level = corev1.EventTypeWarning
 	}
 	r.Recorder.Eventf(run, nil, level, reason, string(run.Spec.Hook), "%s", run.Status.Message)
-	log.FromContext(ctx).Info(run.Status.Message, "hook", run.Spec.Hook, "action", run.Spec.PluginName,
+	log.FromContext(ctx).Info(run.Status.Message, "hook", run.Spec.Hook, "action", run.Spec.ActionName,
 		"for", run.Spec.ParentRef.Name, "phase", run.Status.Phase, "reason", reason)
 }

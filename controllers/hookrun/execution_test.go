@@ -114,7 +114,7 @@ func TestPostActionsKnowOutputs(t *testing.T) {
 		return executor.Answer{Outputs: map[string]string{"from": call.Point}}, nil
 	}}
 	_, logs := operator(t, env, do)
-	readWithRetry(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
 	post := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.Hook = v1alpha1.HookPostBackup })
 	readWithRetry(env, post, v1alpha1.HookRunPhaseCompleted)
@@ -226,7 +226,7 @@ func TestPanic(t *testing.T) {
 		return executor.Answer{}, nil
 	}}
 	backup := createBackup(env)
-	bad := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/bad" })
+	bad := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/bad" })
 	operator(t, env, do)
 	readWithRetry(env, bad, v1alpha1.HookRunPhaseFailed)
 	if strings.Contains(bad.Status.Message, "hunter2") || bad.Status.Message == "" {

@@ -258,7 +258,7 @@ func TestOwedCannotBeCancelled(t *testing.T) {
 	readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
 	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
 	// When this later HookRun has finished, the controller has seen the request to cancel.
-	readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 	close(release)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 	if run.Status.Message != "thawed" || run.Status.Attempt != 1 {

@@ -56,7 +56,7 @@ func isOrphanedCleanupOwed(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) b
 func preHookRunFor(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) *v1alpha1.HookRun {
 	after, isPost := strings.CutPrefix(string(run.Spec.Hook), "Post")
 	for i := range siblings {
-		if isPost && string(siblings[i].Spec.Hook) == "Pre"+after && siblings[i].Spec.PluginName == run.Spec.PluginName {
+		if isPost && string(siblings[i].Spec.Hook) == "Pre"+after && siblings[i].Spec.ActionName == run.Spec.ActionName {
 			return &siblings[i]
 		}
 	}

@@ -151,7 +151,7 @@ func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, poi
 		// Users can change the labels of a HookRun, but not its parent.
 		theirs := sibling.Spec.ParentRef.UID != run.Spec.ParentRef.UID || sibling.Spec.Hook != point
 		if !theirs && len(sibling.Status.Outputs) > 0 {
-			outputs[sibling.Spec.PluginName] = kuberun.ToStringMap(sibling.Status.Outputs)
+			outputs[sibling.Spec.ActionName] = kuberun.ToStringMap(sibling.Status.Outputs)
 		}
 	}
 	return outputs, nil

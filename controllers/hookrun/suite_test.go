@@ -185,7 +185,7 @@ func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookR
 			Labels: map[string]string{v1alpha1.LabelParentUID: string(backup.UID), v1alpha1.LabelHook: string(v1alpha1.HookPreBackup)},
 		},
 		Spec: v1alpha1.HookRunSpec{
-			Hook: v1alpha1.HookPreBackup, PluginName: "example.io/freeze",
+			Hook: v1alpha1.HookPreBackup, ActionName: "example.io/freeze",
 			PluginRef:     v1alpha1.PluginReference{Name: "example"},
 			ParentRef:     v1alpha1.ParentReference{Kind: "Backup", Name: backup.Name, UID: string(backup.UID)},
 			Timeout:       metav1.Duration{Duration: time.Minute},

@@ -72,7 +72,7 @@ func (r *Reconciler) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) e
 	case err != nil:
 		return fmt.Errorf("deleting HookRun %s, which will never run: %w", run.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.PluginName, "for", run.Spec.ParentRef.Name)
+	ctrl.LoggerFrom(ctx).Info("Deleted a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.ActionName, "for", run.Spec.ParentRef.Name)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func isOwedAfterFinalization(parent client.Object, run *v1alpha1.HookRun, siblin
 		return false
 	}
 	for _, action := range **first {
-		if action.PluginName == run.Spec.PluginName && action.StartTimestamp != nil {
+		if action.PluginName == run.Spec.ActionName && action.StartTimestamp != nil {
 			return true
 		}
 	}

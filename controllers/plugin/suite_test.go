@@ -161,7 +161,7 @@ func user(env *suite.Env, p *v1alpha1.Plugin) *v1alpha1.HookRun {
 	return suite.Create(env, &v1alpha1.HookRun{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"},
 		Spec: v1alpha1.HookRunSpec{
-			Hook: v1alpha1.HookPostBackup, PluginName: "example.io/freeze",
+			Hook: v1alpha1.HookPostBackup, ActionName: "example.io/freeze",
 			PluginRef: v1alpha1.PluginReference{Name: p.Name},
 			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "b-1"},
 			Timeout:   metav1.Duration{Duration: time.Minute}, FailurePolicy: v1alpha1.FailurePolicyFail,

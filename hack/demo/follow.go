@@ -126,7 +126,7 @@ func (s *story) take(event watch.Event, ok bool) error {
 		}
 		s.opened("HookRun/"+object.Name, isFinal(object.Status.Phase))
 		s.tell(object.Name, change{
-			what: string(object.Spec.Hook), name: object.Spec.PluginName,
+			what: string(object.Spec.Hook), name: object.Spec.ActionName,
 			phase: string(object.Status.Phase), text: cmp.Or(object.Status.Message, "planned"),
 		})
 	case *v1alpha1.AsyncOperation:

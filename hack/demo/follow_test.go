@@ -24,7 +24,7 @@ func TestStory(t *testing.T) {
 	}
 	backup := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	hookRun := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "shop-pre"}}
-	hookRun.Spec.Hook, hookRun.Spec.PluginName = "PreBackup", "freeze"
+	hookRun.Spec.Hook, hookRun.Spec.ActionName = "PreBackup", "freeze"
 	hookRun.Spec.ParentRef = v1alpha1.ParentReference{Kind: "Backup", Name: "shop"}
 	tell := func(object runtime.Object) {
 		t.Helper()

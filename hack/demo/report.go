@@ -63,7 +63,7 @@ func actionRows(runs []v1alpha1.HookRun) [][]string {
 	rows := [][]string{{"POINT", "ACTION", "PHASE", "TOOK", "WHAT IT SAYS"}}
 	for _, run := range runs {
 		rows = append(rows, []string{
-			string(run.Spec.Hook), run.Spec.PluginName, string(run.Status.Phase),
+			string(run.Spec.Hook), run.Spec.ActionName, string(run.Status.Phase),
 			cmp.Or(run.Status.Duration, "-"), run.Status.Message,
 		})
 	}

@@ -189,7 +189,7 @@ func (l *testOperator) describe(name string, last lifecycle.Object) string {
 	}
 	for i := range runs.Items {
 		if run := &runs.Items[i]; run.Spec.ParentRef.Name == name {
-			text += fmt.Sprintf("\n%s %s %s: %+v", run.Spec.Hook, run.Spec.PluginName, run.Spec.DesiredState, run.Status)
+			text += fmt.Sprintf("\n%s %s %s: %+v", run.Spec.Hook, run.Spec.ActionName, run.Spec.DesiredState, run.Status)
 		}
 	}
 	return text

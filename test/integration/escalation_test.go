@@ -157,7 +157,7 @@ func isRefused(err error, text string) bool {
 // forgedRun is a HookRun that is in no plan, with a valid spec.
 func forgedRun(meta metav1.ObjectMeta, subject string) *v1alpha1.HookRun {
 	return &v1alpha1.HookRun{ObjectMeta: meta, Spec: v1alpha1.HookRunSpec{
-		Hook: v1alpha1.HookPreBackup, PluginName: pair, PluginRef: v1alpha1.PluginReference{Name: "story"},
+		Hook: v1alpha1.HookPreBackup, ActionName: pair, PluginRef: v1alpha1.PluginReference{Name: "story"},
 		ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: subject}, Timeout: *within(patience),
 		FailurePolicy: v1alpha1.FailurePolicyFail, OnInterruption: v1alpha1.InterruptionPolicyRetry, DesiredState: v1alpha1.HookDesiredStateRun,
 	}}

@@ -223,7 +223,7 @@ func runOf(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action st
 	var found *v1alpha1.HookRun
 	eventually(t, func() string {
 		for _, run := range runsOf(b) {
-			if run.Spec.Hook == point && run.Spec.PluginName == action {
+			if run.Spec.Hook == point && run.Spec.ActionName == action {
 				found = run
 				return ""
 			}

@@ -97,7 +97,7 @@ var kinds = map[string]struct {
 		wide:   []string{"ACTIONS"},
 	},
 	"BackupStorageLocation": {
-		resource: "backupstoragelocations", short: "bsl", kind: "BackupStorageLocation",
+		resource: "backupstoragelocations", short: "gsl", kind: "BackupStorageLocation",
 		body:   `{metadata: {name: main}, spec: {filesystem: {}, default: true}}`,
 		status: `{"phase":"Unavailable","message":"The directory cannot be written","lastValidationTime":"2025-01-02T03:04:05Z"}`,
 		header: []string{"NAME", "PHASE", "DEFAULT", "ACCESS", "CHECKED", "AGE", "MESSAGE"},
@@ -149,7 +149,7 @@ func TestHowIsEverythingGoing(t *testing.T) {
 		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
 		"restore.grapnel.dev/shop-again", "deletionrun.grapnel.dev/nightly-expired", "schedule.grapnel.dev/nightly",
 	}
-	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,bsl,deletionruns,schedules"} {
+	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,gsl,deletionruns,schedules"} {
 		listed := strings.Fields(kubectl(t, "get", what, "-n", namespace, "-o", "name"))
 		slices.Sort(listed)
 		if expected := slices.Sorted(slices.Values(want)); !slices.Equal(listed, expected) {

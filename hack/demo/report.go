@@ -23,7 +23,7 @@ const logLines = 8
 
 // report prints all results.
 func (d *demo) report(ctx context.Context, f *facts) error {
-	for _, line := range []string{"kubectl get backups,hookruns,asyncoperations,plugins,bsl -n " + namespace, "kubectl events -n " + namespace} {
+	for _, line := range []string{"kubectl get backups,hookruns,asyncoperations,plugins,gsl -n " + namespace, "kubectl events -n " + namespace} {
 		if err := d.show(ctx, line); err != nil {
 			return err
 		}

@@ -303,6 +303,8 @@ type AsyncOperationStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=grapnel,shortName=gao
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.item.resource`
 // +kubebuilder:printcolumn:name="In",type=string,JSONPath=`.spec.item.namespace`

@@ -246,6 +246,8 @@ type HookRunStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=grapnel,shortName=ghr
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Hook",type=string,JSONPath=`.spec.hook`
 // +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.actionName`
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginRef.name`

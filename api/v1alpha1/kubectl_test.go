@@ -138,6 +138,33 @@ func TestHowIsItGoing(t *testing.T) {
 	}
 }
 
+// TestSelectableFields selects objects of each kind with a phase by it, and HookRuns and
+// AsyncOperations by their parent.
+func TestSelectableFields(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			object := createForNow(t, kind.kind, namespace, kind.body)
+			if err := admin.Status().Patch(t.Context(), object, merge(`{"status":`+kind.status+`}`)); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{"status.phase", "spec.parentRef.name"} {
+				value, ok := at(object, path).(string)
+				if !ok {
+					continue
+				}
+				for selector, want := range map[string]bool{path + "=" + value: true, path + "!=" + value: false} {
+					listed := kubectl(t, "get", kind.resource, "-n", namespace, "-o", "name", "--field-selector", selector)
+					if got := strings.Contains(listed, object.GetName()); got != want {
+						t.Errorf("kubectl get %s --field-selector %s lists %q; lists %s: %t, want %t",
+							kind.resource, selector, listed, object.GetName(), got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestHowIsEverythingGoing lists all kinds with one command.
 func TestHowIsEverythingGoing(t *testing.T) {
 	namespace := newNamespace(t)

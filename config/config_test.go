@@ -323,9 +323,9 @@ func hookRun(namespace, name string) *v1alpha1.HookRun {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.HookRunSpec{
 			Hook:           v1alpha1.HookPreBackup,
-			PluginName:     "quiesce",
+			ActionName:     "quiesce",
 			PluginRef:      v1alpha1.PluginReference{Name: "quiesce"},
-			Subject:        v1alpha1.SubjectReference{Kind: "Backup", Name: "b", UID: "u"},
+			ParentRef:      v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: "u"},
 			Timeout:        metav1.Duration{Duration: time.Minute},
 			FailurePolicy:  v1alpha1.FailurePolicyFail,
 			OnInterruption: v1alpha1.InterruptionPolicyRetry,

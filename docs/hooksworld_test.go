@@ -184,7 +184,7 @@ func (w *hookWorld) hookRun(t *testing.T, subject types.UID, point v1alpha1.Hook
 		t.Fatal(err)
 	}
 	for _, run := range runs.Items {
-		if run.Spec.Subject.UID == string(subject) && run.Spec.Hook == point && run.Spec.PluginName == action {
+		if run.Spec.ParentRef.UID == string(subject) && run.Spec.Hook == point && run.Spec.ActionName == action {
 			return run
 		}
 	}

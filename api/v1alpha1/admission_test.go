@@ -230,8 +230,8 @@ func TestPluginAdmission(t *testing.T) {
 	})
 }
 
-const hookRun = `hook: PreBackup, pluginName: example.io/freeze, pluginRef: {name: example},
-	subject: {kind: Backup, name: b, uid: u}, failurePolicy: Fail, onInterruption: Retry`
+const hookRun = `hook: PreBackup, actionName: example.io/freeze, pluginRef: {name: example},
+	parentRef: {kind: Backup, name: b, uid: u}, failurePolicy: Fail, onInterruption: Retry`
 
 func TestHookRunAdmission(t *testing.T) {
 	with := func(fields string) string { return `{spec: {` + hookRun + `, ` + fields + `}}` }
@@ -244,14 +244,14 @@ func TestHookRunAdmission(t *testing.T) {
 		"no state":         {body: with(`timeout: 10m`), rejected: "spec.desiredState: Required value"},
 		"unknown state":    {body: with(`timeout: 10m, desiredState: Stop`), rejected: `supported values: "Wait", "Run", "Cancel"`},
 		"unknown point":    {body: `{spec: {hook: Before, timeout: 10m, desiredState: Wait}}`, rejected: `Unsupported value: "Before": supported values: "PreBackup"`},
-		"unknown subject":  {body: `{spec: {subject: {kind: Pod, name: p, uid: u}, timeout: 10m, desiredState: Wait}}`, rejected: `Unsupported value: "Pod": supported values: "Backup", "Restore"`},
-		"no subject's UID": {body: `{spec: {subject: {kind: Backup, name: b}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.subject.uid: Required value"},
+		"unknown parent":   {body: `{spec: {parentRef: {kind: Pod, name: p, uid: u}, timeout: 10m, desiredState: Wait}}`, rejected: `Unsupported value: "Pod": supported values: "Backup", "Restore"`},
+		"no parent's UID":  {body: `{spec: {parentRef: {kind: Backup, name: b}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.parentRef.uid: Required value"},
 		"nameless plugin":  {body: `{spec: {pluginRef: {name: ""}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.pluginRef.name"},
 		"too many retries": {body: with(`timeout: 10m, desiredState: Wait, retries: 11`), rejected: "spec.retries"},
 	})
 }
 
-const operation = `subject: {kind: Backup, name: b, uid: u}, kind: AsyncBackupItemAction, pluginName: example.io/copy,
+const operation = `parentRef: {kind: Backup, name: b, uid: u}, kind: AsyncBackupItemAction, pluginName: example.io/copy,
 	pluginRef: {name: example}, operationID: op-1, item: {resource: persistentvolumeclaims, namespace: shop, name: data}, attempt: 1`
 
 func TestAsyncOperationAdmission(t *testing.T) {

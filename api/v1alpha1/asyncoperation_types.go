@@ -43,12 +43,12 @@ type OperationItem struct {
 // AsyncOperationSpec is what an action started. Only desiredState and cancelReason may
 // change.
 //
-// +kubebuilder:validation:XValidation:rule="self.subject == oldSelf.subject && self.kind == oldSelf.kind && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.operationID == oldSelf.operationID && self.item == oldSelf.item && self.attempt == oldSelf.attempt && self.timeout == oldSelf.timeout && self.pollInterval == oldSelf.pollInterval",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="self.parentRef == oldSelf.parentRef && self.kind == oldSelf.kind && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.operationID == oldSelf.operationID && self.item == oldSelf.item && self.attempt == oldSelf.attempt && self.timeout == oldSelf.timeout && self.pollInterval == oldSelf.pollInterval",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.stallTimeout) == has(oldSelf.stallTimeout) && (!has(self.stallTimeout) || self.stallTimeout == oldSelf.stallTimeout) && has(self.postOperationItems) == has(oldSelf.postOperationItems) && (!has(self.postOperationItems) || self.postOperationItems == oldSelf.postOperationItems)",message="only desiredState can be changed"
 type AsyncOperationSpec struct {
-	// subject is the Backup or Restore that the operation belongs to.
+	// parentRef is the Backup or Restore that the operation belongs to.
 	// +required
-	Subject SubjectReference `json:"subject"`
+	ParentRef ParentReference `json:"parentRef"`
 
 	// kind is the kind of the action that started the operation.
 	// +required
@@ -80,7 +80,7 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	PostOperationItems []OperationItem `json:"postOperationItems,omitempty"`
 
-	// attempt is the attempt of the subject that started the operation. If the operator
+	// attempt is the attempt of the parent that started the operation. If the operator
 	// was interrupted and the action received the objects again, the earlier operation is
 	// canceled and does not count.
 	// +required
@@ -303,13 +303,15 @@ type AsyncOperationStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=grapnel,shortName=gao
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.item.resource`
 // +kubebuilder:printcolumn:name="In",type=string,JSONPath=`.spec.item.namespace`
 // +kubebuilder:printcolumn:name="Item",type=string,JSONPath=`.spec.item.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress.summary`
-// +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.subject.name`
+// +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="ID",type=string,priority=1,JSONPath=`.spec.operationID`

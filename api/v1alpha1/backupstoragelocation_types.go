@@ -252,7 +252,8 @@ type BackupStorageLocationStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:categories=grapnel,shortName=bsl
+// +kubebuilder:resource:categories=grapnel,shortName=gsl
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Default",type=boolean,JSONPath=`.spec.default`
 // +kubebuilder:printcolumn:name="Access",type=string,JSONPath=`.spec.accessMode`

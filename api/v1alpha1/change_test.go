@@ -241,7 +241,7 @@ func TestHookRunChanges(t *testing.T) {
 		"wait after a stop":      {body: body("Cancel"), patch: `{"spec":{"desiredState":"Wait"}}`, rejected: oneWay},
 	}
 	for field, value := range map[string]string{
-		"hook": `"PostBackup"`, "pluginName": `"other"`, "pluginRef": `{"name":"other"}`, "subject": `{"uid":"other"}`,
+		"hook": `"PostBackup"`, "actionName": `"other"`, "pluginRef": `{"name":"other"}`, "parentRef": `{"uid":"other"}`,
 		"order": `2`, "timeout": `"9h"`, "retries": `2`, "failurePolicy": `"Ignore"`, "onInterruption": `"Fail"`,
 		"owed": `false`, "runOn": `["Completed"]`, "parameters": `{"a":"c"}`,
 	} {
@@ -269,7 +269,7 @@ func TestAsyncOperationChanges(t *testing.T) {
 		"without items":   {body: body("Run"), patch: `{"spec":{"postOperationItems":null}}`, rejected: only},
 	}
 	for field, value := range map[string]string{
-		"subject": `{"uid":"other"}`, "kind": `"BackupItemAction"`, "pluginName": `"other"`, "pluginRef": `{"name":"other"}`,
+		"parentRef": `{"uid":"other"}`, "kind": `"BackupItemAction"`, "pluginName": `"other"`, "pluginRef": `{"name":"other"}`,
 		"operationID": `"other"`, "item": `{"name":"other"}`, "attempt": `2`, "timeout": `"9h"`, "pollInterval": `"9s"`, "stallTimeout": `"9h"`,
 		"postOperationItems": `[{"resource":"pods","name":"q"}]`,
 	} {

@@ -22,7 +22,7 @@ const (
 // HookRunSpec is one planned execution of one action, as it was resolved when the plan
 // was made. Only desiredState may change.
 //
-// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.subject == oldSelf.subject && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.actionName == oldSelf.actionName && self.pluginRef == oldSelf.pluginRef && self.parentRef == oldSelf.parentRef && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState can be changed"
 type HookRunSpec struct {
@@ -30,19 +30,19 @@ type HookRunSpec struct {
 	// +required
 	Hook HookPoint `json:"hook"`
 
-	// pluginName is the registered name of the action.
+	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	PluginName string `json:"pluginName"`
+	ActionName string `json:"actionName"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required
 	PluginRef PluginReference `json:"pluginRef"`
 
-	// subject is the Backup, Restore or DeletionRun that the action runs for.
+	// parentRef is the Backup, Restore or DeletionRun that the action runs for.
 	// +required
-	Subject SubjectReference `json:"subject"`
+	ParentRef ParentReference `json:"parentRef"`
 
 	// order is the planned position of the action.
 	// +optional
@@ -101,21 +101,21 @@ type PluginReference struct {
 	Name string `json:"name"`
 }
 
-// SubjectReference names the Backup, Restore or DeletionRun in the same namespace that
+// ParentReference names the Backup, Restore or DeletionRun in the same namespace that
 // an action runs for.
-type SubjectReference struct {
+type ParentReference struct {
 	// kind is Backup, Restore or DeletionRun.
 	// +required
 	// +kubebuilder:validation:Enum=Backup;Restore;DeletionRun
 	Kind string `json:"kind"`
 
-	// name of the subject.
+	// name of the parent.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// uid of the subject.
+	// uid of the parent.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -246,9 +246,12 @@ type HookRunStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=grapnel,shortName=ghr
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Hook",type=string,JSONPath=`.spec.hook`
-// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
-// +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.subject.name`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.actionName`
+// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginRef.name`
+// +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`
 // +kubebuilder:printcolumn:name="Duration",type=string,JSONPath=`.status.duration`

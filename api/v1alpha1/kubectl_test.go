@@ -62,8 +62,8 @@ var kinds = map[string]struct {
 		resource: "hookruns", short: "ghr", kind: "HookRun",
 		body:   `{metadata: {name: nightly-pre-0}, spec: {` + hookRun + `, timeout: 1m, desiredState: Run}}`,
 		status: `{"phase":"Completed","attempt":2,"duration":"1.5s","message":"Froze 3 databases"}`,
-		header: []string{"NAME", "HOOK", "PLUGIN", "FOR", "PHASE", "ATTEMPT", "DURATION", "AGE", "MESSAGE"},
-		row:    []string{"nightly-pre-0", "PreBackup", "example.io/freeze", "b", "Completed", "2", "1.5s", "*", "Froze 3 databases"},
+		header: []string{"NAME", "HOOK", "ACTION", "PLUGIN", "FOR", "PHASE", "ATTEMPT", "DURATION", "AGE", "MESSAGE"},
+		row:    []string{"nightly-pre-0", "PreBackup", "example.io/freeze", "example", "b", "Completed", "2", "1.5s", "*", "Froze 3 databases"},
 	},
 	"AsyncOperation": {
 		resource: "asyncoperations", short: "gao", kind: "AsyncOperation",
@@ -97,7 +97,7 @@ var kinds = map[string]struct {
 		wide:   []string{"ACTIONS"},
 	},
 	"BackupStorageLocation": {
-		resource: "backupstoragelocations", short: "bsl", kind: "BackupStorageLocation",
+		resource: "backupstoragelocations", short: "gsl", kind: "BackupStorageLocation",
 		body:   `{metadata: {name: main}, spec: {filesystem: {}, default: true}}`,
 		status: `{"phase":"Unavailable","message":"The directory cannot be written","lastValidationTime":"2025-01-02T03:04:05Z"}`,
 		header: []string{"NAME", "PHASE", "DEFAULT", "ACCESS", "CHECKED", "AGE", "MESSAGE"},
@@ -138,6 +138,33 @@ func TestHowIsItGoing(t *testing.T) {
 	}
 }
 
+// TestSelectableFields selects objects of each kind with a phase by it, and HookRuns and
+// AsyncOperations by their parent.
+func TestSelectableFields(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			object := createForNow(t, kind.kind, namespace, kind.body)
+			if err := admin.Status().Patch(t.Context(), object, merge(`{"status":`+kind.status+`}`)); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{"status.phase", "spec.parentRef.name"} {
+				value, ok := at(object, path).(string)
+				if !ok {
+					continue
+				}
+				for selector, want := range map[string]bool{path + "=" + value: true, path + "!=" + value: false} {
+					listed := kubectl(t, "get", kind.resource, "-n", namespace, "-o", "name", "--field-selector", selector)
+					if got := strings.Contains(listed, object.GetName()); got != want {
+						t.Errorf("kubectl get %s --field-selector %s lists %q; lists %s: %t, want %t",
+							kind.resource, selector, listed, object.GetName(), got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestHowIsEverythingGoing lists all kinds with one command.
 func TestHowIsEverythingGoing(t *testing.T) {
 	namespace := newNamespace(t)
@@ -149,7 +176,7 @@ func TestHowIsEverythingGoing(t *testing.T) {
 		"plugin.grapnel.dev/example", "backupstoragelocation.grapnel.dev/main",
 		"restore.grapnel.dev/shop-again", "deletionrun.grapnel.dev/nightly-expired", "schedule.grapnel.dev/nightly",
 	}
-	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,bsl,deletionruns,schedules"} {
+	for _, what := range []string{"grapnel", "backups,restores,hookruns,asyncoperations,plugins,gsl,deletionruns,schedules"} {
 		listed := strings.Fields(kubectl(t, "get", what, "-n", namespace, "-o", "name"))
 		slices.Sort(listed)
 		if expected := slices.Sorted(slices.Values(want)); !slices.Equal(listed, expected) {

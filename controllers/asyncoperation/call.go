@@ -111,10 +111,10 @@ func (r *Reconciler) cancelOperation(ctx context.Context, k *trackedOperation) c
 // operationTarget returns what plugins receive about an operation.
 func (k *trackedOperation) operationTarget() operations.Target {
 	log := ctrl.Log.WithName("asyncoperation").WithValues("plugin", k.plugin, "for", k.parentRef.Name)
-	subject, parameters := k.parent.viewForAction(k.action)
+	parent, parameters := k.parent.viewForAction(k.action)
 	return operations.Target{
 		Plugin: k.plugin, Kind: string(k.kind), Action: k.action, ID: k.id,
-		Key: k.parentRef.UID, Parent: subject, Parameters: parameters,
+		Key: k.parentRef.UID, Parent: parent, Parameters: parameters,
 		Log: log.WithValues("action", k.action, "operation", k.name.Name), RunLog: log,
 	}
 }

@@ -102,7 +102,7 @@ func TestRestoresOperation(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "back-"}, Spec: v1alpha1.RestoreSpec{BackupName: "nightly"},
 	})
 	op := begin(env, &v1alpha1.Backup{ObjectMeta: restore.ObjectMeta}, func(op *v1alpha1.AsyncOperation) {
-		op.Spec.Subject.Kind, op.Spec.Kind = "Restore", v1alpha1.ActionKindRestoreItem
+		op.Spec.ParentRef.Kind, op.Spec.Kind = "Restore", v1alpha1.ActionKindRestoreItem
 	})
 	p := answers(done)
 	operator(t, env, p)

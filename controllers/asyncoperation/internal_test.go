@@ -114,7 +114,7 @@ func TestParentToVeleroJSON(t *testing.T) {
 	t.Parallel()
 	op := &v1alpha1.AsyncOperation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "grapnel"},
-		Spec:       v1alpha1.AsyncOperationSpec{Subject: v1alpha1.SubjectReference{Kind: "Restore", Name: "back", UID: "u1"}},
+		Spec:       v1alpha1.AsyncOperationSpec{ParentRef: v1alpha1.ParentReference{Kind: "Restore", Name: "back", UID: "u1"}},
 	}
 	start := metav1.NewTime(noon)
 	restore := &v1alpha1.Restore{

@@ -236,7 +236,7 @@ func TestDeletion(t *testing.T) {
 		t.Parallel()
 		env := cluster.NewEnv(t)
 		other := backup(env)
-		op := begin(env, other, func(op *v1alpha1.AsyncOperation) { op.Spec.Subject.UID = "another" })
+		op := begin(env, other, func(op *v1alpha1.AsyncOperation) { op.Spec.ParentRef.UID = "another" })
 		operator(t, env, stoppable())
 		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
 	})

@@ -77,7 +77,7 @@ func (p *parents) invalidateParent(uid types.UID) {
 
 // viewForAction returns the Backup or Restore as an action sees it, converted to velero.io/v1,
 // and the parameters that the user configured for the action.
-func (p *parent) viewForAction(action string) (subject []byte, parameters map[string]string) {
+func (p *parent) viewForAction(action string) (view []byte, parameters map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.veleroJSON, lifecycle.ToStringMap(p.parameters[action])
@@ -112,18 +112,18 @@ func (r *Reconciler) isOrphaned(ctx context.Context, k *trackedOperation, op *v1
 // readParent returns the Backup or Restore of an operation, or nil if the parent does not exist.
 // It confirms that with a read past the cache.
 func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation) (lifecycle.Object, error) {
-	key := types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.Subject.Name}
+	key := types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.ParentRef.Name}
 	for _, reader := range []client.Reader{r.Client, r.Reader} {
 		var object lifecycle.Object = &v1alpha1.Backup{}
-		if op.Spec.Subject.Kind == "Restore" {
+		if op.Spec.ParentRef.Kind == "Restore" {
 			object = &v1alpha1.Restore{}
 		}
 		err := reader.Get(ctx, key, object)
 		switch {
-		case err == nil && string(object.GetUID()) == op.Spec.Subject.UID:
+		case err == nil && string(object.GetUID()) == op.Spec.ParentRef.UID:
 			return object, nil
 		case err != nil && !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("reading %s %s: %w", op.Spec.Subject.Kind, key.Name, err)
+			return nil, fmt.Errorf("reading %s %s: %w", op.Spec.ParentRef.Kind, key.Name, err)
 		}
 	}
 	return nil, nil //nolint:nilnil // nil means that the parent does not exist
@@ -134,8 +134,8 @@ func (r *Reconciler) readParent(ctx context.Context, op *v1alpha1.AsyncOperation
 // is the default timeout of operations.
 func parentToVeleroJSON(op *v1alpha1.AsyncOperation, object lifecycle.Object, timeout time.Duration) ([]byte, error) {
 	shown := velero.Object{
-		Kind:     op.Spec.Subject.Kind,
-		Metadata: velero.Metadata{Name: op.Spec.Subject.Name, Namespace: op.Namespace, UID: types.UID(op.Spec.Subject.UID)},
+		Kind:     op.Spec.ParentRef.Kind,
+		Metadata: velero.Metadata{Name: op.Spec.ParentRef.Name, Namespace: op.Namespace, UID: types.UID(op.Spec.ParentRef.UID)},
 	}
 	if object != nil {
 		var err error

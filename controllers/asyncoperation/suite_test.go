@@ -256,8 +256,8 @@ func begin(env *suite.Env, b *v1alpha1.Backup, edits ...func(*v1alpha1.AsyncOper
 			Labels: map[string]string{v1alpha1.LabelParentUID: string(b.UID)},
 		},
 		Spec: v1alpha1.AsyncOperationSpec{
-			Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: b.Name, UID: string(b.UID)},
-			Kind:    v1alpha1.ActionKindAsyncBackupItem, PluginName: "example.io/copy",
+			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: b.Name, UID: string(b.UID)},
+			Kind:      v1alpha1.ActionKindAsyncBackupItem, PluginName: "example.io/copy",
 			PluginRef: v1alpha1.PluginReference{Name: "example"}, OperationID: "job-1",
 			Item:    v1alpha1.OperationItem{Version: "v1", Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
 			Attempt: 1, Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: 100 * time.Millisecond},

@@ -25,7 +25,7 @@ type trackedOperation struct {
 	// the action gave the operation.
 	kind               v1alpha1.ActionKind
 	action, plugin, id string
-	parentRef          v1alpha1.SubjectReference
+	parentRef          v1alpha1.ParentReference
 	parent             *parent
 	// The IDs of its calls, and of the wait for its plugin.
 	pollID, cancelID, loadID string
@@ -72,7 +72,7 @@ func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.Asyn
 	uid := string(op.UID)
 	k = &trackedOperation{
 		name: name, uid: op.UID, kind: op.Spec.Kind, action: op.Spec.PluginName, plugin: op.Spec.PluginRef.Name,
-		id: op.Spec.OperationID, parentRef: op.Spec.Subject, parent: r.parents.acquireParent(types.UID(op.Spec.Subject.UID)),
+		id: op.Spec.OperationID, parentRef: op.Spec.ParentRef, parent: r.parents.acquireParent(types.UID(op.Spec.ParentRef.UID)),
 		pollID: uid + "/poll", cancelID: uid + "/cancel", loadID: uid + "/plugin", priority: make(chan struct{}),
 		emittedPhase: op.Status.Phase, emittedReason: succeededReason(op),
 	}

@@ -108,7 +108,7 @@ func errActionRemoved(run *v1alpha1.HookRun, call executor.Call, err error) erro
 // newCall returns the call of the last attempt, without the input that must be read.
 func newCall(run *v1alpha1.HookRun) executor.Call {
 	return executor.Call{
-		Point: string(run.Spec.Hook), Action: run.Spec.PluginName,
+		Point: string(run.Spec.Hook), Action: run.Spec.ActionName,
 		Key: string(run.UID), Attempt: run.Status.Attempt, Parameters: lifecycle.ToStringMap(run.Spec.Parameters),
 	}
 }
@@ -117,7 +117,7 @@ func newCall(run *v1alpha1.HookRun) executor.Call {
 // still provides the action. The executor is nil if the action does not continue without the
 // operator, or if the plugin is not loaded.
 func (r *Reconciler) resumableExecutor(run *v1alpha1.HookRun) (by executor.Resumable, provided bool) {
-	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, newCall(run).ActionKind(), run.Spec.PluginName)
+	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, newCall(run).ActionKind(), run.Spec.ActionName)
 	if errors.Is(err, caller.ErrNoSuchAction) {
 		return r.Catalog.ResumableExecutor(run.Spec.PluginRef.Name), false
 	}
@@ -212,7 +212,7 @@ func (r *Reconciler) collectResult(
 
 // callLogger returns the logger of a call, which writes to the log of the parent.
 func (r *Reconciler) callLogger(run *v1alpha1.HookRun, call executor.Call) logr.Logger {
-	return r.Logs.Logger(run.Spec.Subject.UID, logStreamFor(run.Spec.Hook)).
+	return r.Logs.Logger(run.Spec.ParentRef.UID, logStreamFor(run.Spec.Hook)).
 		WithValues("hook", run.Spec.Hook, "action", call.Action, "attempt", call.Attempt)
 }
 

@@ -101,9 +101,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	})
 	b := ctrl.NewControllerManagedBy(mgr).Named("hookrun").For(&v1alpha1.HookRun{})
-	for _, subject := range []client.Object{&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.DeletionRun{}} {
-		b.Watches(subject, handler.EnqueueRequestsFromMapFunc(r.parentToHookRuns), onlyDeleted).
-			Watches(subject, handler.EnqueueRequestsFromMapFunc(r.finalizedParentToHookRuns), builder.WithPredicates(parentFinalizedPredicate()))
+	for _, parent := range []client.Object{&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.DeletionRun{}} {
+		b.Watches(parent, handler.EnqueueRequestsFromMapFunc(r.parentToHookRuns), onlyDeleted).
+			Watches(parent, handler.EnqueueRequestsFromMapFunc(r.finalizedParentToHookRuns), builder.WithPredicates(parentFinalizedPredicate()))
 	}
 	return b.
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
@@ -235,18 +235,18 @@ func (r *Reconciler) executeDecision(run *v1alpha1.HookRun, next decision) (ctrl
 }
 
 // parentToHookRuns maps a deleted parent to its HookRuns.
-func (r *Reconciler) parentToHookRuns(ctx context.Context, subject client.Object) []reconcile.Request {
+func (r *Reconciler) parentToHookRuns(ctx context.Context, parent client.Object) []reconcile.Request {
 	var runs v1alpha1.HookRunList
-	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(subject.GetUID())})
+	err := r.Client.List(ctx, &runs, client.InNamespace(parent.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a deleted parent", "subject", subject.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a deleted parent", "parent", parent.GetName())
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range runs.Items {
 		if runs.Items[i].Spec.Owed && runs.Items[i].Status.CompletionTimestamp == nil {
-			r.deletedParents.addParent(subject)
+			r.deletedParents.addParent(parent)
 		}
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
 	}
@@ -272,6 +272,6 @@ func (r *Reconciler) emitEvent(ctx context.Context, before, run *v1alpha1.HookRu
 		level = corev1.EventTypeWarning
 	}
 	r.Recorder.Eventf(run, nil, level, reason, string(run.Spec.Hook), "%s", run.Status.Message)
-	log.FromContext(ctx).Info(run.Status.Message, "hook", run.Spec.Hook, "action", run.Spec.PluginName,
-		"for", run.Spec.Subject.Name, "phase", run.Status.Phase, "reason", reason)
+	log.FromContext(ctx).Info(run.Status.Message, "hook", run.Spec.Hook, "action", run.Spec.ActionName,
+		"for", run.Spec.ParentRef.Name, "phase", run.Status.Phase, "reason", reason)
 }

@@ -42,9 +42,9 @@ func failed(kind executor.ErrorKind) callOutcome {
 // build returns a HookRun with desiredState Run that was never reconciled.
 func build(edits ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
 	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{
-		Hook: v1alpha1.HookPreBackup, PluginName: "example.io/freeze",
+		Hook: v1alpha1.HookPreBackup, ActionName: "example.io/freeze",
 		PluginRef: v1alpha1.PluginReference{Name: "example"},
-		Subject:   v1alpha1.SubjectReference{Kind: "Backup", Name: "nightly", UID: "b-1"},
+		ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "b-1"},
 		Timeout:   metav1.Duration{Duration: time.Minute}, FailurePolicy: v1alpha1.FailurePolicyFail,
 		OnInterruption: v1alpha1.InterruptionPolicyRetry, DesiredState: v1alpha1.HookDesiredStateRun,
 	}}

@@ -32,7 +32,7 @@ import (
 func TestLife(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	recorded := make(chan v1alpha1.HookRunStatus, 2)
 	var key client.ObjectKey
 	release := make(chan struct{})
@@ -108,13 +108,13 @@ func checkLog(t *testing.T, logs *runlog.Store, run string, stream runlog.Stream
 func TestPostActionsKnowOutputs(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup, other := subject(env), subject(env)
+	backup, other := createBackup(env), createBackup(env)
 	do := &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
 		logr.FromContextOrDiscard(ctx).Info("Working at " + call.Point)
 		return executor.Answer{Outputs: map[string]string{"from": call.Point}}, nil
 	}}
 	_, logs := operator(t, env, do)
-	readWithRetry(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 	readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
 	post := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.Hook = v1alpha1.HookPostBackup })
 	readWithRetry(env, post, v1alpha1.HookRunPhaseCompleted)
@@ -139,7 +139,7 @@ func TestOneCallPerAttempt(t *testing.T) {
 	}
 	answers <- func(executor.Call) (executor.Answer, error) { return executor.Answer{}, nil }
 	do := &actions{do: func(_ context.Context, call executor.Call) (executor.Answer, error) { return (<-answers)(call) }}
-	run := plan(env, subject(env), func(run *v1alpha1.HookRun) { run.Spec.Retries = 1 })
+	run := plan(env, createBackup(env), func(run *v1alpha1.HookRun) { run.Spec.Retries = 1 })
 	operator(t, env, do)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 	if diff := cmp.Diff([]int32{1, 1, 2}, do.made()); diff != "" {
@@ -165,7 +165,7 @@ func TestTimeoutBelowASecond(t *testing.T) {
 		<-ctx.Done()
 		return executor.Answer{}, executor.NewError(executor.Timeout, call, "did not answer before its deadline", ctx.Err())
 	}}
-	run := plan(env, subject(env), func(run *v1alpha1.HookRun) { run.Spec.Timeout.Duration = 900 * time.Millisecond })
+	run := plan(env, createBackup(env), func(run *v1alpha1.HookRun) { run.Spec.Timeout.Duration = 900 * time.Millisecond })
 	operator(t, env, do)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseFailed)
 	if got := time.Duration(given.Load()); got > 900*time.Millisecond || got <= 0 {
@@ -178,10 +178,10 @@ func TestTimeoutBelowASecond(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		missing error
-		subject string
-		phase   v1alpha1.HookRunPhase
-		event   string
+		missing   error
+		parentUID string
+		phase     v1alpha1.HookRunPhase
+		event     string
 	}{
 		"not loaded": {
 			missing: errors.New("not loaded"), phase: v1alpha1.HookRunPhaseCompleted,
@@ -192,7 +192,7 @@ func TestUnreachable(t *testing.T) {
 			event: "Warning Invalid: Plugin example no longer provides the action",
 		},
 		"for another Backup of the same name": {
-			subject: "another-uid", phase: v1alpha1.HookRunPhaseCompleted,
+			parentUID: "another-uid", phase: v1alpha1.HookRunPhaseCompleted,
 			event: "Warning FailureIgnored: ignored: reading the input of the action failed",
 		},
 	} {
@@ -202,10 +202,10 @@ func TestUnreachable(t *testing.T) {
 			do := &actions{missing: tc.missing, do: func(context.Context, executor.Call) (executor.Answer, error) {
 				return executor.Answer{Message: "called"}, nil
 			}}
-			run := plan(env, subject(env), func(run *v1alpha1.HookRun) {
+			run := plan(env, createBackup(env), func(run *v1alpha1.HookRun) {
 				run.Spec.FailurePolicy = v1alpha1.FailurePolicyIgnore
-				if tc.subject != "" {
-					run.Spec.Subject.UID = tc.subject
+				if tc.parentUID != "" {
+					run.Spec.ParentRef.UID = tc.parentUID
 				}
 			})
 			operator(t, env, do)
@@ -225,8 +225,8 @@ func TestPanic(t *testing.T) {
 		}
 		return executor.Answer{}, nil
 	}}
-	backup := subject(env)
-	bad := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/bad" })
+	backup := createBackup(env)
+	bad := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/bad" })
 	operator(t, env, do)
 	readWithRetry(env, bad, v1alpha1.HookRunPhaseFailed)
 	if strings.Contains(bad.Status.Message, "hunter2") || bad.Status.Message == "" {
@@ -252,7 +252,7 @@ func TestNothingIsCalledBeforeItIsRecorded(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
 			do := &actions{do: func(context.Context, executor.Call) (executor.Answer, error) { return executor.Answer{}, nil }}
-			run := plan(env, subject(env))
+			run := plan(env, createBackup(env))
 			var writes, callsThen atomic.Int32
 			operator(t, env, do, func(r *hookrun.Reconciler) {
 				r.Client = watched{Client: r.Client, before: func(ctx context.Context, obj client.Object) error {

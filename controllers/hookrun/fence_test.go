@@ -61,7 +61,7 @@ func (l *losing) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 func TestLeaseLostBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	run := plan(env, subject(env))
+	run := plan(env, createBackup(env))
 	fence := lease.New(time.Minute, 50*time.Second)
 	reader, actions := &losing{lock: fence.WrapElectionLock(heldLock{})}, working()
 	if err := reader.lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "a"}); err != nil {

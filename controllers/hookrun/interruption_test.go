@@ -53,7 +53,7 @@ func TestRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			run := plan(env, subject(env), tc.edits...)
+			run := plan(env, createBackup(env), tc.edits...)
 			first := hanging()
 			stop, _ := operator(t, env, first)
 			suite.Eventually(t, func() string {
@@ -99,7 +99,7 @@ func TestGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			run := plan(env, subject(env), tc.edits...)
+			run := plan(env, createBackup(env), tc.edits...)
 			first := hanging()
 			first.resumes = true
 			stop, _ := operator(t, env, first)
@@ -163,7 +163,7 @@ func TestOverdue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			run := plan(env, subject(env))
+			run := plan(env, createBackup(env))
 			first := hanging()
 			first.resumes = true
 			stop, _ := operator(t, env, first)
@@ -198,7 +198,7 @@ func TestOverdue(t *testing.T) {
 func TestRestartLeavesTheEnded(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	run := plan(env, backup)
 	stop, _ := operator(t, env, working())
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
@@ -217,7 +217,7 @@ func TestRestartLeavesTheEnded(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	do := hanging()
 	operator(t, env, do)
 
@@ -241,7 +241,7 @@ func TestCancel(t *testing.T) {
 func TestOwedCannotBeCancelled(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	release := make(chan struct{})
 	operator(t, env, &actions{do: func(ctx context.Context, call executor.Call) (executor.Answer, error) {
 		if call.Action == "example.io/other" {
@@ -258,7 +258,7 @@ func TestOwedCannotBeCancelled(t *testing.T) {
 	readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
 	suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
 	// When this later HookRun has finished, the controller has seen the request to cancel.
-	readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.PluginName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 	close(release)
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 	if run.Status.Message != "thawed" || run.Status.Attempt != 1 {
@@ -272,7 +272,7 @@ func TestHeldByItsBackup(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
 	operator(t, env, working())
-	backup := subject(env)
+	backup := createBackup(env)
 	held := plan(env, backup)
 	readWithRetry(env, held, v1alpha1.HookRunPhaseCompleted)
 	env.Delete(held)
@@ -297,8 +297,8 @@ func TestOrphans(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
 	gone := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "u-gone"}}
-	another := subject(env)
-	namesake := plan(env, another, func(run *v1alpha1.HookRun) { run.Spec.Subject.UID = "u-gone" }, desire(v1alpha1.HookDesiredStateWait))
+	another := createBackup(env)
+	namesake := plan(env, another, func(run *v1alpha1.HookRun) { run.Spec.ParentRef.UID = "u-gone" }, desire(v1alpha1.HookDesiredStateWait))
 	waiting := plan(env, gone, desire(v1alpha1.HookDesiredStateWait))
 	abandoned := plan(env, gone, owed, func(run *v1alpha1.HookRun) {
 		run.Annotations = map[string]string{v1alpha1.AnnotationAbandonCleanup: "true"}

@@ -139,6 +139,6 @@ func (r *Reconciler) emitCleanupAbandoned(run *v1alpha1.HookRun) {
 	if run.Spec.Owed || run.Status.StartTimestamp != nil {
 		r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupAbandoned, string(run.Spec.Hook),
 			"Abandoned: its %s %s was deleted without its finalizer. Check whether the action must be undone manually",
-			run.Spec.Subject.Kind, run.Spec.Subject.Name)
+			run.Spec.ParentRef.Kind, run.Spec.ParentRef.Name)
 	}
 }

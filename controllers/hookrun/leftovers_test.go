@@ -47,7 +47,7 @@ func begun(t *testing.T, env *suite.Env) {
 func TestAnswerIsKeptUntilItIsRecorded(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	run := plan(env, subject(env), failOnInterruption)
+	run := plan(env, createBackup(env), failOnInterruption)
 	first := goingOn(working())
 	var tried atomic.Int32
 	stop, _ := operator(t, env, first, func(r *hookrun.Reconciler) {
@@ -84,7 +84,7 @@ func TestAnswerIsKeptUntilItIsRecorded(t *testing.T) {
 func TestRemovedByTheNextOperator(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	run := plan(env, backup)
 	first := goingOn(working())
 	first.stuck = true
@@ -118,7 +118,7 @@ func TestRemovedByTheNextOperator(t *testing.T) {
 func TestNothingToRemove(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	run := plan(env, subject(env))
+	run := plan(env, createBackup(env))
 	var writes atomic.Int32
 	operator(t, env, working(), func(r *hookrun.Reconciler) {
 		r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
@@ -127,7 +127,7 @@ func TestNothingToRemove(t *testing.T) {
 		}}
 	})
 	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
-	readWithRetry(env, plan(env, subject(env)), v1alpha1.HookRunPhaseCompleted)
+	readWithRetry(env, plan(env, createBackup(env)), v1alpha1.HookRunPhaseCompleted)
 	if run.Status.Removing || writes.Load() != 4 {
 		t.Errorf("%d writes for two HookRuns, want 2 each; status.removing = %t", writes.Load(), run.Status.Removing)
 	}
@@ -150,7 +150,7 @@ func TestWithdrawnAction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			run := plan(env, subject(env))
+			run := plan(env, createBackup(env))
 			begun(t, env)
 			suite.UpdateWithRetry(env, run, tc.meanwhile)
 			second := goingOn(working())
@@ -170,7 +170,7 @@ func TestWithdrawnAction(t *testing.T) {
 func TestOrphanThatGoesOn(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	run := plan(env, backup)
 	begun(t, env)
 	env.Delete(backup)
@@ -195,7 +195,7 @@ func TestTakeoverThatCannotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			backup := subject(env)
+			backup := createBackup(env)
 			run := deletionOf(t, env, backup)
 			begun(t, env)
 			second := goingOn(working())

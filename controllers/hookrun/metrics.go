@@ -42,7 +42,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 
 // recordStatusUpdate counts what one status write changed.
 func (m *Metrics) recordStatusUpdate(before, run *v1alpha1.HookRun) {
-	plugin, point := run.Spec.PluginName, string(run.Spec.Hook)
+	plugin, point := run.Spec.ActionName, string(run.Spec.Hook)
 	if run.Status.Attempt > before.Status.Attempt {
 		m.attempts.WithLabelValues(plugin, point).Inc()
 	}

@@ -24,14 +24,14 @@ const orphanRecheckInterval = time.Second
 // listSiblings returns the other HookRuns of the same parent.
 func (r *Reconciler) listSiblings(ctx context.Context, run *v1alpha1.HookRun) ([]v1alpha1.HookRun, error) {
 	var list v1alpha1.HookRunList
-	err := r.Client.List(ctx, &list, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID})
+	err := r.Client.List(ctx, &list, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.ParentRef.UID})
 	if err != nil {
-		return nil, fmt.Errorf("listing the other HookRuns of %s %s: %w", run.Spec.Subject.Kind, run.Spec.Subject.Name, err)
+		return nil, fmt.Errorf("listing the other HookRuns of %s %s: %w", run.Spec.ParentRef.Kind, run.Spec.ParentRef.Name, err)
 	}
 	others := list.Items[:0]
 	for _, other := range list.Items {
 		// Users can change the labels of a HookRun, but not its parent.
-		if other.UID != run.UID && other.Spec.Subject.UID == run.Spec.Subject.UID {
+		if other.UID != run.UID && other.Spec.ParentRef.UID == run.Spec.ParentRef.UID {
 			others = append(others, other)
 		}
 	}
@@ -56,7 +56,7 @@ func isOrphanedCleanupOwed(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) b
 func preHookRunFor(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) *v1alpha1.HookRun {
 	after, isPost := strings.CutPrefix(string(run.Spec.Hook), "Post")
 	for i := range siblings {
-		if isPost && string(siblings[i].Spec.Hook) == "Pre"+after && siblings[i].Spec.PluginName == run.Spec.PluginName {
+		if isPost && string(siblings[i].Spec.Hook) == "Pre"+after && siblings[i].Spec.ActionName == run.Spec.ActionName {
 			return &siblings[i]
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Reconciler) startOrphanedCleanup(ctx context.Context, run *v1alpha1.Hoo
 	}
 	r.Recorder.Eventf(run, nil, corev1.EventTypeWarning, v1alpha1.ReasonCleanupPending, string(run.Spec.Hook),
 		"Its %s %s was deleted without its finalizer; running the owed clean-up anyway. If it can never succeed, annotate this HookRun with %s=true",
-		run.Spec.Subject.Kind, run.Spec.Subject.Name, v1alpha1.AnnotationAbandonCleanup)
+		run.Spec.ParentRef.Kind, run.Spec.ParentRef.Name, v1alpha1.AnnotationAbandonCleanup)
 	return true, 0, nil
 }
 
@@ -105,20 +105,20 @@ type deletedParentCache struct {
 }
 
 // addParent keeps a deleted parent.
-func (s *deletedParentCache) addParent(subject client.Object) {
+func (s *deletedParentCache) addParent(parent client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byUID == nil {
 		s.byUID = map[string]client.Object{}
 	}
-	s.byUID[string(subject.GetUID())] = subject
+	s.byUID[string(parent.GetUID())] = parent
 }
 
 // removeParent drops the parent of an owed HookRun.
 func (s *deletedParentCache) removeParent(run *v1alpha1.HookRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byUID, run.Spec.Subject.UID)
+	delete(s.byUID, run.Spec.ParentRef.UID)
 }
 
 // getParentOrStub returns the last state of a parent, or else a stub with the fields that the
@@ -126,13 +126,13 @@ func (s *deletedParentCache) removeParent(run *v1alpha1.HookRun) {
 func (s *deletedParentCache) getParentOrStub(run *v1alpha1.HookRun) client.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := s.byUID[run.Spec.Subject.UID]; last != nil {
+	if last := s.byUID[run.Spec.ParentRef.UID]; last != nil {
 		copied, _ := last.DeepCopyObject().(client.Object) // a copy has the type of the original
 		return copied
 	}
 	stub := newParent(run)
 	stub.SetNamespace(run.Namespace)
-	stub.SetName(run.Spec.Subject.Name)
-	stub.SetUID(types.UID(run.Spec.Subject.UID))
+	stub.SetName(run.Spec.ParentRef.Name)
+	stub.SetUID(types.UID(run.Spec.ParentRef.UID))
 	return stub
 }

@@ -97,7 +97,7 @@ func TestOwedOrphan(t *testing.T) {
 func TestOwedOrphan_NotCalled(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	first := plan(env, backup, desire(v1alpha1.HookDesiredStateWait))
 	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
 	actions := working()
@@ -117,7 +117,7 @@ func TestOwedOrphan_NotCalled(t *testing.T) {
 func TestOwedOrphan_Restarted(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	first := plan(env, backup)
 	begun(t, env)
 	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
@@ -131,7 +131,7 @@ func TestOwedOrphan_Restarted(t *testing.T) {
 	if calls := actions.made(); len(calls) != 1 || actions.call(0).Point != executor.PointPostBackup {
 		t.Fatalf("attempts %v were called, want one of the second half", calls)
 	}
-	if subject := string(actions.call(0).Subject); !strings.Contains(subject, string(backup.UID)) {
-		t.Errorf("the parent is %s", subject)
+	if parent := string(actions.call(0).Subject); !strings.Contains(parent, string(backup.UID)) {
+		t.Errorf("the parent is %s", parent)
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // newParent returns an empty object of the kind of the parent.
 func newParent(run *v1alpha1.HookRun) client.Object {
-	switch run.Spec.Subject.Kind {
+	switch run.Spec.ParentRef.Kind {
 	case lifecycle.RestoreKind.Name:
 		return &v1alpha1.Restore{}
 	case lifecycle.DeletionRunKind.Name:
@@ -37,16 +37,16 @@ var errReplaced = errors.New("replaced by another object of the same name")
 // readParent reads the parent of a HookRun. The error is errReplaced or NotFound if the parent
 // no longer exists.
 func readParent(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (client.Object, error) {
-	subject := newParent(run)
-	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.Subject.Name}
-	err := reader.Get(ctx, key, subject)
-	if err == nil && string(subject.GetUID()) != run.Spec.Subject.UID {
+	parent := newParent(run)
+	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.ParentRef.Name}
+	err := reader.Get(ctx, key, parent)
+	if err == nil && string(parent.GetUID()) != run.Spec.ParentRef.UID {
 		err = errReplaced
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", run.Spec.Subject.Kind, key.Name, err)
+		return nil, fmt.Errorf("reading %s %s: %w", run.Spec.ParentRef.Kind, key.Name, err)
 	}
-	return subject, nil
+	return parent, nil
 }
 
 // readBackoff is the back-off between attempts to read the parent.
@@ -68,12 +68,12 @@ func readWithRetry(ctx context.Context, read func(context.Context) error) (err e
 }
 
 // readParentWithRetry is readParent until the deadline of ctx.
-func readParentWithRetry(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (subject client.Object, err error) {
+func readParentWithRetry(ctx context.Context, reader client.Reader, run *v1alpha1.HookRun) (parent client.Object, err error) {
 	err = readWithRetry(ctx, func(ctx context.Context) (err error) {
-		subject, err = readParent(ctx, reader, run)
+		parent, err = readParent(ctx, reader, run)
 		return err
 	})
-	return subject, err
+	return parent, err
 }
 
 func isNotFoundOrReplaced(err error) bool {
@@ -84,22 +84,22 @@ func isNotFoundOrReplaced(err error) bool {
 // The parent is read past the cache: a Post action must see the final phase,
 // which was written just before the action was started.
 func (r *Reconciler) addCallContext(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
-	subject, err := readParentWithRetry(ctx, r.Reader, run)
+	parent, err := readParentWithRetry(ctx, r.Reader, run)
 	if isNotFoundOrReplaced(err) && run.Spec.Owed {
-		subject, err = r.deletedParents.getParentOrStub(run), nil
+		parent, err = r.deletedParents.getParentOrStub(run), nil
 	}
 	if err != nil {
 		return err
 	}
-	if deletion, ok := subject.(*v1alpha1.DeletionRun); ok {
+	if deletion, ok := parent.(*v1alpha1.DeletionRun); ok {
 		return r.addDeletedBackup(ctx, deletion, call)
 	}
-	subject.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(run.Spec.Subject.Kind))
-	subject.SetManagedFields(nil)
-	if call.Subject, err = json.Marshal(subject); err != nil {
-		return fmt.Errorf("encoding %s %s: %w", run.Spec.Subject.Kind, subject.GetName(), err)
+	parent.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(run.Spec.ParentRef.Kind))
+	parent.SetManagedFields(nil)
+	if call.Subject, err = json.Marshal(parent); err != nil {
+		return fmt.Errorf("encoding %s %s: %w", run.Spec.ParentRef.Kind, parent.GetName(), err)
 	}
-	if restore, ok := subject.(*v1alpha1.Restore); ok {
+	if restore, ok := parent.(*v1alpha1.Restore); ok {
 		call.BackupName, call.BackupOutputs = restore.Status.BackupName, toStringOutputs(restore.Status.BackupOutputs)
 	}
 	pre, after := map[v1alpha1.HookPoint]v1alpha1.HookPoint{
@@ -142,16 +142,16 @@ func toStringOutputs(outputs map[string]v1alpha1.ParameterSet) map[string]map[st
 func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, point v1alpha1.HookPoint) (map[string]map[string]string, error) {
 	var siblings v1alpha1.HookRunList
 	err := r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
-		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.Subject.UID, v1alpha1.LabelHook: string(point)})
+		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.ParentRef.UID, v1alpha1.LabelHook: string(point)})
 	if err != nil {
 		return nil, fmt.Errorf("reading the outputs of the %s actions: %w", point, err)
 	}
 	outputs := map[string]map[string]string{}
 	for _, sibling := range siblings.Items {
 		// Users can change the labels of a HookRun, but not its parent.
-		theirs := sibling.Spec.Subject.UID != run.Spec.Subject.UID || sibling.Spec.Hook != point
+		theirs := sibling.Spec.ParentRef.UID != run.Spec.ParentRef.UID || sibling.Spec.Hook != point
 		if !theirs && len(sibling.Status.Outputs) > 0 {
-			outputs[sibling.Spec.PluginName] = lifecycle.ToStringMap(sibling.Status.Outputs)
+			outputs[sibling.Spec.ActionName] = lifecycle.ToStringMap(sibling.Status.Outputs)
 		}
 	}
 	return outputs, nil

@@ -37,7 +37,7 @@ func (f *failing) Get(ctx context.Context, key client.ObjectKey, object client.O
 func TestBackupThatCannotBeReadAtFirst(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	run := deletionOf(t, env, subject(env))
+	run := deletionOf(t, env, createBackup(env))
 	operator(t, env, working(), func(r *hookrun.Reconciler) {
 		r.Reader = &failing{Reader: r.Reader, err: apierrors.NewServiceUnavailable("etcd has no leader"), times: 2}
 	})
@@ -59,6 +59,6 @@ func deletionOf(t *testing.T, env *suite.Env, backup *v1alpha1.Backup) *v1alpha1
 	}
 	return plan(env, backup, func(run *v1alpha1.HookRun) {
 		run.Spec.Hook, run.Spec.Retries = v1alpha1.HookDelete, 2
-		run.Spec.Subject = v1alpha1.SubjectReference{Kind: "DeletionRun", Name: deletion.Name, UID: string(deletion.UID)}
+		run.Spec.ParentRef = v1alpha1.ParentReference{Kind: "DeletionRun", Name: deletion.Name, UID: string(deletion.UID)}
 	})
 }

@@ -17,7 +17,7 @@ import (
 func TestAwaitsThePlugin(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	name := env.Namespace // Plugins are not namespaced
 	suite.Create(env, &v1alpha1.Plugin{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

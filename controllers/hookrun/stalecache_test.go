@@ -48,7 +48,7 @@ func TestCacheThatLags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			backup := subject(env)
+			backup := createBackup(env)
 			run := plan(env, backup)
 			answers := make(chan struct{})
 			stop, _ := operator(t, env, &actions{resumes: true, do: func(context.Context, executor.Call) (executor.Answer, error) {
@@ -108,7 +108,7 @@ func (o *overtaken) Get(ctx context.Context, key client.ObjectKey, object client
 func TestPausedBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	run := plan(env, subject(env), desire(v1alpha1.HookDesiredStateWait))
+	run := plan(env, createBackup(env), desire(v1alpha1.HookDesiredStateWait))
 	theirs := run.DeepCopy()
 	paused := &overtaken{meanwhile: func() {
 		suite.GetIfExists(env, theirs)

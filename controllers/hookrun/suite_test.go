@@ -169,8 +169,8 @@ func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookru
 	}), logs
 }
 
-// subject creates the Backup that is the parent of the HookRuns.
-func subject(env *suite.Env) *v1alpha1.Backup {
+// createBackup creates the Backup that is the parent of the HookRuns.
+func createBackup(env *suite.Env) *v1alpha1.Backup {
 	return suite.Create(env, &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
 		Spec:       v1alpha1.BackupSpec{StorageLocation: "main"},
@@ -185,9 +185,9 @@ func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookR
 			Labels: map[string]string{v1alpha1.LabelParentUID: string(backup.UID), v1alpha1.LabelHook: string(v1alpha1.HookPreBackup)},
 		},
 		Spec: v1alpha1.HookRunSpec{
-			Hook: v1alpha1.HookPreBackup, PluginName: "example.io/freeze",
+			Hook: v1alpha1.HookPreBackup, ActionName: "example.io/freeze",
 			PluginRef:     v1alpha1.PluginReference{Name: "example"},
-			Subject:       v1alpha1.SubjectReference{Kind: "Backup", Name: backup.Name, UID: string(backup.UID)},
+			ParentRef:     v1alpha1.ParentReference{Kind: "Backup", Name: backup.Name, UID: string(backup.UID)},
 			Timeout:       metav1.Duration{Duration: time.Minute},
 			FailurePolicy: v1alpha1.FailurePolicyFail, OnInterruption: v1alpha1.InterruptionPolicyRetry,
 			DesiredState: v1alpha1.HookDesiredStateRun,

@@ -27,26 +27,26 @@ func (r *Reconciler) deleteIfUnneeded(ctx context.Context, run *v1alpha1.HookRun
 	if !isWaitingForTurn(run) {
 		return false, 0, nil
 	}
-	subject, err := readParent(ctx, r.Client, run)
+	parent, err := readParent(ctx, r.Client, run)
 	switch {
 	case err != nil && isNotFoundOrReplaced(err):
 		after = orphanRecheckInterval // the cache may not have it yet
 	case err != nil:
 		return false, 0, err
-	case !isParentFinalized(subject):
+	case !isParentFinalized(parent):
 		return false, 0, nil // the watch delivers the end
 	}
-	subject, err = readParent(ctx, r.Reader, run)
+	parent, err = readParent(ctx, r.Reader, run)
 	switch {
 	case err != nil && isNotFoundOrReplaced(err):
 		return false, 0, nil // Kubernetes deletes the HookRun
 	case err != nil:
 		return false, 0, err
-	case !isParentFinalized(subject):
+	case !isParentFinalized(parent):
 		return after > 0, after, nil
 	}
 	siblings, err := r.listSiblings(ctx, run)
-	if err != nil || isOwedAfterFinalization(subject, run, siblings) {
+	if err != nil || isOwedAfterFinalization(parent, run, siblings) {
 		return false, 0, err
 	}
 	if err := r.deleteHookRun(ctx, run); err != nil {
@@ -72,7 +72,7 @@ func (r *Reconciler) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) e
 	case err != nil:
 		return fmt.Errorf("deleting HookRun %s, which will never run: %w", run.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.PluginName, "for", run.Spec.Subject.Name)
+	ctrl.LoggerFrom(ctx).Info("Deleted a HookRun that will never run", "hook", run.Spec.Hook, "action", run.Spec.ActionName, "for", run.Spec.ParentRef.Name)
 	return nil
 }
 
@@ -82,21 +82,21 @@ func isWaitingForTurn(run *v1alpha1.HookRun) bool {
 }
 
 // isParentFinalized reports whether a parent is finalized. That state is permanent.
-func isParentFinalized(subject client.Object) bool {
-	settled, ok := subject.(lifecycle.Object)
+func isParentFinalized(parent client.Object) bool {
+	settled, ok := parent.(lifecycle.Object)
 	return ok && lifecycle.IsFinalized(settled)
 }
 
 // isOwedAfterFinalization reports whether a HookRun of a finalized parent must be kept, because its
 // Pre action was called.
-func isOwedAfterFinalization(subject client.Object, run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) bool {
+func isOwedAfterFinalization(parent client.Object, run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) bool {
 	if !run.Spec.Owed {
 		return false
 	}
 	if first := preHookRunFor(run, siblings); first != nil && first.Status.StartTimestamp != nil {
 		return true
 	}
-	settled, ok := subject.(lifecycle.Object)
+	settled, ok := parent.(lifecycle.Object)
 	if !ok {
 		return true
 	}
@@ -105,7 +105,7 @@ func isOwedAfterFinalization(subject client.Object, run *v1alpha1.HookRun, sibli
 		return false
 	}
 	for _, action := range **first {
-		if action.PluginName == run.Spec.PluginName && action.StartTimestamp != nil {
+		if action.PluginName == run.Spec.ActionName && action.StartTimestamp != nil {
 			return true
 		}
 	}
@@ -124,10 +124,10 @@ func parentFinalizedPredicate() predicate.Predicate {
 }
 
 // finalizedParentToHookRuns maps a finalized parent to its HookRuns that still wait.
-func (r *Reconciler) finalizedParentToHookRuns(ctx context.Context, subject client.Object) []reconcile.Request {
+func (r *Reconciler) finalizedParentToHookRuns(ctx context.Context, parent client.Object) []reconcile.Request {
 	var runs v1alpha1.HookRunList
-	err := r.Client.List(ctx, &runs, client.InNamespace(subject.GetNamespace()),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(subject.GetUID())})
+	err := r.Client.List(ctx, &runs, client.InNamespace(parent.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
 	if err != nil {
 		return nil // the cache cannot fail once it has started
 	}

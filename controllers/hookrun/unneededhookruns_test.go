@@ -74,7 +74,7 @@ func TestUnneeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := cluster.NewEnv(t)
-			backup, actions := subject(env), working()
+			backup, actions := createBackup(env), working()
 			operator(t, env, actions)
 			var runs []*v1alpha1.HookRun
 			if !tc.late {
@@ -101,7 +101,7 @@ func TestUnneeded(t *testing.T) {
 func TestUnneeded_Restarted(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	backup := subject(env)
+	backup := createBackup(env)
 	runs := stray(env, backup)
 	recordCallOutcome(t, env, backup)
 	operator(t, env, working())
@@ -115,7 +115,7 @@ func TestUnneeded_Restarted(t *testing.T) {
 func TestUnneeded_Stays(t *testing.T) {
 	t.Parallel()
 	env := cluster.NewEnv(t)
-	owing, debtor, open := subject(env), subject(env), subject(env)
+	owing, debtor, open := createBackup(env), createBackup(env), createBackup(env)
 	recordCallOutcome(t, env, owing, calledFirst)
 	recordCallOutcome(t, env, debtor, func(b *v1alpha1.Backup) {
 		conditions.Set(b, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "it must run")
@@ -131,7 +131,7 @@ func TestUnneeded_Stays(t *testing.T) {
 	for _, run := range append(others, second, third) {
 		readWithRetry(env, run, v1alpha1.HookRunPhasePending)
 		if !run.DeletionTimestamp.IsZero() || len(run.Finalizers) == 0 {
-			t.Errorf("HookRun %s %s is being removed", run.Spec.Hook, run.Spec.Subject.Name)
+			t.Errorf("HookRun %s %s is being removed", run.Spec.Hook, run.Spec.ParentRef.Name)
 		}
 	}
 	if !early.wasRead() {

@@ -133,7 +133,7 @@ func TestChangeWaitsForOperations(t *testing.T) {
 	operation := suite.Create(env, &v1alpha1.AsyncOperation{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "move-"},
 		Spec: v1alpha1.AsyncOperationSpec{
-			Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: "nightly", UID: "1"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
+			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "1"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
 			PluginName: "x/move", PluginRef: v1alpha1.PluginReference{Name: p.Name}, OperationID: "op-1", Attempt: 1,
 			Item:    v1alpha1.OperationItem{Resource: "configmaps", Name: "data"},
 			Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: time.Second},

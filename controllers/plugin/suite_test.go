@@ -161,9 +161,9 @@ func user(env *suite.Env, p *v1alpha1.Plugin) *v1alpha1.HookRun {
 	return suite.Create(env, &v1alpha1.HookRun{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "run-"},
 		Spec: v1alpha1.HookRunSpec{
-			Hook: v1alpha1.HookPostBackup, PluginName: "example.io/freeze",
+			Hook: v1alpha1.HookPostBackup, ActionName: "example.io/freeze",
 			PluginRef: v1alpha1.PluginReference{Name: p.Name},
-			Subject:   v1alpha1.SubjectReference{Kind: "Backup", Name: "nightly", UID: "b-1"},
+			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "b-1"},
 			Timeout:   metav1.Duration{Duration: time.Minute}, FailurePolicy: v1alpha1.FailurePolicyFail,
 			OnInterruption: v1alpha1.InterruptionPolicyRetry, Owed: true, DesiredState: v1alpha1.HookDesiredStateWait,
 		},

@@ -188,7 +188,7 @@ func (d *demo) configure(ctx context.Context) error {
 	return d.show(ctx,
 		"kubectl apply -f "+manifests+"location.yaml",
 		`sed "s|@STATE@|$PWD/`+state+`|" `+manifests+"plugin.yaml | kubectl apply -f -",
-		"kubectl wait bsl/main -n "+namespace+" --for=condition=Ready --timeout=60s",
+		"kubectl wait gsl/main -n "+namespace+" --for=condition=Ready --timeout=60s",
 		"kubectl wait plugin/example --for=condition=Ready --timeout=60s",
 	)
 }

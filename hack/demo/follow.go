@@ -121,12 +121,12 @@ func (s *story) take(event watch.Event, ok bool) error {
 		s.settled = isSettled(object)
 		s.tell(s.name, change{what: s.kind.Name, name: s.name, phase: object.GetPhase(), text: subjectText(object)})
 	case *v1alpha1.HookRun:
-		if object.Spec.Subject.Kind != s.kind.Name || object.Spec.Subject.Name != s.name {
+		if object.Spec.ParentRef.Kind != s.kind.Name || object.Spec.ParentRef.Name != s.name {
 			return nil
 		}
 		s.opened("HookRun/"+object.Name, isFinal(object.Status.Phase))
 		s.tell(object.Name, change{
-			what: string(object.Spec.Hook), name: object.Spec.PluginName,
+			what: string(object.Spec.Hook), name: object.Spec.ActionName,
 			phase: string(object.Status.Phase), text: cmp.Or(object.Status.Message, "planned"),
 		})
 	case *v1alpha1.AsyncOperation:
@@ -146,7 +146,7 @@ func (s *story) opened(key string, ended bool) {
 }
 
 func (s *story) takeOperation(o *v1alpha1.AsyncOperation) {
-	if o.Spec.Subject.Kind != s.kind.Name || o.Spec.Subject.Name != s.name {
+	if o.Spec.ParentRef.Kind != s.kind.Name || o.Spec.ParentRef.Name != s.name {
 		return
 	}
 	s.opened("AsyncOperation/"+o.Name, o.Ended())

@@ -24,8 +24,8 @@ func TestStory(t *testing.T) {
 	}
 	backup := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	hookRun := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "shop-pre"}}
-	hookRun.Spec.Hook, hookRun.Spec.PluginName = "PreBackup", "freeze"
-	hookRun.Spec.Subject = v1alpha1.SubjectReference{Kind: "Backup", Name: "shop"}
+	hookRun.Spec.Hook, hookRun.Spec.ActionName = "PreBackup", "freeze"
+	hookRun.Spec.ParentRef = v1alpha1.ParentReference{Kind: "Backup", Name: "shop"}
 	tell := func(object runtime.Object) {
 		t.Helper()
 		if err := s.take(watch.Event{Type: watch.Modified, Object: object}, true); err != nil {
@@ -35,7 +35,7 @@ func TestStory(t *testing.T) {
 
 	// Other stories.
 	tell(&v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-	tell(&v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Subject: v1alpha1.SubjectReference{Kind: "Restore", Name: "shop"}}})
+	tell(&v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{ParentRef: v1alpha1.ParentReference{Kind: "Restore", Name: "shop"}}})
 
 	tell(backup)
 	tell(backup) // Nothing that a person can see.
@@ -47,7 +47,7 @@ func TestStory(t *testing.T) {
 	operation := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Name: "shop-data"}}
 	operation.Spec.Item = v1alpha1.OperationItem{Resource: "persistentvolumeclaims", Name: "data"}
 	tell(operation) // of another story
-	operation.Spec.Subject = v1alpha1.SubjectReference{Kind: "Backup", Name: "shop"}
+	operation.Spec.ParentRef = v1alpha1.ParentReference{Kind: "Backup", Name: "shop"}
 	tell(operation)
 	operation.Status.Phase, operation.Status.Message = v1alpha1.AsyncOperationPhaseInProgress, "25 %"
 	operation.Status.Progress = &v1alpha1.AsyncOperationProgress{Completed: 1, Total: 4}

@@ -45,7 +45,7 @@ func (d *demo) collectRun(ctx context.Context, kind lifecycle.KindTraits, of lif
 	}
 	r := ran{kind: kind, of: of}
 	for _, hookRun := range all.Items {
-		if hookRun.Spec.Subject.Kind == kind.Name && hookRun.Spec.Subject.Name == of.GetName() {
+		if hookRun.Spec.ParentRef.Kind == kind.Name && hookRun.Spec.ParentRef.Name == of.GetName() {
 			r.runs = append(r.runs, hookRun)
 		}
 	}

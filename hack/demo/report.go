@@ -23,7 +23,7 @@ const logLines = 8
 
 // report prints all results.
 func (d *demo) report(ctx context.Context, f *facts) error {
-	for _, line := range []string{"kubectl get backups,hookruns,asyncoperations,plugins,bsl -n " + namespace, "kubectl events -n " + namespace} {
+	for _, line := range []string{"kubectl get backups,hookruns,asyncoperations,plugins,gsl -n " + namespace, "kubectl events -n " + namespace} {
 		if err := d.show(ctx, line); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func actionRows(runs []v1alpha1.HookRun) [][]string {
 	rows := [][]string{{"POINT", "ACTION", "PHASE", "TOOK", "WHAT IT SAYS"}}
 	for _, run := range runs {
 		rows = append(rows, []string{
-			string(run.Spec.Hook), run.Spec.PluginName, string(run.Status.Phase),
+			string(run.Spec.Hook), run.Spec.ActionName, string(run.Status.Phase),
 			cmp.Or(run.Status.Duration, "-"), run.Status.Message,
 		})
 	}

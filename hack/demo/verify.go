@@ -43,7 +43,7 @@ func checkSkipped(f *facts) error {
 		return errors.New("the Backup has no such annotation")
 	}
 	for _, run := range f.runs {
-		if run.Spec.PluginName == skipped {
+		if run.Spec.ActionName == skipped {
 			return fmt.Errorf("there is the HookRun %s", run.Name)
 		}
 	}

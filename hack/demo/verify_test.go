@@ -32,7 +32,7 @@ func asItShouldBe() *facts {
 	hookRun := func(point v1alpha1.HookPoint) v1alpha1.HookRun {
 		r := v1alpha1.HookRun{}
 		r.OwnerReferences = []metav1.OwnerReference{{UID: "uid"}}
-		r.Spec.Hook, r.Spec.PluginName = point, actionName
+		r.Spec.Hook, r.Spec.ActionName = point, actionName
 		r.Status.Phase, r.Status.Attempt, r.Status.Duration = v1alpha1.HookRunPhaseCompleted, 1, "2s"
 		return r
 	}

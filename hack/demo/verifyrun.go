@@ -103,7 +103,7 @@ func (r *ran) checkRuns() error {
 	var errs []error
 	var points []string
 	for _, hookRun := range r.runs {
-		points = append(points, string(hookRun.Spec.Hook)+" "+hookRun.Spec.PluginName)
+		points = append(points, string(hookRun.Spec.Hook)+" "+hookRun.Spec.ActionName)
 		if s := hookRun.Status; s.Phase != v1alpha1.HookRunPhaseCompleted || s.Attempt != 1 || s.Duration == "" {
 			errs = append(errs, fmt.Errorf("%s is %s after %d attempts and %q: %s",
 				hookRun.Name, s.Phase, s.Attempt, s.Duration, s.Message))

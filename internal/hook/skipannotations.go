@@ -43,7 +43,7 @@ func (p Points) SkipAnnotationKey(name string, side Side) string {
 	return name + "/" + p.annotationSuffix(side)
 }
 
-// skipAnnotations are the annotations of a subject that look like skip annotations.
+// skipAnnotations are the annotations of an object that look like skip annotations.
 type skipAnnotations struct {
 	points Points
 	values map[string]string

@@ -142,7 +142,7 @@ func finishOnce(t *testing.T, d *Driver[*v1alpha1.Backup], b *v1alpha1.Backup, p
 	t.Helper()
 	s := newScope(BackupKind, b)
 	if post != "" {
-		run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Hook: v1alpha1.HookPostBackup, PluginName: "example.io/thaw", DesiredState: v1alpha1.HookDesiredStateRun}}
+		run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Hook: v1alpha1.HookPostBackup, ActionName: "example.io/thaw", DesiredState: v1alpha1.HookDesiredStateRun}}
 		run.Status.Phase, run.Status.StartTimestamp = post, &metav1.Time{Time: noon}
 		if post == v1alpha1.HookRunPhaseCompleted {
 			run.Status.CompletionTimestamp = &metav1.Time{Time: noon}

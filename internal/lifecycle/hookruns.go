@@ -86,9 +86,9 @@ func (d *Driver[T]) createHookRun(ctx context.Context, o T, point v1alpha1.HookP
 // newHookRun returns the HookRun of a planned action.
 func (k KindTraits) newHookRun(o metav1.Object, point v1alpha1.HookPoint, step hook.PlannedAction) *v1alpha1.HookRun {
 	spec := v1alpha1.HookRunSpec{
-		Hook: point, PluginName: step.Name, PluginRef: v1alpha1.PluginReference{Name: step.Plugin},
-		Subject: v1alpha1.SubjectReference{Kind: k.Name, Name: o.GetName(), UID: string(o.GetUID())},
-		Order:   step.Order, Timeout: metav1.Duration{Duration: step.Timeout}, Retries: step.Retries,
+		Hook: point, ActionName: step.Name, PluginRef: v1alpha1.PluginReference{Name: step.Plugin},
+		ParentRef: v1alpha1.ParentReference{Kind: k.Name, Name: o.GetName(), UID: string(o.GetUID())},
+		Order:     step.Order, Timeout: metav1.Duration{Duration: step.Timeout}, Retries: step.Retries,
 		FailurePolicy: v1alpha1.FailurePolicyFail, OnInterruption: v1alpha1.InterruptionPolicyRetry,
 		Owed: step.Cleanup, DesiredState: v1alpha1.HookDesiredStateWait,
 	}

@@ -113,7 +113,7 @@ func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, Star
 func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.AsyncOperation {
 	item, attempt := started.Item, max(o.Run().Attempts, 1)
 	spec := v1alpha1.AsyncOperationSpec{
-		Subject:    v1alpha1.SubjectReference{Kind: d.Kind.Name, Name: o.GetName(), UID: string(o.GetUID())},
+		ParentRef:  v1alpha1.ParentReference{Kind: d.Kind.Name, Name: o.GetName(), UID: string(o.GetUID())},
 		Kind:       v1alpha1.ActionKind(started.Kind),
 		PluginName: started.Action, PluginRef: v1alpha1.PluginReference{Name: started.Plugin},
 		OperationID: started.ID, Item: item, PostOperationItems: started.PostItems, Attempt: attempt,

@@ -107,7 +107,7 @@ func TestRecordedOperation(t *testing.T) {
 			if got := fmt.Sprintf("%s %s %s", o.Spec.Timeout.Duration, o.Spec.PollInterval.Duration, stall); got != tc.want {
 				t.Errorf("timeout, interval and stallTimeout are %s, want %s", got, tc.want)
 			}
-			if o.Spec.Item != started.Item || o.Spec.OperationID != "op-1" || o.Spec.Attempt != 2 || o.Spec.Subject.UID != string(b.UID) ||
+			if o.Spec.Item != started.Item || o.Spec.OperationID != "op-1" || o.Spec.Attempt != 2 || o.Spec.ParentRef.UID != string(b.UID) ||
 				!strings.HasPrefix(o.Name, "nightly-data-") || len(o.Name) > maxChildNameLength {
 				t.Errorf("recorded %s: %+v", o.Name, o.Spec)
 			}

@@ -268,11 +268,11 @@ func (d *Driver[T]) operationEventHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, object client.Object, ended bool) {
 		o, ok := object.(*v1alpha1.AsyncOperation)
-		if !ok || o.Spec.Subject.Kind != d.Kind.Name {
+		if !ok || o.Spec.ParentRef.Kind != d.Kind.Name {
 			return
 		}
-		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Spec.Subject.Name}
-		q.AddAfter(reconcile.Request{NamespacedName: name}, d.throttle.enqueueDelay(types.UID(o.Spec.Subject.UID), ended))
+		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Spec.ParentRef.Name}
+		q.AddAfter(reconcile.Request{NamespacedName: name}, d.throttle.enqueueDelay(types.UID(o.Spec.ParentRef.UID), ended))
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(q, e.Object, false) },

@@ -84,7 +84,7 @@ func (s *Scope[T]) isCancelRequestedAfterOutcome(run *v1alpha1.HookRun) bool {
 // preHookRunFor returns the other half of a pair.
 func (s *Scope[T]) preHookRunFor(post *v1alpha1.HookRun) *v1alpha1.HookRun {
 	for _, run := range s.Pre {
-		if run.Spec.PluginName == post.Spec.PluginName {
+		if run.Spec.ActionName == post.Spec.ActionName {
 			return run
 		}
 	}
@@ -121,13 +121,13 @@ func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
 		d.setDesiredState(s, run, v1alpha1.HookDesiredStateRun)
 	}
 	d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
-	s.ReportRemainingWork(v1alpha1.ReasonCancelling, "abandoning the clean-up by "+run.Spec.PluginName)
+	s.ReportRemainingWork(v1alpha1.ReasonCancelling, "abandoning the clean-up by "+run.Spec.ActionName)
 }
 
 // markCleanupOwed records that an action which is about to start must be undone.
 func (s *Scope[T]) markCleanupOwed(pre *v1alpha1.HookRun) {
 	for _, run := range s.Post {
-		if run.Spec.Owed && run.Spec.PluginName == pre.Spec.PluginName {
+		if run.Spec.Owed && run.Spec.ActionName == pre.Spec.ActionName {
 			conditions.Set(s.Object, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending,
 				describeAction(run)+" must run, whatever happens")
 		}
@@ -234,7 +234,7 @@ func (s *Scope[T]) SetPostActionsCondition() {
 	var failed []string
 	for _, run := range s.Post {
 		if run.Status.Phase == v1alpha1.HookRunPhaseFailed || run.Status.Phase == v1alpha1.HookRunPhaseCancelled {
-			failed = append(failed, fmt.Sprintf("%s (%s)", run.Spec.PluginName, run.Status.Message))
+			failed = append(failed, fmt.Sprintf("%s (%s)", run.Spec.ActionName, run.Status.Message))
 		}
 	}
 	status, reason, message := metav1.ConditionTrue, s.kind.PostActionsSucceeded, fmt.Sprintf("Every %s action that ran succeeded", s.kind.PostHookPoint())

@@ -21,7 +21,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // run returns a HookRun. It has a start time if its phase implies that the action was called.
 func run(point v1alpha1.HookPoint, name string, phase v1alpha1.HookRunPhase, change ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
 	h := &v1alpha1.HookRun{}
-	h.Name, h.Spec.Hook, h.Spec.PluginName = name, point, name
+	h.Name, h.Spec.Hook, h.Spec.ActionName = name, point, name
 	h.Spec.Timeout.Duration = time.Minute
 	h.Spec.DesiredState = v1alpha1.HookDesiredStateRun
 	h.Status.Phase = phase

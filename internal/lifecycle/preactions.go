@@ -51,7 +51,7 @@ func (d *Driver[T]) ReacquireSlot(s *Scope[T]) { d.queue.acquireSlot(s.Object, t
 
 // describeAction returns a description of the action that a HookRun executes.
 func describeAction(run *v1alpha1.HookRun) string {
-	return string(run.Spec.Hook) + " action " + run.Spec.PluginName
+	return string(run.Spec.Hook) + " action " + run.Spec.ActionName
 }
 
 func isHookRunFinished(run *v1alpha1.HookRun) bool { return run.Status.CompletionTimestamp != nil }
@@ -91,7 +91,7 @@ func OutputsByAction(runs []*v1alpha1.HookRun) map[string]map[string]string {
 	byName := map[string]map[string]string{}
 	for _, run := range runs {
 		if len(run.Status.Outputs) > 0 {
-			byName[run.Spec.PluginName] = ToStringMap(run.Status.Outputs)
+			byName[run.Spec.ActionName] = ToStringMap(run.Status.Outputs)
 		}
 	}
 	return byName
@@ -110,7 +110,7 @@ func newActionStatuses(runs []*v1alpha1.HookRun) *[]v1alpha1.ActionStatus {
 	list := make([]v1alpha1.ActionStatus, len(runs))
 	for i, run := range runs {
 		list[i] = v1alpha1.ActionStatus{
-			PluginName: run.Spec.PluginName, Plugin: run.Spec.PluginRef.Name, HookRunName: run.Name, Phase: toActionPhase(run), Message: run.Status.Message,
+			PluginName: run.Spec.ActionName, Plugin: run.Spec.PluginRef.Name, HookRunName: run.Name, Phase: toActionPhase(run), Message: run.Status.Message,
 			StartTimestamp: run.Status.StartTimestamp, CompletionTimestamp: run.Status.CompletionTimestamp,
 		}
 	}

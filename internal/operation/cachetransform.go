@@ -38,9 +38,9 @@ func CompactForCache(object any) (any, error) {
 		}
 		op.Labels = labels
 	}
-	spec, subject, item := &op.Spec, &op.Spec.Subject, &op.Spec.Item
+	spec, parent, item := &op.Spec, &op.Spec.ParentRef, &op.Spec.Item
 	internStrings((*string)(&spec.Kind), &spec.PluginName, &spec.PluginRef.Name, (*string)(&spec.DesiredState), &spec.CancelReason,
-		&subject.Kind, &subject.Name, &subject.UID, &item.Group, &item.Version, &item.Resource, &item.Namespace)
+		&parent.Kind, &parent.Name, &parent.UID, &item.Group, &item.Version, &item.Resource, &item.Namespace)
 	internStrings((*string)(&op.Status.Phase), &op.Status.Message)
 	for i := range op.Status.Conditions {
 		c := &op.Status.Conditions[i]

@@ -90,8 +90,8 @@ func (l *testOperator) checkOutputs(t *testing.T, o lifecycle.Object, manifest *
 		if len(run.Status.Outputs) > 0 {
 			want = string(run.UID)
 		}
-		if got := manifest.Outputs[run.Spec.PluginName]["from"]; got != want {
-			t.Errorf("the manifest has the output %q of %s, want %q", got, run.Spec.PluginName, want)
+		if got := manifest.Outputs[run.Spec.ActionName]["from"]; got != want {
+			t.Errorf("the manifest has the output %q of %s, want %q", got, run.Spec.ActionName, want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func checkCallsOf(t *testing.T, run *v1alpha1.HookRun, calls []call, ends int) {
 	for _, c := range calls {
 		if c.Key == string(run.UID) {
 			attempts = append(attempts, c.Attempt)
-			if c.Action != run.Spec.PluginName || c.Point != string(run.Spec.Hook) {
+			if c.Action != run.Spec.ActionName || c.Point != string(run.Spec.Hook) {
 				t.Errorf("HookRun %s called %s %s", run.Name, c.Point, c.Action)
 			}
 		}

@@ -57,7 +57,7 @@ func (l *testOperator) observe(t *testing.T, o lifecycle.Object, ends int) resul
 		Pre: actions(*pre), Post: actions(*post), Files: files(t, o), Operations: operations,
 	}
 	for _, run := range runs {
-		r.HookRuns = append(r.HookRuns, fmt.Sprintf("%s %s %s %q", run.Spec.Hook, run.Spec.PluginName, run.Status.Phase,
+		r.HookRuns = append(r.HookRuns, fmt.Sprintf("%s %s %s %q", run.Spec.Hook, run.Spec.ActionName, run.Status.Phase,
 			slices.Sorted(maps.Keys(run.Status.Outputs))))
 	}
 	slices.Sort(r.HookRuns)

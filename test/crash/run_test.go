@@ -188,8 +188,8 @@ func (l *testOperator) describe(name string, last lifecycle.Object) string {
 		return err.Error()
 	}
 	for i := range runs.Items {
-		if run := &runs.Items[i]; run.Spec.Subject.Name == name {
-			text += fmt.Sprintf("\n%s %s %s: %+v", run.Spec.Hook, run.Spec.PluginName, run.Spec.DesiredState, run.Status)
+		if run := &runs.Items[i]; run.Spec.ParentRef.Name == name {
+			text += fmt.Sprintf("\n%s %s %s: %+v", run.Spec.Hook, run.Spec.ActionName, run.Spec.DesiredState, run.Status)
 		}
 	}
 	return text

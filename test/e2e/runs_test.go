@@ -113,7 +113,7 @@ func (c *cluster) hookRun(ctx context.Context, of client.Object, hook v1alpha1.H
 	GinkgoHelper()
 	runs, err := c.hookRuns(ctx, of)
 	Expect(err).NotTo(HaveOccurred())
-	i := slices.IndexFunc(runs, func(r v1alpha1.HookRun) bool { return r.Spec.Hook == hook && r.Spec.PluginName == action })
+	i := slices.IndexFunc(runs, func(r v1alpha1.HookRun) bool { return r.Spec.Hook == hook && r.Spec.ActionName == action })
 	Expect(i).NotTo(BeNumerically("<", 0), "there is no HookRun of %s(%s)", hook, action)
 	return runs[i]
 }
@@ -126,7 +126,7 @@ func (c *cluster) hookRunning(ctx context.Context, of client.Object, action stri
 		runs, err := c.hookRuns(ctx, of)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(slices.ContainsFunc(runs, func(r v1alpha1.HookRun) bool {
-			return r.Spec.PluginName == action && r.Status.Phase == v1alpha1.HookRunPhaseInProgress
+			return r.Spec.ActionName == action && r.Status.Phase == v1alpha1.HookRunPhaseInProgress
 		})).To(BeTrue(), "%s does not run", action)
 	}).Should(Succeed())
 }

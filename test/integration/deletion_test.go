@@ -252,7 +252,7 @@ func awaitCalled(t *testing.T, subject client.Object, action string) {
 	t.Helper()
 	eventually(t, func() string {
 		for _, run := range all[*v1alpha1.HookRun](world.watched) {
-			if run.Spec.Subject.UID == string(subject.GetUID()) && run.Spec.PluginName == action && run.Status.StartTimestamp != nil {
+			if run.Spec.ParentRef.UID == string(subject.GetUID()) && run.Spec.ActionName == action && run.Status.StartTimestamp != nil {
 				return ""
 			}
 		}

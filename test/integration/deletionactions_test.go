@@ -25,7 +25,7 @@ func deleteCalls(t *testing.T, d *v1alpha1.DeletionRun) []string {
 	t.Helper()
 	var keys []string
 	for _, run := range all[*v1alpha1.HookRun](world.watched) {
-		if run.Spec.Subject.UID == string(d.UID) {
+		if run.Spec.ParentRef.UID == string(d.UID) {
 			keys = append(keys, string(run.UID))
 		}
 	}

@@ -157,8 +157,8 @@ func isRefused(err error, text string) bool {
 // forgedRun is a HookRun that is in no plan, with a valid spec.
 func forgedRun(meta metav1.ObjectMeta, subject string) *v1alpha1.HookRun {
 	return &v1alpha1.HookRun{ObjectMeta: meta, Spec: v1alpha1.HookRunSpec{
-		Hook: v1alpha1.HookPreBackup, PluginName: pair, PluginRef: v1alpha1.PluginReference{Name: "story"},
-		Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: "b", UID: subject}, Timeout: *within(patience),
+		Hook: v1alpha1.HookPreBackup, ActionName: pair, PluginRef: v1alpha1.PluginReference{Name: "story"},
+		ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: subject}, Timeout: *within(patience),
 		FailurePolicy: v1alpha1.FailurePolicyFail, OnInterruption: v1alpha1.InterruptionPolicyRetry, DesiredState: v1alpha1.HookDesiredStateRun,
 	}}
 }
@@ -166,8 +166,8 @@ func forgedRun(meta metav1.ObjectMeta, subject string) *v1alpha1.HookRun {
 // forgedOperation is an AsyncOperation that no action started, with a valid spec.
 func forgedOperation(meta metav1.ObjectMeta, subject string) *v1alpha1.AsyncOperation {
 	return &v1alpha1.AsyncOperation{ObjectMeta: meta, Spec: v1alpha1.AsyncOperationSpec{
-		Subject: v1alpha1.SubjectReference{Kind: "Backup", Name: "b", UID: subject},
-		Kind:    v1alpha1.ActionKindAsyncBackupItem, PluginName: operates, PluginRef: v1alpha1.PluginReference{Name: "operates"},
+		ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: subject},
+		Kind:      v1alpha1.ActionKindAsyncBackupItem, PluginName: operates, PluginRef: v1alpha1.PluginReference{Name: "operates"},
 		OperationID: "forged", Item: v1alpha1.OperationItem{Version: "v1", Resource: "configmaps", Name: "c0"}, Attempt: 1,
 		Timeout: *within(patience), PollInterval: *within(patience), DesiredState: v1alpha1.DesiredStateRun,
 	}}

@@ -249,7 +249,7 @@ func awaitRunOf(t *testing.T, r *v1alpha1.Restore, action string) *v1alpha1.Hook
 	var found *v1alpha1.HookRun
 	eventually(t, func() string {
 		for _, run := range all[*v1alpha1.HookRun](world.watched) {
-			if run.Spec.Subject.UID == string(r.UID) && run.Spec.PluginName == action && run.Status.Phase != v1alpha1.HookRunPhaseInProgress {
+			if run.Spec.ParentRef.UID == string(r.UID) && run.Spec.ActionName == action && run.Status.Phase != v1alpha1.HookRunPhaseInProgress {
 				found = run
 				return ""
 			}

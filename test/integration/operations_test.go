@@ -45,7 +45,7 @@ func operate(t *testing.T, namespace, name, program string) *corev1.ConfigMap {
 // the names of their objects.
 func operationsOf(subject client.Object) []*v1alpha1.AsyncOperation {
 	list := slices.DeleteFunc(all[*v1alpha1.AsyncOperation](world.watched), func(o *v1alpha1.AsyncOperation) bool {
-		return o.Spec.Subject.UID != string(subject.GetUID())
+		return o.Spec.ParentRef.UID != string(subject.GetUID())
 	})
 	slices.SortFunc(list, func(a, b *v1alpha1.AsyncOperation) int {
 		return strings.Compare(a.Spec.Item.Name+a.Spec.PluginName, b.Spec.Item.Name+b.Spec.PluginName)

@@ -104,8 +104,8 @@ func checkNotOwed(t *testing.T, b *v1alpha1.Backup, post *v1alpha1.HookRun) {
 		return
 	}
 	for _, run := range runsOf(b) {
-		if run.Spec.Hook == v1alpha1.HookPreBackup && run.Spec.PluginName == post.Spec.PluginName && run.Status.StartTimestamp != nil {
-			t.Errorf("PreBackup action %s of Backup %s was started and is not undone: %s", post.Spec.PluginName, b.Name, describe(post))
+		if run.Spec.Hook == v1alpha1.HookPreBackup && run.Spec.ActionName == post.Spec.ActionName && run.Status.StartTimestamp != nil {
+			t.Errorf("PreBackup action %s of Backup %s was started and is not undone: %s", post.Spec.ActionName, b.Name, describe(post))
 		}
 	}
 }

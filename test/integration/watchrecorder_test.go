@@ -213,7 +213,7 @@ func eventsOf(object client.Object) []string {
 // runsOf returns the last versions of the HookRuns of a Backup, in no order.
 func runsOf(b *v1alpha1.Backup) []*v1alpha1.HookRun {
 	return slices.DeleteFunc(all[*v1alpha1.HookRun](world.watched), func(run *v1alpha1.HookRun) bool {
-		return run.Spec.Subject.UID != string(b.UID)
+		return run.Spec.ParentRef.UID != string(b.UID)
 	})
 }
 
@@ -223,7 +223,7 @@ func runOf(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action st
 	var found *v1alpha1.HookRun
 	eventually(t, func() string {
 		for _, run := range runsOf(b) {
-			if run.Spec.Hook == point && run.Spec.PluginName == action {
+			if run.Spec.Hook == point && run.Spec.ActionName == action {
 				found = run
 				return ""
 			}

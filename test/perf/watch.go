@@ -171,7 +171,7 @@ func (w *watcher[T]) follow(ctx context.Context, subjects, hookRuns watch.Interf
 func (w *watcher[T]) take(event watch.Event) error {
 	switch o := event.Object.(type) {
 	case *v1alpha1.HookRun:
-		if seen := w.seen[o.Spec.Subject.Name]; seen != nil && event.Type != watch.Deleted {
+		if seen := w.seen[o.Spec.ParentRef.Name]; seen != nil && event.Type != watch.Deleted {
 			seen.writes++
 		}
 		return nil

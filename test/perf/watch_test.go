@@ -26,7 +26,7 @@ func state(phase v1alpha1.BackupPhase, trueConditions ...string) *v1alpha1.Backu
 func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
 	seen := &observation[*v1alpha1.Backup]{}
 	w := &watcher[*v1alpha1.Backup]{seen: map[string]*observation[*v1alpha1.Backup]{"b": seen}, open: 1}
-	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Subject: v1alpha1.SubjectReference{Name: "b"}}}
+	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{ParentRef: v1alpha1.ParentReference{Name: "b"}}}
 	stranger := state(v1alpha1.BackupPhaseFailed, v1alpha1.ConditionStalled)
 	stranger.Name = "stranger"
 	for _, event := range []watch.Event{

@@ -89,7 +89,7 @@ func runOf(t *testing.T, r client.Object, point v1alpha1.HookPoint, action strin
 	var found v1alpha1.HookRun
 	suite.Eventually(t, func() string {
 		for _, run := range runsOf(t, r) {
-			if run.Spec.Hook == point && run.Spec.PluginName == action && right(run) {
+			if run.Spec.Hook == point && run.Spec.ActionName == action && right(run) {
 				found = run
 				return ""
 			}
@@ -112,6 +112,6 @@ func callsOf(t *testing.T, r *v1alpha1.Restore, plugin string) []string {
 	runs := runsOf(t, r)
 	return world.FaultPluginCalls(t, func(key string) bool {
 		run, ours := runs[key]
-		return ours && strings.HasPrefix(run.Spec.PluginName, plugin+".example.io/")
+		return ours && strings.HasPrefix(run.Spec.ActionName, plugin+".example.io/")
 	})
 }

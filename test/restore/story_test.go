@@ -80,9 +80,9 @@ func checkPaid(t *testing.T, r *v1alpha1.Restore) {
 			t.Errorf("HookRun %s is left over in phase %s with the finalizers %q", run.Name, run.Status.Phase, run.Finalizers)
 		}
 		if run.Spec.Hook == v1alpha1.HookPreRestore {
-			started[run.Spec.PluginName] = run.Status.StartTimestamp != nil
+			started[run.Spec.ActionName] = run.Status.StartTimestamp != nil
 		} else {
-			undone[run.Spec.PluginName] = run.Status.Phase == v1alpha1.HookRunPhaseCompleted
+			undone[run.Spec.ActionName] = run.Status.Phase == v1alpha1.HookRunPhaseCompleted
 		}
 	}
 	for action := range started {

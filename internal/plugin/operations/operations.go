@@ -36,7 +36,7 @@ type Target struct {
 	Plugin, Kind, Action string
 	// ID is the ID that the action gave to the operation.
 	ID string
-	// Key is the UID of the run that the operation belongs to, and Subject the Backup or
+	// Key is the UID of the run that the operation belongs to, and Parent the Backup or
 	// Restore in the form of velero.io/v1.
 	Key    string
 	Parent []byte

@@ -51,7 +51,7 @@ func (h *hookRuns) watch(ctx context.Context, namespace string) {
 func (h *hookRuns) add(run *v1alpha1.HookRun) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.parents[string(run.UID)] = run.Spec.Subject.Kind + " " + run.Spec.Subject.Name + " " + run.Labels[v1alpha1.LabelParentUID]
+	h.parents[string(run.UID)] = run.Spec.ParentRef.Kind + " " + run.Spec.ParentRef.Name + " " + run.Labels[v1alpha1.LabelParentUID]
 }
 
 // parentOf returns the run of a HookRun, or nothing.

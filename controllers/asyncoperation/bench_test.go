@@ -19,8 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -58,11 +57,13 @@ func (accepting) Patch(context.Context, client.Object, client.Patch, ...client.S
 // ready provides actions that answer at once.
 type ready struct{}
 
-func (ready) BackupItemAction(string, string, string) caller.ResolveFunc[adapter.BackupItemAction] {
-	return func() (caller.Connection, adapter.BackupItemAction, error) { return near{}, answering{}, nil }
+func (ready) BackupItemAction(string, string, string) pluginclient.ResolveFunc[pluginclient.BackupItemAction] {
+	return func() (pluginclient.Connection, pluginclient.BackupItemAction, error) {
+		return near{}, answering{}, nil
+	}
 }
 
-func (ready) RestoreItemAction(string, string, string) caller.ResolveFunc[adapter.RestoreItemAction] {
+func (ready) RestoreItemAction(string, string, string) pluginclient.ResolveFunc[pluginclient.RestoreItemAction] {
 	return nil
 }
 
@@ -78,9 +79,9 @@ func (near) Do(ctx context.Context, _ process.Call, fn func(context.Context, grp
 	return fn(ctx, nil, "call")
 }
 
-type answering struct{ adapter.BackupItemAction }
+type answering struct{ pluginclient.BackupItemAction }
 
-func (answering) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
+func (answering) Progress(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.OperationRef) (item.Progress, error) {
 	return item.Progress{NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "copying a volume"}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/internal/operation"
-	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -109,10 +109,10 @@ func (r *Reconciler) cancelOperation(ctx context.Context, k *trackedOperation) c
 }
 
 // operationTarget returns what plugins receive about an operation.
-func (k *trackedOperation) operationTarget() operations.Target {
+func (k *trackedOperation) operationTarget() pluginclient.OperationTarget {
 	log := ctrl.Log.WithName("asyncoperation").WithValues("plugin", k.plugin, "for", k.parentRef.Name)
 	parent, parameters := k.parent.viewForAction(k.action)
-	return operations.Target{
+	return pluginclient.OperationTarget{
 		Plugin: k.plugin, Kind: string(k.kind), Action: k.action, ID: k.id,
 		Key: k.parentRef.UID, Parent: parent, Parameters: parameters,
 		Log: log.WithValues("action", k.action, "operation", k.name.Name), RunLog: log,

@@ -31,7 +31,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/clock"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/operation"
-	"github.com/grapnel-dev/grapnel/internal/plugin/operations"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
@@ -45,7 +45,7 @@ import (
 
 // Actions finds actions of plugins.
 type Actions interface {
-	operations.Actions
+	pluginclient.OperationResolver
 	// LoadAttempted returns a channel that is closed after the first attempt to load the plugin.
 	LoadAttempted(pluginObject string) <-chan struct{}
 }
@@ -100,7 +100,7 @@ type Reconciler struct {
 
 	log             logr.Logger
 	machine         operation.Machine
-	operationClient operations.OperationClient
+	operationClient pluginclient.OperationClient
 	calls           *runner.Runner[callResult]
 	tracked         trackedOperations
 	parents         parents
@@ -169,7 +169,7 @@ func (r *Reconciler) initializeState(wake func(types.NamespacedName)) {
 		r.Random = rand.Float64
 	}
 	r.machine = operation.Machine{ConfirmTimeout: r.Operations.CancelTimeout, Jitter: r.Random}
-	r.operationClient = operations.OperationClient{Actions: r.Actions, Redactor: r.Redactor, Timeout: r.Limits.CallTimeout}
+	r.operationClient = pluginclient.OperationClient{Actions: r.Actions, Redactor: r.Redactor, Timeout: r.Limits.CallTimeout}
 	r.calls = runner.New[callResult](func(owner types.NamespacedName) {
 		r.collectFinishedCalls(owner)
 		wake(owner)

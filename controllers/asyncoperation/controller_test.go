@@ -17,8 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -80,8 +79,8 @@ func expectQuestion(t *testing.T, b *v1alpha1.Backup, p *plugin) {
 	}
 	got.Operation.Parent = nil
 	want := asked{
-		Plugin: "example", Kind: "AsyncBackupItemAction", Operation: adapter.OperationRef{OperationID: "job-1"},
-		Call: adapter.ItemCall{Action: "example.io/copy", CallID: "call-1", Key: string(b.UID), Parameters: map[string]string{"speed": "slow"}},
+		Plugin: "example", Kind: "AsyncBackupItemAction", Operation: pluginclient.OperationRef{OperationID: "job-1"},
+		Call: pluginclient.ItemCall{Action: "example.io/copy", CallID: "call-1", Key: string(b.UID), Parameters: map[string]string{"speed": "slow"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("poll (-want +got):\n%s", diff)
@@ -127,7 +126,7 @@ func TestEnds(t *testing.T) {
 		r.Operations.CancelTimeout, r.Limits.CallTimeout = time.Second, 200*time.Millisecond
 	}
 	stopped := item.Progress{Completed: true, Cancelled: true}
-	lost := &adapter.UnknownOperationError{}
+	lost := &pluginclient.UnknownOperationError{}
 	goingOn := func(stop func(context.Context, asked) error) *plugin {
 		p := answers(half)
 		p.cancel = stop
@@ -187,7 +186,7 @@ func TestEnds(t *testing.T) {
 			errors: true, neverCancelled: true,
 		},
 		"has no action": {
-			plugin: &plugin{missing: func() error { return fmt.Errorf("not provided: %w", caller.ErrNoSuchAction) }}, edit: short, phase: "Failed",
+			plugin: &plugin{missing: func() error { return fmt.Errorf("not provided: %w", pluginclient.ErrNoSuchAction) }}, edit: short, phase: "Failed",
 			reason: "CancelUnconfirmed", text: "Cancellation was requested because it took longer than 1s", errors: true, neverCancelled: true,
 		},
 		"is done before its cancel": {

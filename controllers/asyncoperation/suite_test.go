@@ -19,8 +19,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
@@ -34,8 +33,8 @@ func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 // asked is a call that a plugin received.
 type asked struct {
 	Plugin, Kind string
-	Call         adapter.ItemCall
-	Operation    adapter.OperationRef
+	Call         pluginclient.ItemCall
+	Operation    pluginclient.OperationRef
 }
 
 // plugin is the behavior of all plugins of a test, and a record of their calls.
@@ -56,15 +55,15 @@ type plugin struct {
 }
 
 // BackupItemAction implements asyncoperation.Actions.
-func (p *plugin) BackupItemAction(plugin, kind, _ string) caller.ResolveFunc[adapter.BackupItemAction] {
-	return func() (caller.Connection, adapter.BackupItemAction, error) {
+func (p *plugin) BackupItemAction(plugin, kind, _ string) pluginclient.ResolveFunc[pluginclient.BackupItemAction] {
+	return func() (pluginclient.Connection, pluginclient.BackupItemAction, error) {
 		return direct{}, backupAction{action: action{p, plugin, kind}}, p.there()
 	}
 }
 
 // RestoreItemAction implements asyncoperation.Actions.
-func (p *plugin) RestoreItemAction(plugin, kind, _ string) caller.ResolveFunc[adapter.RestoreItemAction] {
-	return func() (caller.Connection, adapter.RestoreItemAction, error) {
+func (p *plugin) RestoreItemAction(plugin, kind, _ string) pluginclient.ResolveFunc[pluginclient.RestoreItemAction] {
+	return func() (pluginclient.Connection, pluginclient.RestoreItemAction, error) {
 		return direct{}, restoreAction{action: action{p, plugin, kind}}, p.there()
 	}
 }
@@ -101,7 +100,7 @@ func (p *plugin) questions(id string) (polls, cancels int) {
 // direct is a connection to an action of a test.
 type direct struct{}
 
-// Do implements caller.Connection.
+// Do implements pluginclient.Connection.
 func (direct) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
 	return fn(ctx, nil, "call-1")
 }
@@ -114,36 +113,36 @@ type action struct {
 
 type (
 	backupAction struct {
-		adapter.BackupItemAction
+		pluginclient.BackupItemAction
 		action
 	}
 	restoreAction struct {
-		adapter.RestoreItemAction
+		pluginclient.RestoreItemAction
 		action
 	}
 )
 
-// Progress implements adapter.Operations.
-func (b backupAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
+// Progress implements pluginclient.Operations.
+func (b backupAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	return b.poll(ctx, call, op)
 }
 
-// Cancel implements adapter.Operations.
-func (b backupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
+// Cancel implements pluginclient.Operations.
+func (b backupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
 	return b.stop(ctx, call, op)
 }
 
-// Progress implements adapter.Operations.
-func (b restoreAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
+// Progress implements pluginclient.Operations.
+func (b restoreAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	return b.poll(ctx, call, op)
 }
 
-// Cancel implements adapter.Operations.
-func (b restoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, op adapter.OperationRef) error {
+// Cancel implements pluginclient.Operations.
+func (b restoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
 	return b.stop(ctx, call, op)
 }
 
-func (a action) poll(ctx context.Context, call adapter.ItemCall, op adapter.OperationRef) (item.Progress, error) {
+func (a action) poll(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
 	a.mu.Lock()
 	if a.perID == nil {
@@ -156,7 +155,7 @@ func (a action) poll(ctx context.Context, call adapter.ItemCall, op adapter.Oper
 	return a.progress(ctx, question, n)
 }
 
-func (a action) stop(ctx context.Context, call adapter.ItemCall, op adapter.OperationRef) error {
+func (a action) stop(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
 	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
 	a.mu.Lock()
 	a.cancels = append(a.cancels, question)

@@ -13,8 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // ActionResolver reaches the BackupItemActions of plugins.
@@ -22,7 +21,7 @@ type ActionResolver interface {
 	lifecycle.PluginLoader
 	// BackupItemAction returns how to reach an action of a plugin, which need not be loaded yet.
 	// An empty kind means BackupItemAction.
-	BackupItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.BackupItemAction]
+	BackupItemAction(pluginObject, kind, action string) pluginclient.ResolveFunc[pluginclient.BackupItemAction]
 }
 
 // addRequestedLabels adds the labels that item actions requested to the Backup. Existing labels

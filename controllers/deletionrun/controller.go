@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=deletionruns,verbs=get;list;watch;update;patch;delete
@@ -34,9 +33,9 @@ import (
 type ActionResolver interface {
 	lifecycle.PluginLoader
 	// DeleteAction returns how to reach an action of a plugin, which need not be loaded yet.
-	DeleteAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteAction]
+	DeleteAction(pluginObject, action string) pluginclient.ResolveFunc[pluginclient.DeleteAction]
 	// DeleteItemAction is DeleteAction for item actions.
-	DeleteItemAction(pluginObject, action string) caller.ResolveFunc[adapter.DeleteItemAction]
+	DeleteItemAction(pluginObject, action string) pluginclient.ResolveFunc[pluginclient.DeleteItemAction]
 }
 
 // Reconciler reconciles DeletionRuns. Every field without a default is required.

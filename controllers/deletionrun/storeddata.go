@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
@@ -202,7 +201,7 @@ func (r *Reconciler) newRemovalRequest(ctx context.Context, d *v1alpha1.Deletion
 	request := deletion.Request{
 		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
 		Complete: b != nil && lifecycle.IsCompletedOrPartiallyFailed(b),
-		Actions: lifecycle.NewItemActionSpecs(d, func(pluginObject, _, action string) caller.ResolveFunc[adapter.DeleteItemAction] {
+		Actions: lifecycle.NewItemActionSpecs(d, func(pluginObject, _, action string) pluginclient.ResolveFunc[pluginclient.DeleteItemAction] {
 			return r.Actions.DeleteItemAction(pluginObject, action)
 		}),
 	}

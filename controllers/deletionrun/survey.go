@@ -15,9 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/hook"
-	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/plugin/deletable"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 )
@@ -205,13 +204,13 @@ func (r *Reconciler) isSelectedByAction(ctx context.Context, key string, b *v1al
 		return false, err
 	}
 	log := r.Logs.Logger(key, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)
-	question := deletable.SelectorRequest{Action: step.Name, Key: key, Parameters: step.Parameters}
+	question := pluginclient.SelectorRequest{Action: step.Name, Key: key, Parameters: step.Parameters}
 	var selector labels.Selector
 	var asked error
 	waited := wait.ExponentialBackoffWithContext(ctx, selectorBackoff(), func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, min(step.Timeout, remote.MaxSelectorTimeout))
+		ctx, cancel := context.WithTimeout(ctx, min(step.Timeout, pluginclient.MaxSelectorTimeout))
 		defer cancel()
-		selector, asked = deletable.RequestSelector(logr.NewContext(ctx, log), r.Actions.DeleteAction(step.Plugin, step.Name), r.Redactor, question)
+		selector, asked = pluginclient.RequestSelector(logr.NewContext(ctx, log), r.Actions.DeleteAction(step.Plugin, step.Name), r.Redactor, question)
 		return asked == nil, nil
 	})
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
@@ -35,7 +35,7 @@ func (r *Reconciler) callAction(ctx context.Context, run *v1alpha1.HookRun) (cal
 		return callResult{notAttempted: !isNotFoundOrReplaced(err)}, contextError(ctx, call, err)
 	}
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, call.ActionKind(), call.Action)
-	if errors.Is(err, caller.ErrNoSuchAction) {
+	if errors.Is(err, pluginclient.ErrNoSuchAction) {
 		return callResult{notAttempted: true}, errActionRemoved(run, call, err)
 	}
 	if err != nil {
@@ -118,7 +118,7 @@ func newCall(run *v1alpha1.HookRun) executor.Call {
 // operator, or if the plugin is not loaded.
 func (r *Reconciler) resumableExecutor(run *v1alpha1.HookRun) (by executor.Resumable, provided bool) {
 	action, err := r.Catalog.Executor(run.Spec.PluginRef.Name, newCall(run).ActionKind(), run.Spec.ActionName)
-	if errors.Is(err, caller.ErrNoSuchAction) {
+	if errors.Is(err, pluginclient.ErrNoSuchAction) {
 		return r.Catalog.ResumableExecutor(run.Spec.PluginRef.Name), false
 	}
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *Reconciler) stopLeftovers(ctx context.Context, run *v1alpha1.HookRun) (
 	case shouldCancel(run):
 		err = executor.NewError(executor.Interrupted, call, "was canceled while another operator took over", context.Canceled)
 	default:
-		err = errActionRemoved(run, call, caller.ErrNoSuchAction)
+		err = errActionRemoved(run, call, pluginclient.ErrNoSuchAction)
 	}
 	if was.executor == nil || ended {
 		return was, err

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -188,7 +188,7 @@ func TestUnreachable(t *testing.T) {
 			event: "Warning FailureIgnored: ignored: Plugin example is not loaded; check it with kubectl get plugin example",
 		},
 		"without the action": {
-			missing: fmt.Errorf("resolving: %w", caller.ErrNoSuchAction), phase: v1alpha1.HookRunPhaseFailed,
+			missing: fmt.Errorf("resolving: %w", pluginclient.ErrNoSuchAction), phase: v1alpha1.HookRunPhaseFailed,
 			event: "Warning Invalid: Plugin example no longer provides the action",
 		},
 		"for another Backup of the same name": {

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
@@ -59,7 +59,7 @@ type actions struct {
 // Executor implements hookrun.Catalog.
 func (a *actions) Executor(plugin, kind, action string) (executor.Executor, error) {
 	if a.withdrawn {
-		return nil, fmt.Errorf("resolving: %w", caller.ErrNoSuchAction)
+		return nil, fmt.Errorf("resolving: %w", pluginclient.ErrNoSuchAction)
 	}
 	if a.missing != nil {
 		return nil, a.missing

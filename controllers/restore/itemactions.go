@@ -5,8 +5,7 @@ package restore
 
 import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // ActionResolver reaches the RestoreItemActions of plugins.
@@ -14,5 +13,5 @@ type ActionResolver interface {
 	lifecycle.PluginLoader
 	// RestoreItemAction returns how to reach an action of a plugin, which need not be loaded
 	// yet. An empty kind means RestoreItemAction.
-	RestoreItemAction(pluginObject, kind, action string) caller.ResolveFunc[adapter.RestoreItemAction]
+	RestoreItemAction(pluginObject, kind, action string) pluginclient.ResolveFunc[pluginclient.RestoreItemAction]
 }

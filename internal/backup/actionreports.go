@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
@@ -81,10 +81,10 @@ func (t *actionReports) addBackupLabels(labels map[string]string) []string {
 		switch value, there := t.labels[key]; {
 		case there && value != labels[key]:
 			complain(key, fmt.Sprintf("the Backup gets the label %s=%s, which was requested first, and not the value %q", key, value, labels[key]))
-		case !there && len(t.labels) >= external.MaxBackupLabels:
+		case !there && len(t.labels) >= pluginclient.MaxBackupLabels:
 			// A label key is never empty.
 			complain("", fmt.Sprintf("the Backup gets no label %s: it has %d labels of item actions already, which is the limit",
-				key, external.MaxBackupLabels))
+				key, pluginclient.MaxBackupLabels))
 		case !there:
 			t.labels[key] = labels[key]
 		}

@@ -15,9 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/internal/velero"
@@ -26,24 +24,24 @@ import (
 
 // plugin records the Backup that its action gets.
 type plugin struct {
-	adapter.BackupItemAction
+	pluginclient.BackupItemAction
 	told string
-	call adapter.ItemCall
+	call pluginclient.ItemCall
 }
 
 func (p *plugin) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
 	return fn(ctx, nil, "call")
 }
 
-func (p *plugin) AppliesTo(context.Context, grpc.ClientConnInterface, adapter.ItemCall) (item.Selector, error) {
+func (p *plugin) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (item.Selector, error) {
 	return item.Selector{}, nil
 }
 
 func (p *plugin) Execute(
-	_ context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, _, backup []byte,
-) (adapter.BackupItemAnswer, error) {
+	_ context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, _, backup []byte,
+) (pluginclient.BackupItemAnswer, error) {
 	p.call, p.told = call, string(backup)
-	return adapter.BackupItemAnswer{}, nil
+	return pluginclient.BackupItemAnswer{}, nil
 }
 
 // noResources is a cluster without resources.
@@ -58,9 +56,9 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	j, store := worker(t, t.TempDir(), e), open(memory.New())
 	req := request(func(r *backup.Request) {
 		r.Spec = json.RawMessage(`{"includedNamespaces":["shop"],"ttl":"720h0m0s","parameters":{"another":{"password":"hunter2"}}}`)
-		r.ItemActions = []itemplugin.Spec{{
+		r.ItemActions = []pluginclient.BackupItemActionSpec{{
 			Name: "example.io/annotate", Plugin: "demo", Parameters: map[string]string{"color": "red"},
-			Resolve: func() (caller.Connection, adapter.BackupItemAction, error) { return p, p, nil },
+			Resolve: func() (pluginclient.Connection, pluginclient.BackupItemAction, error) { return p, p, nil },
 		}}
 	})
 	if err := j.Claim(t.Context(), store, req); err != nil {
@@ -92,7 +90,7 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	if diff := cmp.Diff(decode(t, want), decode(t, p.told)); diff != "" {
 		t.Errorf("the Backup that the action sees (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(adapter.ItemCall{
+	if diff := cmp.Diff(pluginclient.ItemCall{
 		Action: "example.io/annotate", CallID: "call", Key: "u-1", Parameters: map[string]string{"color": "red"},
 	}, p.call); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
@@ -108,9 +106,9 @@ func TestItemActionsAreAskedAgain(t *testing.T) {
 	} {
 		p, o, objects := &plugin{}, &operator{}, memory.New()
 		j := waiting(t, objects, o)
-		resolve := func() (caller.Connection, adapter.BackupItemAction, error) { return p, p, nil }
+		resolve := func() (pluginclient.Connection, pluginclient.BackupItemAction, error) { return p, p, nil }
 		req := withOperations(func(r *backup.Request) {
-			r.ItemActions = []itemplugin.Spec{
+			r.ItemActions = []pluginclient.BackupItemActionSpec{
 				{Name: "example.io/mark", Kind: "BackupItemAction", Plugin: "demo", Resolve: resolve},
 				{Name: "example.io/copy", Kind: "AsyncBackupItemAction", Plugin: "demo", Resolve: resolve},
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
@@ -81,7 +81,7 @@ func (j *Runner) archivePostOperationItems(
 // archiveOverlay archives objects into a scratch file.
 func (j *Runner) archiveOverlay(ctx context.Context, req Request, phase string, only []itemaction.RelatedItem) (made ArchiveResult, overlay *archive.Spool, err error) {
 	// These actions were called for the objects when they started the ended operations.
-	req.ItemActions = slices.DeleteFunc(slices.Clone(req.ItemActions), func(s itemplugin.Spec) bool { return s.Kind == asyncActionKind })
+	req.ItemActions = slices.DeleteFunc(slices.Clone(req.ItemActions), func(s pluginclient.BackupItemActionSpec) bool { return s.Kind == asyncActionKind })
 	actions, err := j.newItemActions(req, phase)
 	if err != nil {
 		return ArchiveResult{}, nil, err

@@ -17,8 +17,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	backupitemv1 "github.com/grapnel-dev/grapnel/sdk/backupitemaction/v1"
@@ -103,8 +103,8 @@ func processActions(tb testing.TB, names ...string) []itemaction.Action {
 	backup := []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","namespace":"grapnel-system","uid":"u-1"},"spec":{}}`)
 	var out []itemaction.Action
 	for _, name := range names {
-		spec := itemplugin.Spec{Name: name, Plugin: "demo", Resolve: plugins.BackupItemAction("demo", "", name)}
-		out = append(out, itemplugin.New(spec, itemplugin.BackupRun{Key: "u-1", Backup: backup}, plugins.Redactor()))
+		spec := pluginclient.BackupItemActionSpec{Name: name, Plugin: "demo", Resolve: plugins.BackupItemAction("demo", "", name)}
+		out = append(out, pluginclient.NewBackupItemAction(spec, pluginclient.BackupRun{Key: "u-1", Backup: backup}, plugins.Redactor()))
 	}
 	return out
 }

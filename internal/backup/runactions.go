@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
@@ -33,10 +33,10 @@ func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.Action,
 	if err != nil {
 		return nil, err
 	}
-	run := itemplugin.BackupRun{Key: req.UID, Backup: data}
+	run := pluginclient.BackupRun{Key: req.UID, Backup: data}
 	var out []itemaction.Action
 	for _, spec := range req.ItemActions {
-		out = append(out, itemplugin.New(spec, run, j.Logs.Redactor()))
+		out = append(out, pluginclient.NewBackupItemAction(spec, run, j.Logs.Redactor()))
 	}
 	return out, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	itemplugin "github.com/grapnel-dev/grapnel/internal/itemaction/plugin"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -41,7 +41,7 @@ type Request struct {
 	AllVersions bool
 	// ItemActions are the actions of plugins, which are called after the built-in ones and
 	// in this order.
-	ItemActions []itemplugin.Spec
+	ItemActions []pluginclient.BackupItemActionSpec
 	// Start is when the backup began.
 	Start time.Time
 	// OperationTimeout is the timeout of operations if the spec has none.

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -94,9 +94,9 @@ func TestActions(t *testing.T) {
 		"panics instead":                {fake: fake{applies: func(int) error { panic(secret) }}, left: []string{"panicked"}, said: "panicked"},
 		"reports its selector on retry": {fake: fake{applies: failsOnce}, shown: all, items: 4, said: "AppliesTo failed"},
 		"says nonsense":                 {fake: fake{selector: item.Selector{LabelSelector: "="}}, left: []string{"label selector"}, said: "label selector"},
-		"was removed from the plugin":   {fake: fake{resolve: func() error { return caller.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
+		"was removed from the plugin":   {fake: fake{resolve: func() error { return pluginclient.ErrNoSuchAction }}, left: []string{"no such action"}, said: "no such action"},
 		"was removed meanwhile": {
-			fake: fake{resolve: after(2, caller.ErrNoSuchAction)}, shown: all[:1], items: 1, failed: 3, said: "no such action",
+			fake: fake{resolve: after(2, pluginclient.ErrNoSuchAction)}, shown: all[:1], items: 1, failed: 3, said: "no such action",
 			left: []string{"pods shop/web", "2 objects that it did not receive"},
 		},
 		"plugin is not loaded":                 {fake: fake{resolve: func() error { return errors.New("not loaded") }}, left: []string{"not loaded"}, said: "not loaded"},

@@ -18,8 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
@@ -52,12 +51,12 @@ type fake struct {
 	shown []string
 	// last is the last call about an object.
 	last struct {
-		call           adapter.ItemCall
+		call           pluginclient.ItemCall
 		object, backup []byte
 	}
 }
 
-// Do implements caller.Connection.
+// Do implements pluginclient.Connection.
 func (f *fake) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
 	err := fn(ctx, nil, "call-1")
 	if ctx.Err() != nil {
@@ -66,8 +65,8 @@ func (f *fake) Do(ctx context.Context, _ process.Call, fn func(context.Context, 
 	return err
 }
 
-// AppliesTo implements adapter.DeleteItemAction.
-func (f *fake) AppliesTo(context.Context, grpc.ClientConnInterface, adapter.ItemCall) (item.Selector, error) {
+// AppliesTo implements pluginclient.DeleteItemAction.
+func (f *fake) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (item.Selector, error) {
 	f.asked++
 	if f.applies != nil {
 		return f.selector, f.applies(f.asked)
@@ -75,8 +74,8 @@ func (f *fake) AppliesTo(context.Context, grpc.ClientConnInterface, adapter.Item
 	return f.selector, nil
 }
 
-// Execute implements adapter.DeleteItemAction.
-func (f *fake) Execute(ctx context.Context, _ grpc.ClientConnInterface, call adapter.ItemCall, object, backup []byte) error {
+// Execute implements pluginclient.DeleteItemAction.
+func (f *fake) Execute(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, object, backup []byte) error {
 	var o struct{ Metadata struct{ Name string } }
 	if err := json.Unmarshal(object, &o); err != nil {
 		return err
@@ -99,7 +98,7 @@ func (f *fake) spec() deletion.Spec {
 	if f.name == "" {
 		f.name = "example.io/act"
 	}
-	return deletion.Spec{Name: f.name, Plugin: "acts", Resolve: func() (caller.Connection, adapter.DeleteItemAction, error) {
+	return deletion.Spec{Name: f.name, Plugin: "acts", Resolve: func() (pluginclient.Connection, pluginclient.DeleteItemAction, error) {
 		if f.resolve != nil {
 			if err := f.resolve(); err != nil {
 				return nil, nil, err

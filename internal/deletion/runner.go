@@ -13,8 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
@@ -26,7 +25,7 @@ var errNoUID = errors.New("the UID of the Backup that made the files is missing;
 
 // Spec names a DeleteItemAction and says how it is called. Its Ignore has no meaning: the
 // deletion always continues.
-type Spec = remote.Spec[adapter.DeleteItemAction]
+type Spec = pluginclient.ItemActionSpec[pluginclient.DeleteItemAction]
 
 // Runner executes deletions. It is safe for concurrent use.
 type Runner struct {

@@ -17,9 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 const (
@@ -38,7 +36,7 @@ const (
 type target struct {
 	spec   Spec
 	pass   *actionPass
-	action *remote.Action[adapter.DeleteItemAction] // nil until its selector is known
+	action *pluginclient.ItemAction[pluginclient.DeleteItemAction] // nil until its selector is known
 	result ActionResult
 	// exhausted is set if it is not called in any further round; failureTime is the reason.
 	exhausted   bool
@@ -82,7 +80,7 @@ func (t *target) resolveSelector(ctx context.Context, names itemaction.ResourceR
 	if t.action != nil && !t.stopped {
 		return true
 	}
-	action := remote.New(t.spec, t.pass.req.Key, t.pass.runner.Logs.Redactor())
+	action := pluginclient.NewItemAction(t.spec, t.pass.req.Key, t.pass.runner.Logs.Redactor())
 	if err := resolveActionSelector(ctx, action, names); err != nil {
 		t.recordFailure(ctx, "Asking an action which objects it applies to failed", "", t.pass.runner.redactedLine(err.Error()))
 		return false
@@ -92,7 +90,7 @@ func (t *target) resolveSelector(ctx context.Context, names itemaction.ResourceR
 }
 
 // resolveActionSelector calls action.ResolveSelector, and turns a panic into an error.
-func resolveActionSelector(ctx context.Context, action *remote.Action[adapter.DeleteItemAction], names itemaction.ResourceResolver) (err error) {
+func resolveActionSelector(ctx context.Context, action *pluginclient.ItemAction[pluginclient.DeleteItemAction], names itemaction.ResourceResolver) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("action %s was left out: it panicked: %v", action.Name(), p)
@@ -128,7 +126,7 @@ func (t *target) recordSkipped(at int64) {
 func (t *target) callWithItem(ctx context.Context, at int64, item *archivedItem) error {
 	began := t.pass.runner.currentTime()
 	err := t.action.CallForItem(ctx, t.pass.runner.redactedLine(item.itemDisplayName()), func(
-		ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.DeleteItemAction,
+		ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, version pluginclient.DeleteItemAction,
 	) error {
 		return executeDeleteAction(ctx, conn, call, version, item.entry.Content, t.pass.req.Backup)
 	})
@@ -152,7 +150,7 @@ func (t *target) callWithItem(ctx context.Context, at int64, item *archivedItem)
 
 // executeDeleteAction calls the action. NotFound is no error, and a panic is one.
 func executeDeleteAction(
-	ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, version adapter.DeleteItemAction, object, backup []byte,
+	ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, version pluginclient.DeleteItemAction, object, backup []byte,
 ) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -169,9 +167,9 @@ func executeDeleteAction(
 // handleCallFailure decides whether the action is called again in this round after a failed
 // call, and gives a plugin that stopped the time to restart.
 func (t *target) handleCallFailure(ctx context.Context, began time.Time, err error) error {
-	var failed *caller.Error
+	var failed *pluginclient.CallError
 	unreached := errors.As(err, &failed) && failed.Kind == executor.Unreachable
-	t.stopped = t.action.IsCircuitOpen() || errors.Is(err, caller.ErrNoSuchAction)
+	t.stopped = t.action.IsCircuitOpen() || errors.Is(err, pluginclient.ErrNoSuchAction)
 	t.unreachableCalls++
 	if !unreached {
 		t.unreachableCalls = 0

@@ -119,7 +119,8 @@ type Result struct {
 type StartedOperation struct {
 	// ID is the action's ID for it.
 	ID string
-	// PostOperationItems are objects to be archived, again if necessary, when it has ended.
+	// PostOperationItems are objects to be archived, again if necessary, when it has ended. A
+	// restore has none.
 	PostOperationItems []RelatedItem
 	// PollInterval is how often the action wants to be polled for progress; zero lets the
 	// caller choose.

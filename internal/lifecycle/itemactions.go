@@ -15,9 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/hook"
-	"github.com/grapnel-dev/grapnel/internal/itemaction/remote"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // PluginLoader reports when plugins were loaded. Every operator process loads them again.
@@ -60,11 +58,11 @@ func waitForPlugin(ctx context.Context, reader client.Reader, loads PluginLoader
 // NewItemActionSpecs returns how to call the planned item actions, in order. The function
 // resolve returns how to reach an action of a Plugin, which need not be loaded yet. An empty
 // kind means BackupItemAction in a Backup and RestoreItemAction in a Restore.
-func NewItemActionSpecs[A adapter.SelectorProvider](s Object, resolve func(pluginObject, kind, action string) caller.ResolveFunc[A]) []remote.Spec[A] {
+func NewItemActionSpecs[A pluginclient.SelectorProvider](s Object, resolve func(pluginObject, kind, action string) pluginclient.ResolveFunc[A]) []pluginclient.ItemActionSpec[A] {
 	_, parameters := s.Desired()
-	var specs []remote.Spec[A]
+	var specs []pluginclient.ItemActionSpec[A]
 	for _, planned := range s.Run().ItemActions {
-		spec := remote.Spec[A]{
+		spec := pluginclient.ItemActionSpec[A]{
 			Name: planned.Name, Plugin: planned.Plugin, Kind: string(plannedActionKind(s, planned)), Parameters: ToStringMap(parameters[planned.Name]),
 			IgnoreFailure: planned.FailurePolicy == v1alpha1.FailurePolicyIgnore,
 			Resolve:       resolve(planned.Plugin, string(planned.Kind), planned.Name),

@@ -16,8 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // TestToPlannedItemActions checks that the status of the run follows the declaration of an item
@@ -122,7 +121,7 @@ func TestWaitForPlugins(t *testing.T) {
 func TestNewItemActionSpecs(t *testing.T) {
 	planned := []v1alpha1.PlannedItemAction{{Name: "x/new", Kind: v1alpha1.ActionKindAsyncBackupItem, Plugin: "a"}, {Name: "x/old", Plugin: "a"}}
 	asked := ""
-	resolve := func(plugin, kind, action string) caller.ResolveFunc[adapter.BackupItemAction] {
+	resolve := func(plugin, kind, action string) pluginclient.ResolveFunc[pluginclient.BackupItemAction] {
 		asked += fmt.Sprintf("%s %q %s; ", plugin, kind, action)
 		return nil
 	}

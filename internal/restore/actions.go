@@ -6,13 +6,13 @@ package restore
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/plugin"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
 // newItemActions returns the item actions of plugins for one run.
-func (j *Runner) newItemActions(req RunRequest) ([]restoreaction.PluginAction, error) {
+func (j *Runner) newItemActions(req RunRequest) ([]itemaction.PluginRestoreAction, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
@@ -26,9 +26,9 @@ func (j *Runner) newItemActions(req RunRequest) ([]restoreaction.PluginAction, e
 	if err != nil {
 		return nil, err
 	}
-	var actions []restoreaction.PluginAction
+	var actions []itemaction.PluginRestoreAction
 	for _, spec := range req.ItemActions {
-		actions = append(actions, plugin.New(spec, plugin.RestoreRun{Key: req.UID, Restore: object}, j.Logs.Redactor()))
+		actions = append(actions, pluginclient.NewRestoreItemAction(spec, pluginclient.RestoreRun{Key: req.UID, Restore: object}, j.Logs.Redactor()))
 	}
 	return actions, nil
 }

@@ -18,12 +18,10 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/plugin"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -39,7 +37,7 @@ func (asking) RestoreObjects(ctx context.Context, req restore.Request) (restore.
 	}}
 	var result restore.Result
 	for _, action := range req.Actions {
-		if _, err := action.Execute(ctx, &restoreaction.Item{Object: object.DeepCopy(), Archived: object}); err != nil {
+		if _, err := action.Execute(ctx, &itemaction.RestoreItem{Object: object.DeepCopy(), Archived: object}); err != nil {
 			return restore.Result{}, err
 		}
 		result.ActionReports = append(result.ActionReports, restore.ActionReport{Name: action.Name(), Plugin: action.Plugin(), Calls: 3, Skipped: 2, Failed: 1})
@@ -50,13 +48,13 @@ func (asking) RestoreObjects(ctx context.Context, req restore.Request) (restore.
 
 // listener is a plugin that records what it gets.
 type listener struct {
-	adapter.RestoreItemAction
+	pluginclient.RestoreItemAction
 	mu       sync.Mutex
 	restores []string
 	keys     []string
 }
 
-// Do implements caller.Connection.
+// Do implements pluginclient.Connection.
 func (l *listener) Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
 	l.mu.Lock()
 	l.keys = append(l.keys, call.Key)
@@ -64,12 +62,12 @@ func (l *listener) Do(ctx context.Context, call process.Call, fn func(context.Co
 	return fn(ctx, nil, "1")
 }
 
-// Execute implements adapter.RestoreItemAction.
-func (l *listener) Execute(_ context.Context, _ grpc.ClientConnInterface, _ adapter.ItemCall, object adapter.RestoreItem) (adapter.RestoreItemAnswer, error) {
+// Execute implements pluginclient.RestoreItemAction.
+func (l *listener) Execute(_ context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, object pluginclient.RestoreItem) (pluginclient.RestoreItemAnswer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.restores = append(l.restores, string(object.Restore))
-	return adapter.RestoreItemAnswer{RelatedItems: []item.Ref{}}, nil
+	return pluginclient.RestoreItemAnswer{RelatedItems: []item.Ref{}}, nil
 }
 
 // TestActionsSeeARestoreOfVelero with the user's settings, as far as Velero has a field for
@@ -103,13 +101,13 @@ func TestActionsSeeARestoreOfVelero(t *testing.T) {
 			j := operator(t, t.TempDir(), &waited)
 			j.Engine = asking{}
 			l := &listener{}
-			resolve := func() (caller.Connection, adapter.RestoreItemAction, error) { return l, l, nil }
+			resolve := func() (pluginclient.Connection, pluginclient.RestoreItemAction, error) { return l, l, nil }
 			req := request
 			req.Labels, req.Annotations = map[string]string{"team": "shop"}, map[string]string{"why": "because"}
 			req.Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 			req.Engine.Policy = tc.policy
 			req.Spec = json.RawMessage(tc.spec)
-			req.ItemActions = []plugin.Spec{
+			req.ItemActions = []pluginclient.RestoreItemActionSpec{
 				{Name: "example.io/a", Plugin: "p", Resolve: resolve}, {Name: "example.io/b", Plugin: "p", Resolve: resolve},
 			}
 			if _, err := j.Restore(t.Context(), store(t), req); err != nil {
@@ -144,7 +142,7 @@ func TestSpecThatIsNoJSON(t *testing.T) {
 	j := operator(t, t.TempDir(), &waited)
 	j.Engine = asking{}
 	req := request
-	req.Spec, req.ItemActions = json.RawMessage("{"), []plugin.Spec{{Name: "example.io/a"}}
+	req.Spec, req.ItemActions = json.RawMessage("{"), []pluginclient.RestoreItemActionSpec{{Name: "example.io/a"}}
 	if _, err := j.Restore(t.Context(), store(t), req); err == nil || !strings.Contains(err.Error(), "describing Restore again to item actions: reading its spec") {
 		t.Errorf("error %v", err)
 	}

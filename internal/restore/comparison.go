@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // maxReportedFields is how many fields a warning names.
@@ -128,7 +128,7 @@ func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *
 	}
 	here := *r.actionRun
 	here.NamespaceMapping = nil // it is already in its target namespace
-	shown := &restoreaction.Item{Resource: it.target.Resource, Object: object, Archived: existing, Restore: &here}
+	shown := &itemaction.RestoreItem{Resource: it.target.Resource, Object: object, Archived: existing, Restore: &here}
 	for _, action := range normal {
 		result, err := action.Execute(ctx, shown)
 		if err != nil || result.Skip != "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // Reader is the read access of the engine to a cluster.
@@ -58,7 +58,7 @@ const (
 type Options struct {
 	// Actions returns the restore actions of every run, by default the built-in ones. They
 	// are called in this order, and before those of the Request.
-	Actions func() []restoreaction.Action
+	Actions func() []itemaction.RestoreAction
 	// ActionWorkers is the maximum number of concurrent calls to one action of a Request,
 	// by default 4.
 	ActionWorkers int

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -323,15 +323,15 @@ type needy struct{ size int }
 func (needy) Name() string                           { return "test/needy" }
 func (needy) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
 
-func (a needy) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (a needy) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	var i int
 	if _, err := fmt.Sscanf(item.Archived.GetName(), "c-%d", &i); err != nil {
-		return restoreaction.Result{}, err
+		return itemaction.RestoreResult{}, err
 	}
 	if i == 3 {
-		return restoreaction.Result{}, errors.New("three is not for me")
+		return itemaction.RestoreResult{}, errors.New("three is not for me")
 	}
-	return restoreaction.Result{RelatedItems: []restoreaction.ItemRef{
+	return itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+1)%a.size)},
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+7)%a.size)},
 	}}, nil
@@ -341,7 +341,7 @@ func TestObjectsThatNeedEachOther(t *testing.T) {
 	const size = 40
 	for round := range 5 {
 		c := newTarget(t, restore.Options{
-			Workers: 8, Actions: func() []restoreaction.Action { return []restoreaction.Action{needy{size}} },
+			Workers: 8, Actions: func() []itemaction.RestoreAction { return []itemaction.RestoreAction{needy{size}} },
 		})
 		ns := fmt.Sprintf("ring-%d", round)
 		var objects []*unstructured.Unstructured

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // startedEntry is an entry that a worker has claimed.
@@ -64,7 +64,7 @@ type item struct {
 	// createErr is why an action refuses to create the object.
 	createErr error
 	// relatedRefs are restored before the object.
-	relatedRefs []restoreaction.ItemRef
+	relatedRefs []itemaction.ItemRef
 	// comparisons counts how often the object was in another state than it was read in.
 	comparisons int
 }
@@ -259,7 +259,7 @@ func (r *enginePass) executeEngineActions(ctx context.Context, it *item) itemRes
 	shown := r.newActionItem(it)
 	for _, action := range it.kind.actions {
 		result, err := action.Execute(ctx, shown)
-		var refused *restoreaction.CreationRefusedError
+		var refused *itemaction.CreationRefusedError
 		switch {
 		case errors.As(err, &refused):
 			it.createErr = err
@@ -276,6 +276,6 @@ func (r *enginePass) executeEngineActions(ctx context.Context, it *item) itemRes
 }
 
 // newActionItem returns an object in the form for actions.
-func (r *enginePass) newActionItem(it *item) *restoreaction.Item {
-	return &restoreaction.Item{Resource: it.target.Resource, Object: it.object, Archived: it.archived, Restore: r.actionRun}
+func (r *enginePass) newActionItem(it *item) *itemaction.RestoreItem {
+	return &itemaction.RestoreItem{Resource: it.target.Resource, Object: it.object, Archived: it.archived, Restore: r.actionRun}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -31,7 +31,7 @@ type kind struct {
 	neverReason string
 	// actions and normalizers are the parts of run.actions and run.normalizers that handle
 	// the resource.
-	actions, normalizers []restoreaction.Action
+	actions, normalizers []itemaction.RestoreAction
 	// pluginActions are the actions of the request that may handle its objects.
 	pluginActions []*resourceAction
 	// engineActionsExecuted reports that actions were called.
@@ -130,6 +130,6 @@ func (k *kind) countSelected() int {
 	return count
 }
 
-func actionsForResource(actions []restoreaction.Action, resource schema.GroupResource) []restoreaction.Action {
-	return slices.DeleteFunc(slices.Clone(actions), func(a restoreaction.Action) bool { return !a.AppliesTo(resource) })
+func actionsForResource(actions []itemaction.RestoreAction, resource schema.GroupResource) []itemaction.RestoreAction {
+	return slices.DeleteFunc(slices.Clone(actions), func(a itemaction.RestoreAction) bool { return !a.AppliesTo(resource) })
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/internal/itemaction/external"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // backupLabels are the labels that actions add to the Backup: the first value of each key.
@@ -39,9 +39,9 @@ func (l *backupLabels) addLabels(labels map[string]string) []string {
 		switch value, taken := l.labels[key]; {
 		case taken && value != labels[key]:
 			warn(key, fmt.Sprintf("the Backup gets the label %s=%s, which was requested first, and not the value %q", key, value, labels[key]))
-		case !taken && len(l.labels) >= external.MaxBackupLabels:
+		case !taken && len(l.labels) >= pluginclient.MaxBackupLabels:
 			warn("", fmt.Sprintf("the Backup gets no label %s: it gets %d labels of item actions already, which is the limit",
-				key, external.MaxBackupLabels))
+				key, pluginclient.MaxBackupLabels))
 		case !taken:
 			l.labels[key] = labels[key]
 		}

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -68,7 +68,7 @@ var errOperationsUnsupported = errors.New("this run does not wait for operations
 // recordOrCancelOperation records an operation that an action started for an object. An
 // operation that cannot be recorded is canceled, which is an error of the object. The error
 // is reported at once: the object may not be reported if the run is interrupted.
-func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *restoreaction.StartedOperation) {
+func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *itemaction.StartedOperation) {
 	if started == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 
 // cancelRefusedOperation cancels the operation, if any, of a rejected answer. It returns
 // the reason with the result of the cancellation.
-func cancelRefusedOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
+func cancelRefusedOperation(ctx context.Context, started *itemaction.StartedOperation, reason error) error {
 	if started == nil {
 		return reason
 	}
@@ -111,7 +111,7 @@ func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) e
 
 // cancelOperation cancels an operation, and returns the reason with the result of the
 // cancellation.
-func cancelOperation(ctx context.Context, started *restoreaction.StartedOperation, reason error) error {
+func cancelOperation(ctx context.Context, started *itemaction.StartedOperation, reason error) error {
 	if started.Cancel == nil {
 		return fmt.Errorf("%w; it could not be canceled and may still be running: the action has no way to do that", reason)
 	}

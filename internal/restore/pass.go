@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -70,9 +70,9 @@ type enginePass struct {
 	// actions are called for the objects to restore, with the context actionRun.
 	// normalizers are those that are also applied to existing objects before the
 	// comparison: built-in ones, which only read their input.
-	actions     []restoreaction.Action
-	normalizers []restoreaction.Action
-	actionRun   *restoreaction.RestoreContext
+	actions     []itemaction.RestoreAction
+	normalizers []itemaction.RestoreAction
+	actionRun   *itemaction.RestoreContext
 	// pluginActions are the actions of the request that were not skipped.
 	pluginActions []*pluginAction
 	operations    operationList
@@ -101,7 +101,7 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		normalizers:       action.NewActions(),
 	}
 	r.dependencies.initWaits()
-	r.actionRun = &restoreaction.RestoreContext{
+	r.actionRun = &itemaction.RestoreContext{
 		BackupName:         req.BackupName,
 		RestoreName:        req.RestoreName,
 		NamespaceMapping:   req.NamespaceMapping,

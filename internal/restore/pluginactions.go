@@ -18,12 +18,11 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // pluginAction is an action of the request: its calls leave this program.
 type pluginAction struct {
-	restoreaction.PluginAction
+	itemaction.PluginRestoreAction
 	// callSlots limits the concurrent calls to it.
 	callSlots                            chan struct{}
 	callCount, skippedCount, failedCount atomic.Int64
@@ -54,7 +53,7 @@ func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemactio
 		case errs[i] != nil:
 			wrong = append(wrong, errs[i])
 		default:
-			r.pluginActions = append(r.pluginActions, &pluginAction{PluginAction: action, callSlots: make(chan struct{}, r.engine.opts.ActionWorkers)})
+			r.pluginActions = append(r.pluginActions, &pluginAction{PluginRestoreAction: action, callSlots: make(chan struct{}, r.engine.opts.ActionWorkers)})
 		}
 	}
 	if len(wrong) > 0 {
@@ -180,8 +179,8 @@ func (r *enginePass) executePluginActions(ctx context.Context, it *item) itemRes
 
 // executePluginAction calls one action for an object, and restores the related items that
 // it names.
-func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *pluginAction, shown *restoreaction.Item) itemResult {
-	var result restoreaction.Result
+func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *pluginAction, shown *itemaction.RestoreItem) itemResult {
+	var result itemaction.RestoreResult
 	err := action.callWithSlot(ctx, func() (err error) {
 		result, err = action.Execute(ctx, shown)
 		return err

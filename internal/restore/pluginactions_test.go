@@ -18,7 +18,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // plugged is an action of a request. Like a plugin's action, it returns objects in their
@@ -27,10 +26,10 @@ type plugged struct {
 	name string
 	// of are the resources that it handles, and only selects the objects.
 	of   []string
-	only func(*restoreaction.Item) bool
+	only func(*itemaction.RestoreItem) bool
 	// choose and execute answer the calls.
 	choose  func(names itemaction.ResourceResolver) error
-	execute func(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error)
+	execute func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error)
 
 	mu sync.Mutex
 	// shown are the objects for which it was called, by their names in the backup.
@@ -43,7 +42,7 @@ func (p *plugged) Kind() string   { return "AsyncRestoreItemAction" }
 func (p *plugged) AppliesTo(gr schema.GroupResource) bool {
 	return slices.Contains(p.of, gr.String())
 }
-func (p *plugged) Matches(item *restoreaction.Item) bool { return p.only == nil || p.only(item) }
+func (p *plugged) Matches(item *itemaction.RestoreItem) bool { return p.only == nil || p.only(item) }
 func (p *plugged) ResolveSelector(_ context.Context, names itemaction.ResourceResolver) error {
 	if p.choose == nil {
 		return nil
@@ -51,13 +50,13 @@ func (p *plugged) ResolveSelector(_ context.Context, names itemaction.ResourceRe
 	return p.choose(names)
 }
 
-func (p *plugged) Execute(ctx context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+func (p *plugged) Execute(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	p.mu.Lock()
 	p.shown = append(p.shown, item.Archived.GetNamespace()+"/"+item.Archived.GetName())
 	p.mu.Unlock()
 	item.Object.SetNamespace(item.Archived.GetNamespace())
 	if p.execute == nil {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	return p.execute(ctx, item)
 }
@@ -73,9 +72,9 @@ func (p *plugged) seen() []string {
 
 // stamps returns an action that adds a word to a value of each ConfigMap.
 func stamps(name string) *plugged {
-	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 		was, _, _ := unstructured.NestedString(item.Object.Object, "data", "key")
-		return restoreaction.Result{}, unstructured.SetNestedField(item.Object.Object, was+" "+name, "data", "key")
+		return itemaction.RestoreResult{}, unstructured.SetNestedField(item.Object.Object, was+" "+name, "data", "key")
 	}}
 }
 
@@ -92,13 +91,13 @@ func TestPluggedActionsChangeObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const a, b = "plug-swap-a", "plug-swap-b"
 	first, second := stamps("first"), stamps("second")
-	second.only = func(item *restoreaction.Item) bool {
+	second.only = func(item *itemaction.RestoreItem) bool {
 		value, _, _ := unstructured.NestedString(item.Object.Object, "data", "key")
 		return strings.HasSuffix(value, " first") && item.Object.GetNamespace() == b
 	}
 	result := c.run(restore.Request{
 		Archive:          spool(t, []*unstructured.Unstructured{configMap(t, a, "c", "a"), configMap(t, b, "c", "b")}),
-		NamespaceMapping: map[string]string{a: b, b: a}, Actions: []restoreaction.PluginAction{first, second}, RestoreUID: "u",
+		NamespaceMapping: map[string]string{a: b, b: a}, Actions: []itemaction.PluginRestoreAction{first, second}, RestoreUID: "u",
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 4})
 	wantMessages(t, result)
@@ -128,11 +127,11 @@ func TestPluggedActionsChangeObjects(t *testing.T) {
 func TestPluggedActionsCannotBend(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-bend"
-	bends := &plugged{name: "bends", of: []string{"configmaps"}, execute: func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	bends := &plugged{name: "bends", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 		item.Object = item.Archived.DeepCopy()
 		item.Object.SetResourceVersion("7")
 		item.Object.SetAnnotations(map[string]string{"grapnel.dev/restored": "created forged", "kept": "yes"})
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}}
 	owned := configMap(t, ns, "c", "x")
 	if err := unstructured.SetNestedField(owned.Object, []any{map[string]any{
@@ -140,7 +139,7 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 	}}, "metadata", "ownerReferences"); err != nil {
 		t.Fatal(err)
 	}
-	result := c.run(restore.Request{Archive: spool(t, []*unstructured.Unstructured{owned}), Actions: []restoreaction.PluginAction{bends}, RestoreUID: "u"})
+	result := c.run(restore.Request{Archive: spool(t, []*unstructured.Unstructured{owned}), Actions: []itemaction.PluginRestoreAction{bends}, RestoreUID: "u"})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2})
 	found := c.get(owned)
 	if len(found.GetOwnerReferences()) > 0 || !strings.HasPrefix(found.GetAnnotations()["grapnel.dev/restored"], "created u ") ||
@@ -153,23 +152,23 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 func TestPluggedActionsFailOneObject(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-fail"
-	picky := &plugged{name: "picky", of: []string{"configmaps"}, execute: func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+	picky := &plugged{name: "picky", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 		switch item.Archived.GetName() {
 		case "bad":
-			return restoreaction.Result{}, errors.New("does not like it")
+			return itemaction.RestoreResult{}, errors.New("does not like it")
 		case "skipped":
-			return restoreaction.Result{Skip: "restore action picky skips it"}, nil
+			return itemaction.RestoreResult{Skip: "restore action picky skips it"}, nil
 		case "warned":
-			return restoreaction.Result{Warnings: []string{"beware"}}, nil
+			return itemaction.RestoreResult{Warnings: []string{"beware"}}, nil
 		}
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}}
 	after := stamps("after")
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{
 			configMap(t, ns, "bad", "x"), configMap(t, ns, "skipped", "x"), configMap(t, ns, "warned", "x"), configMap(t, ns, "good", "x"),
 		}),
-		Actions: []restoreaction.PluginAction{picky, after},
+		Actions: []itemaction.PluginRestoreAction{picky, after},
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3, restore.Failed: 1, restore.Skipped: 1})
 	wantMessages(t, result,
@@ -208,7 +207,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widgets(t, group, "v1"), widget(t, group, "v1", ns, "w"), configMap(t, ns, "c", "x")}),
-		Actions: []restoreaction.PluginAction{knows, broken, missing}, BackupName: "b", RestoreName: "r",
+		Actions: []itemaction.PluginRestoreAction{knows, broken, missing}, BackupName: "b", RestoreName: "r",
 	}
 	c.wire.reset()
 	result, err := c.engine.RestoreObjects(t.Context(), request)
@@ -221,7 +220,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	if diff := cmp.Diff([]string{"configmaps", "widgets." + group}, resolved); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	request.Actions = []restoreaction.PluginAction{knows, missing}
+	request.Actions = []itemaction.PluginRestoreAction{knows, missing}
 	result = c.run(request)
 	wantMessages(t, result, "warning run: action missing was skipped")
 	wantSeen(t, knows, ns+"/c")
@@ -233,11 +232,11 @@ func TestDryRunCallsNoAction(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-dry"
 	named, other := stamps("named"), stamps("other")
-	named.only = func(item *restoreaction.Item) bool { return item.Archived.GetName() == "c" }
-	other.only = func(*restoreaction.Item) bool { return false }
+	named.only = func(item *itemaction.RestoreItem) bool { return item.Archived.GetName() == "c" }
+	other.only = func(*itemaction.RestoreItem) bool { return false }
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), configMap(t, ns, "d", "x")}),
-		Actions: []restoreaction.PluginAction{named, other}, DryRun: true,
+		Actions: []itemaction.PluginRestoreAction{named, other}, DryRun: true,
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3})
 	wantMessages(t, result, "warning run: |restore action named|is not called in a dry run")
@@ -277,7 +276,7 @@ func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 				objects = append(objects, configMap(t, ns, fmt.Sprintf("z-%02d", i), "x"))
 				want = append(want, fmt.Sprintf("%s/z-%02d", ns, i))
 			}
-			request := restore.Request{Archive: spool(t, objects), Policy: tc.policy, Actions: []restoreaction.PluginAction{acts}, RestoreUID: "u"}
+			request := restore.Request{Archive: spool(t, objects), Policy: tc.policy, Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u"}
 			result := c.run(request)
 			wantSeen(t, acts, want...)
 			if got := data(c.get(configMap(t, ns, "new", "")))["key"]; got != "x acts" {
@@ -310,7 +309,7 @@ func TestRunningAgainShowsOnlyWhatItTouches(t *testing.T) {
 		objects = append(objects, configMap(t, ns, fmt.Sprintf("c-%02d", i), "x"))
 	}
 	acts := stamps("acts")
-	request := restore.Request{Archive: spool(t, objects), Actions: []restoreaction.PluginAction{acts}, RestoreUID: "u"}
+	request := restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u"}
 	c.run(request)
 	if n := len(acts.seen()); n != size {
 		t.Fatalf("shown %d objects", n)
@@ -340,7 +339,7 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 	var mu sync.Mutex
 	together := sync.NewCond(&mu)
 	in, arrived, most := 0, 0, 0
-	slow := &plugged{name: "slow", of: []string{"configmaps"}, execute: func(context.Context, *restoreaction.Item) (restoreaction.Result, error) {
+	slow := &plugged{name: "slow", of: []string{"configmaps"}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		in++
@@ -351,9 +350,9 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 			together.Wait()
 		}
 		in--
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}}
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []restoreaction.PluginAction{slow}})
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{slow}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: size + 1})
 	if most != workers {
 		t.Errorf("%d calls at a time, want %d", most, workers)
@@ -364,14 +363,14 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 func TestInterruptedDuringACall(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	waits := &plugged{name: "waits", of: []string{"configmaps"}, execute: func(ctx context.Context, _ *restoreaction.Item) (restoreaction.Result, error) {
+	waits := &plugged{name: "waits", of: []string{"configmaps"}, execute: func(ctx context.Context, _ *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 		cancel(errLeader)
 		<-ctx.Done()
-		return restoreaction.Result{}, ctx.Err()
+		return itemaction.RestoreResult{}, ctx.Err()
 	}}
 	result, err := c.engine.RestoreObjects(ctx, restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-stop", "a", "x"), configMap(t, "plug-stop", "b", "x")}),
-		Actions: []restoreaction.PluginAction{waits}, BackupName: "b", RestoreName: "r",
+		Actions: []itemaction.PluginRestoreAction{waits}, BackupName: "b", RestoreName: "r",
 	})
 	if !errors.Is(err, errLeader) || result.Counts[restore.Failed] > 0 || result.Results.ErrorCount > 0 {
 		t.Errorf("error %v, counts %v:\n%s", err, result.Counts, messages(result))

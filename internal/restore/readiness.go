@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const (
@@ -62,7 +62,7 @@ func (p *workerSlot) releaseSlot() {
 // ready. An error explains why it stopped waiting. The object is restored in any case: it
 // may still become ready, and otherwise would certainly be missing.
 func (r *enginePass) waitUntilReady(
-	ctx context.Context, it *item, action *pluginAction, result restoreaction.Result, there []restoreaction.ItemRef,
+	ctx context.Context, it *item, action *pluginAction, result itemaction.RestoreResult, there []itemaction.ItemRef,
 ) error {
 	if result.AreRelatedItemsReady == nil {
 		return nil

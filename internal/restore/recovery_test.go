@@ -14,7 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/panics"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 )
 
 // TestRestoreObjects_PanicOfAnObject uses an action that panics for one object of several
@@ -22,18 +21,18 @@ import (
 func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
 	for _, kind := range []string{"ConfigMap", "Namespace", "CustomResourceDefinition"} {
 		t.Run(kind, func(t *testing.T) {
-			bad := func(item *restoreaction.Item) bool {
+			bad := func(item *itemaction.RestoreItem) bool {
 				return item.Archived.GetKind() == kind && strings.Contains(item.Archived.GetName(), "bad")
 			}
 			panics := &plugged{name: "panics", of: []string{"configmaps", "namespaces", "customresourcedefinitions.apiextensions.k8s.io"}}
-			panics.execute = func(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+			panics.execute = func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 				item.Object.SetNamespace(item.Archived.GetNamespace())
 				if bad(item) {
 					panic("boom")
 				}
-				return restoreaction.Result{}, nil
+				return itemaction.RestoreResult{}, nil
 			}
-			c := newTarget(t, restore.Options{Actions: func() []restoreaction.Action { return []restoreaction.Action{panics} }})
+			c := newTarget(t, restore.Options{Actions: func() []itemaction.RestoreAction { return []itemaction.RestoreAction{panics} }})
 			ns, group := "panic-"+strings.ToLower(kind), "bad."+strings.ToLower(kind)+".example.org"
 			objects := []*unstructured.Unstructured{
 				obj(t, "v1", "Namespace", "", ns, ""), obj(t, "v1", "Namespace", "", ns+"-bad", ""), widgets(t, group, "v1"),
@@ -52,19 +51,19 @@ func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
 func TestRestoreObjects_PanicOfAPlugin(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "panic-plugin"
-	acts := &plugged{name: "acts", of: []string{"configmaps"}, only: func(item *restoreaction.Item) bool {
+	acts := &plugged{name: "acts", of: []string{"configmaps"}, only: func(item *itemaction.RestoreItem) bool {
 		if item.Archived.GetName() == "bad" {
 			panic("boom")
 		}
 		return true
 	}}
 	objects := []*unstructured.Unstructured{configMap(t, ns, "bad", "x"), configMap(t, ns, "good", "x")}
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []restoreaction.PluginAction{acts}})
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
 	wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/bad": internal error: boom`)
 
 	acts.choose = func(itemaction.ResourceResolver) error { panic("boom") }
-	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects), Actions: []restoreaction.PluginAction{acts}})
+	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}})
 	if !errors.As(err, new(*panics.Error)) {
 		t.Errorf("the error is %v", err)
 	}

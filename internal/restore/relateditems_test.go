@@ -11,30 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 // asks is an action that requests other objects before each ConfigMap.
-type asks []restoreaction.ItemRef
+type asks []itemaction.ItemRef
 
 func (asks) Name() string                           { return "test/asks" }
 func (asks) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
-func (a asks) Execute(context.Context, *restoreaction.Item) (restoreaction.Result, error) {
-	return restoreaction.Result{RelatedItems: a}, nil
+func (a asks) Execute(context.Context, *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	return itemaction.RestoreResult{RelatedItems: a}, nil
 }
 
-func ref(resource, namespace, name string) restoreaction.ItemRef {
-	return restoreaction.ItemRef{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
+func ref(resource, namespace, name string) itemaction.ItemRef {
+	return itemaction.ItemRef{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
 }
 
 // TestWhatIsNeededAndMissing is a warning of the object that needs it, unless it was
 // excluded deliberately.
 func TestWhatIsNeededAndMissing(t *testing.T) {
 	const ns = "needs"
-	c := newTarget(t, restore.Options{Actions: func() []restoreaction.Action {
-		return []restoreaction.Action{asks{
+	c := newTarget(t, restore.Options{Actions: func() []itemaction.RestoreAction {
+		return []itemaction.RestoreAction{asks{
 			ref("secrets", ns, "there"), ref("secrets", ns, "missing"), ref("secrets", ns+"-excluded", "there"),
 			ref("services", ns, "excluded"), ref("pods", "", "nowhere"), ref("widgets.needs.example.org", ns, "unserved"),
 			ref("events", ns, "never"), ref("configmaps", ns, "self"),
@@ -69,8 +69,8 @@ func TestWhatIsNeededAndMissing(t *testing.T) {
 // sake of another object only.
 func TestNeededObjectsAreOfTheChosenVersion(t *testing.T) {
 	const ns, group = "needed-version", "needed.example.org"
-	c := newTarget(t, restore.Options{Actions: func() []restoreaction.Action {
-		return []restoreaction.Action{asks{ref("widgets."+group, ns, "w")}}
+	c := newTarget(t, restore.Options{Actions: func() []itemaction.RestoreAction {
+		return []itemaction.RestoreAction{asks{ref("widgets."+group, ns, "w")}}
 	}})
 	c.create(widgets(t, group, "v2beta1", "v2"))
 	c.awaitServed(widget(t, group, "v2", ns, "w"))

@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction/plugin"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -58,7 +58,7 @@ type RunRequest struct {
 	// Operations is the number of started operations, for Finalize.
 	Operations int
 	// ItemActions are the item actions of plugins, in the order in which they are called.
-	ItemActions []plugin.Spec
+	ItemActions []pluginclient.RestoreItemActionSpec
 	// UseVersions chooses API versions (EnableAPIGroupVersions), if the archive has them.
 	UseVersions bool
 	// Warnings are from before the restore, for example ignored failures.

@@ -17,9 +17,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -42,13 +41,13 @@ func loadAsync(t *testing.T) (*catalog.Catalog, catalog.Info) {
 
 // askOf makes one call to an action.
 func askOf[A any](
-	t *testing.T, resolve caller.ResolveFunc[A], log logr.Logger, c *catalog.Catalog,
-	fn func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action A) error,
+	t *testing.T, resolve pluginclient.ResolveFunc[A], log logr.Logger, c *catalog.Catalog,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action A) error,
 ) error {
 	t.Helper()
-	return caller.New(resolve, c.Redactor()).Do(t.Context(), process.Call{Key: "run", Log: log},
+	return pluginclient.NewCaller(resolve, c.Redactor()).Do(t.Context(), process.Call{Key: "run", Log: log},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
-			return fn(ctx, conn, adapter.ItemCall{
+			return fn(ctx, conn, pluginclient.ItemCall{
 				Action: asyncAction, CallID: callID, Key: "run", Parameters: map[string]string{"size": "groß"},
 			}, action)
 		})
@@ -62,14 +61,14 @@ type asyncKind struct {
 }
 
 // operationsOf are the two methods that all kinds share.
-func operationsOf[A adapter.Operations](c *catalog.Catalog, resolve caller.ResolveFunc[A], subject string) asyncKind {
-	operation := func(id string) adapter.OperationRef {
-		return adapter.OperationRef{OperationID: id, Parent: []byte(subject)}
+func operationsOf[A pluginclient.Operations](c *catalog.Catalog, resolve pluginclient.ResolveFunc[A], subject string) asyncKind {
+	operation := func(id string) pluginclient.OperationRef {
+		return pluginclient.OperationRef{OperationID: id, Parent: []byte(subject)}
 	}
 	return asyncKind{
 		progress: func(t *testing.T, id string) (got item.Progress, err error) {
 			t.Helper()
-			err = askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action A) error {
+			err = askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action A) error {
 				got, err = action.Progress(ctx, conn, call, operation(id))
 				return err
 			})
@@ -77,7 +76,7 @@ func operationsOf[A adapter.Operations](c *catalog.Catalog, resolve caller.Resol
 		},
 		cancel: func(t *testing.T, id string) error {
 			t.Helper()
-			return askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action A) error {
+			return askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action A) error {
 				return action.Cancel(ctx, conn, call, operation(id))
 			})
 		},
@@ -93,8 +92,8 @@ func backupKind(c *catalog.Catalog, kind string) asyncKind {
 	all := operationsOf(c, resolve, subject)
 	all.start = func(t *testing.T, object string, log logr.Logger) (string, time.Duration, error) {
 		t.Helper()
-		var answer adapter.BackupItemAnswer
-		err := askOf(t, resolve, log, c, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.BackupItemAction) (err error) {
+		var answer pluginclient.BackupItemAnswer
+		err := askOf(t, resolve, log, c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action pluginclient.BackupItemAction) (err error) {
 			answer, err = action.Execute(ctx, conn, call, objectNamed(object), []byte(subject))
 			return err
 		})
@@ -108,9 +107,9 @@ func restoreKind(c *catalog.Catalog, kind string) asyncKind {
 	all := operationsOf(c, resolve, itemRestoreSubject)
 	all.start = func(t *testing.T, object string, log logr.Logger) (string, time.Duration, error) {
 		t.Helper()
-		var answer adapter.RestoreItemAnswer
-		err := askOf(t, resolve, log, c, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, action adapter.RestoreItemAction) (err error) {
-			answer, err = action.Execute(ctx, conn, call, adapter.RestoreItem{
+		var answer pluginclient.RestoreItemAnswer
+		err := askOf(t, resolve, log, c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action pluginclient.RestoreItemAction) (err error) {
+			answer, err = action.Execute(ctx, conn, call, pluginclient.RestoreItem{
 				Object: objectNamed(object), Archived: objectNamed(object), Restore: []byte(itemRestoreSubject),
 			})
 			return err
@@ -194,7 +193,7 @@ func checkIDs(t *testing.T, kind asyncKind) {
 	for _, id := range []string{"nothing known", "", strings.Repeat("y", 1<<20)} {
 		_, err := kind.progress(t, id)
 		for what, err := range map[string]error{"Progress": err, "Cancel": kind.cancel(t, id)} {
-			if !errors.Is(err, adapter.ErrUnknownOperation) || kindOf(err) != executor.Failed ||
+			if !errors.Is(err, pluginclient.ErrUnknownOperation) || kindOf(err) != executor.Failed ||
 				err.Error() != "the operation is not known" {
 				t.Errorf("%s of an ID of %d bytes: error is %v (%s)", what, len(id), err, kindOf(err))
 			}
@@ -202,7 +201,7 @@ func checkIDs(t *testing.T, kind asyncKind) {
 	}
 	_, err := kind.progress(t, "unreachable")
 	for what, err := range map[string]error{"Progress": err, "Cancel": kind.cancel(t, "unreachable")} {
-		if errors.Is(err, adapter.ErrUnknownOperation) || kindOf(err) != executor.Failed || err.Error() != "the job server is down" {
+		if errors.Is(err, pluginclient.ErrUnknownOperation) || kindOf(err) != executor.Failed || err.Error() != "the job server is down" {
 			t.Errorf("%s of an operation whose state is unknown now: error is %v (%s)", what, err, kindOf(err))
 		}
 	}
@@ -217,7 +216,7 @@ func checkRestart(t *testing.T, kind asyncKind, id string) {
 	if got, err := kind.progress(t, "kept-1"); err != nil || got.NTotal != 7 {
 		t.Errorf("an operation that outlives the process: %+v, %v", got, err)
 	}
-	if _, err := kind.progress(t, id); !errors.Is(err, adapter.ErrUnknownOperation) {
+	if _, err := kind.progress(t, id); !errors.Is(err, pluginclient.ErrUnknownOperation) {
 		t.Errorf("an operation that ended with its process: error is %v", err)
 	}
 }
@@ -232,7 +231,7 @@ func TestKindsAreNotMixedUp(t *testing.T) {
 		"a backup by an invalid kind":      backupKind(c, "PreBackupAction"),
 	} {
 		_, _, err := kind.start(t, "web", logr.Discard())
-		if kindOf(err) != executor.Invalid || !errors.Is(err, caller.ErrNoSuchAction) {
+		if kindOf(err) != executor.Invalid || !errors.Is(err, pluginclient.ErrNoSuchAction) {
 			t.Errorf("%s: error is %v (%s)", name, err, kindOf(err))
 		}
 	}

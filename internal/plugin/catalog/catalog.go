@@ -7,7 +7,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -16,7 +16,7 @@ import (
 // plugins do not wait for each other. Create it with New and close it with Close.
 type Catalog struct {
 	host  process.Host
-	kinds []adapter.ActionKind
+	kinds []pluginclient.ActionKind
 	// onChange is Options.OnChange, and fence Options.Fence.
 	onChange func(plugin string)
 	fence    func(context.Context) error
@@ -52,7 +52,7 @@ type pluginEntry struct {
 	spec    Spec
 	info    Info
 	server  server
-	actions map[adapter.ActionID]adapter.ActionVersion
+	actions map[pluginclient.ActionID]pluginclient.ActionVersion
 	// lastRefused is the server that was started last if it could not take over because
 	// another plugin owns some of its actions; otherwise nil.
 	lastRefused *refusedLoad
@@ -71,7 +71,7 @@ func New(opts Options) *Catalog {
 		opts.Redactor = redact.New()
 	}
 	if opts.Kinds == nil {
-		opts.Kinds = adapter.SupportedKinds()
+		opts.Kinds = pluginclient.SupportedKinds()
 	}
 	if opts.MaxMemory == 0 {
 		opts.MaxMemory = process.ContainerMemoryLimit() / 2

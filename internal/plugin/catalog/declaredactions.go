@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
@@ -34,10 +34,10 @@ const declaredVersion = "v1"
 
 // loadDeclaredActions puts a plugin without a process in service.
 func (c *Catalog) loadDeclaredActions(p *pluginEntry, spec Spec) (Info, error) {
-	actions := map[ActionID]adapter.ActionVersion{}
+	actions := map[ActionID]pluginclient.ActionVersion{}
 	info := Info{Digest: spec.DeclaredActions.Digest}
 	for _, id := range slices.SortedFunc(maps.Keys(spec.DeclaredActions.Executors), compareActionIDs) {
-		actions[id] = adapter.ActionVersion{Name: declaredVersion, Delete: matchAllDeleteAction{}}
+		actions[id] = pluginclient.ActionVersion{Name: declaredVersion, Delete: matchAllDeleteAction{}}
 		info.Actions = append(info.Actions, Action{Kind: id.Kind, Name: id.Name, Version: declaredVersion})
 	}
 	return c.activateSuccessor(p, successor{spec: spec, info: info, actions: actions})
@@ -45,7 +45,7 @@ func (c *Catalog) loadDeclaredActions(p *pluginEntry, spec Spec) (Info, error) {
 
 // declaredExecutor returns the executor of a declared action; nil if the plugin has a process, or
 // no such action.
-func (c *Catalog) declaredExecutor(pluginObject string, id adapter.ActionID) executor.Executor {
+func (c *Catalog) declaredExecutor(pluginObject string, id pluginclient.ActionID) executor.Executor {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.plugins[pluginObject]
@@ -72,12 +72,12 @@ func (c *Catalog) ResumableExecutor(pluginObject string) executor.Resumable {
 // decides which Backups it applies to.
 type matchAllDeleteAction struct{}
 
-// AppliesTo implements adapter.DeleteAction.
-func (matchAllDeleteAction) AppliesTo(context.Context, grpc.ClientConnInterface, adapter.ItemCall) (labels.Selector, error) {
+// AppliesTo implements pluginclient.DeleteAction.
+func (matchAllDeleteAction) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (labels.Selector, error) {
 	return labels.Everything(), nil
 }
 
-// Execute implements adapter.DeleteAction. The executor of the action makes the attempts.
+// Execute implements pluginclient.DeleteAction. The executor of the action makes the attempts.
 func (matchAllDeleteAction) Execute(context.Context, grpc.ClientConnInterface, string, executor.Call) error {
 	return process.ErrUnloaded
 }
@@ -85,7 +85,7 @@ func (matchAllDeleteAction) Execute(context.Context, grpc.ClientConnInterface, s
 // noConnection is the connection of a plugin without a process.
 type noConnection struct{}
 
-// Do implements caller.Connection.
+// Do implements pluginclient.Connection.
 func (noConnection) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
 	return fn(ctx, nil, "")
 }

@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/plugin/deletable"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -69,7 +68,7 @@ func TestDeclaredExecutor(t *testing.T) {
 	if got := answerOf(t, c, "db", freeze); got != "first" {
 		t.Errorf("the action returned %q", got)
 	}
-	if _, err := c.Executor("db", "PreRestoreAction", freeze.Name); !errors.Is(err, caller.ErrNoSuchAction) {
+	if _, err := c.Executor("db", "PreRestoreAction", freeze.Name); !errors.Is(err, pluginclient.ErrNoSuchAction) {
 		t.Errorf("an action that was not declared: %v", err)
 	}
 	if _, err := c.Load(t.Context(), declares("db", "second", old, freeze)); err != nil {
@@ -78,7 +77,7 @@ func TestDeclaredExecutor(t *testing.T) {
 	if got := answerOf(t, c, "db", freeze); got != "second" {
 		t.Errorf("after a change, the action returned %q", got)
 	}
-	if _, err := c.Executor("db", thaw.Kind, thaw.Name); !errors.Is(err, caller.ErrNoSuchAction) {
+	if _, err := c.Executor("db", thaw.Kind, thaw.Name); !errors.Is(err, pluginclient.ErrNoSuchAction) {
 		t.Errorf("an action that is no longer declared: %v", err)
 	}
 	c.Unload(t.Context(), "db")
@@ -151,7 +150,7 @@ func TestDeclaredDeleteAction(t *testing.T) {
 	if _, err := c.Load(t.Context(), declares("db", "wiped", time.Unix(1, 0), wipe)); err != nil {
 		t.Fatal(err)
 	}
-	selector, err := deletable.RequestSelector(t.Context(), c.DeleteAction("db", wipe.Name), redact.New(), deletable.SelectorRequest{Action: wipe.Name, Key: "k"})
+	selector, err := pluginclient.RequestSelector(t.Context(), c.DeleteAction("db", wipe.Name), redact.New(), pluginclient.SelectorRequest{Action: wipe.Name, Key: "k"})
 	if err != nil || !selector.Matches(labels.Set{"any": "thing"}) {
 		t.Errorf("it applies to %v, %v", selector, err)
 	}

@@ -16,9 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
@@ -41,9 +40,9 @@ func loadDeletion(t *testing.T) *catalog.Catalog {
 
 // selectorOf requests the selector of a DeleteAction.
 func selectorOf(ctx context.Context, c *catalog.Catalog, action, selector string) (got labels.Selector, err error) {
-	call := adapter.ItemCall{Action: action, Key: "run", Parameters: map[string]string{"selector": selector}}
-	err = caller.New(c.DeleteAction("p", action), c.Redactor()).Do(ctx, process.Call{Key: "run", Log: logr.Discard()},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, a adapter.DeleteAction) (err error) {
+	call := pluginclient.ItemCall{Action: action, Key: "run", Parameters: map[string]string{"selector": selector}}
+	err = pluginclient.NewCaller(c.DeleteAction("p", action), c.Redactor()).Do(ctx, process.Call{Key: "run", Log: logr.Discard()},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, a pluginclient.DeleteAction) (err error) {
 			call.CallID = callID
 			got, err = a.AppliesTo(ctx, conn, call)
 			return err
@@ -75,9 +74,9 @@ func TestDeleteActionOfAProcess(t *testing.T) {
 			t.Errorf("the log of the run lacks %q: %s", want, log.Text())
 		}
 	}
-	var same adapter.DeleteAction
-	err = caller.New(c.DeleteAction("p", "a.io/x"), c.Redactor()).Do(t.Context(), process.Call{Key: "run", Log: logr.Discard()},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, a adapter.DeleteAction) error {
+	var same pluginclient.DeleteAction
+	err = pluginclient.NewCaller(c.DeleteAction("p", "a.io/x"), c.Redactor()).Do(t.Context(), process.Call{Key: "run", Log: logr.Discard()},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, a pluginclient.DeleteAction) error {
 			same = a
 			return a.Execute(ctx, conn, callID, deleteCall("run", "error"))
 		})
@@ -168,7 +167,7 @@ func TestFailuresOfSelectorsOfDeleteActions(t *testing.T) {
 		})
 	}
 	c.Unload(t.Context(), "p")
-	if _, err := selectorOf(t.Context(), c, "a.io/x", ""); kindOf(err) != executor.Unreachable || errors.Is(err, caller.ErrNoSuchAction) {
+	if _, err := selectorOf(t.Context(), c, "a.io/x", ""); kindOf(err) != executor.Unreachable || errors.Is(err, pluginclient.ErrNoSuchAction) {
 		t.Errorf("error of an unloaded plugin is %v (%s)", err, kindOf(err))
 	}
 }

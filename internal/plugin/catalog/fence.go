@@ -9,12 +9,12 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
 // wrapWithFence returns a connection whose calls wait for Options.Fence.
-func (c *Catalog) wrapWithFence(conn caller.Connection) caller.Connection {
+func (c *Catalog) wrapWithFence(conn pluginclient.Connection) pluginclient.Connection {
 	if c.fence == nil {
 		return conn
 	}
@@ -22,7 +22,7 @@ func (c *Catalog) wrapWithFence(conn caller.Connection) caller.Connection {
 }
 
 type fencedConnection struct {
-	caller.Connection
+	pluginclient.Connection
 	fence func(context.Context) error
 }
 

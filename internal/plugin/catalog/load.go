@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
@@ -179,7 +179,7 @@ func (c *Catalog) replaceServer(ctx context.Context, p *pluginEntry, spec Spec, 
 		Digest: binary.digest, SDKVersion: c.redactLine(first.listing.SDKVersion),
 	}
 	info, err = c.activateSuccessor(p, successor{
-		spec: spec, binary: binary, info: info, server: next, actions: adapter.SelectVersions(c.kinds, first.listing.Actions),
+		spec: spec, binary: binary, info: info, server: next, actions: pluginclient.SelectVersions(c.kinds, first.listing.Actions),
 	})
 	if err != nil {
 		next.Close(ctx.Done())
@@ -193,7 +193,7 @@ type successor struct {
 	binary  binaryDigest
 	info    Info
 	server  server
-	actions map[ActionID]adapter.ActionVersion
+	actions map[ActionID]pluginclient.ActionVersion
 }
 
 // activateSuccessor gives a plugin a new server unless another plugin owns one of the
@@ -245,14 +245,14 @@ func newRemovedError() *LoadError {
 // later must provide the same, because runs were planned with it. It is called by one
 // goroutine at a time until the Load has ended, and only read after that.
 type registrationVerifier struct {
-	kinds []adapter.ActionKind
+	kinds []pluginclient.ActionKind
 
 	hasListing bool
-	listing    adapter.Listing
+	listing    pluginclient.Listing
 }
 
 func (f *registrationVerifier) verifyRegistration(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
-	listing, err := adapter.ListActions(ctx, conn, f.kinds)
+	listing, err := pluginclient.ListActions(ctx, conn, f.kinds)
 	if err != nil {
 		return process.Capabilities{}, err
 	}
@@ -263,7 +263,7 @@ func (f *registrationVerifier) verifyRegistration(ctx context.Context, conn grpc
 		return process.Capabilities{}, newRegistrationChangedError()
 	}
 	if listing.BuiltWithVelero {
-		err = adapter.WarmUpHandlers(ctx, conn, f.kinds, listing.Actions)
+		err = pluginclient.WarmUpHandlers(ctx, conn, f.kinds, listing.Actions)
 	}
 	return process.Capabilities{MarksLogEnd: listing.MarksLogEnd}, err
 }
@@ -279,7 +279,7 @@ func newRegistrationChangedError() error {
 func (c *Catalog) toLoadError(err error) error {
 	var load *LoadError
 	var start *process.StartError
-	var list *adapter.ListError
+	var list *pluginclient.ListError
 	out := &LoadError{Reason: string(process.ReasonStartFailed), Message: "it could not be started", Err: err}
 	switch {
 	case errors.As(err, &load):

@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/sdk"
 )
@@ -45,7 +44,7 @@ type objectStore struct {
 	server server
 }
 
-// ObjectStore returns the resolver of an ObjectStore, for caller.New. It starts nothing and
+// ObjectStore returns the resolver of an ObjectStore, for pluginclient.New. It starts nothing and
 // may be called before the plugin is loaded: calls to the store fail as long as there is no
 // such plugin or store.
 //
@@ -60,7 +59,7 @@ type objectStore struct {
 // The result for an older spec of the location still reaches a store with that spec: a run
 // never ends up in a different bucket. If the store refuses a configuration, the call
 // returns a *process.StartError with the reason ReasonInitFailed.
-func (c *Catalog) ObjectStore(spec StoreSpec) caller.ResolveFunc[adapter.ObjectStore] {
+func (c *Catalog) ObjectStore(spec StoreSpec) pluginclient.ResolveFunc[pluginclient.ObjectStore] {
 	for name, value := range spec.Config {
 		if c.host.Redactor.IsSensitive(name) {
 			c.host.Redactor.AddValues(value)
@@ -75,7 +74,7 @@ func (c *Catalog) ObjectStore(spec StoreSpec) caller.ResolveFunc[adapter.ObjectS
 		c.locations[spec.Location] = at
 	}
 	c.drainStoresLocked(at, func(other string, _ *objectStore) bool { return other != key })
-	return func() (caller.Connection, adapter.ObjectStore, error) {
+	return func() (pluginclient.Connection, pluginclient.ObjectStore, error) {
 		return c.resolveStore(at, key, spec)
 	}
 }
@@ -126,13 +125,13 @@ func storeSpecKey(spec StoreSpec) string {
 	return string(encoded)
 }
 
-func (c *Catalog) resolveStore(at *locationStores, key string, spec StoreSpec) (caller.Connection, adapter.ObjectStore, error) {
+func (c *Catalog) resolveStore(at *locationStores, key string, spec StoreSpec) (pluginclient.Connection, pluginclient.ObjectStore, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at.released {
 		return nil, nil, errors.New("the location of the object store was removed")
 	}
-	p, version, err := c.findActionLocked(spec.Plugin, adapter.ActionID{Kind: string(sdk.KindObjectStore), Name: spec.Name})
+	p, version, err := c.findActionLocked(spec.Plugin, pluginclient.ActionID{Kind: string(sdk.KindObjectStore), Name: spec.Name})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,17 +151,17 @@ func (c *Catalog) resolveStore(at *locationStores, key string, spec StoreSpec) (
 // must provide the same actions as when the plugin was loaded, and must accept its
 // configuration.
 func (c *Catalog) newStoreVerifier(
-	spec StoreSpec, calls adapter.ObjectStore, actions []Action,
+	spec StoreSpec, calls pluginclient.ObjectStore, actions []Action,
 ) func(context.Context, grpc.ClientConnInterface) (process.Capabilities, error) {
 	return func(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
-		listing, err := adapter.ListActions(ctx, conn, c.kinds)
+		listing, err := pluginclient.ListActions(ctx, conn, c.kinds)
 		if err != nil {
 			return process.Capabilities{}, err
 		}
 		if !slices.Equal(actions, listing.Actions) {
 			return process.Capabilities{}, newRegistrationChangedError()
 		}
-		err = calls.Init(ctx, conn, adapter.ItemCall{Action: spec.Name}, spec.Config)
+		err = calls.Init(ctx, conn, pluginclient.ItemCall{Action: spec.Name}, spec.Config)
 		if err != nil && ctx.Err() == nil && status.Code(err) != codes.Unavailable {
 			err = &process.StartError{Reason: ReasonInitFailed, Err: err, Message: c.redactLine(fmt.Sprintf(
 				"the object store %q refused its configuration: %s", spec.Name, status.Convert(err).Message()))}

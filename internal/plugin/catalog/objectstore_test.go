@@ -26,9 +26,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
@@ -40,7 +39,7 @@ type bucket struct {
 	t       *testing.T
 	catalog *catalog.Catalog
 	spec    catalog.StoreSpec
-	caller  *caller.Caller[adapter.ObjectStore]
+	caller  *pluginclient.Caller[pluginclient.ObjectStore]
 }
 
 // openBucket returns a location in dir; pairs are more of its configuration.
@@ -50,27 +49,29 @@ func openBucket(t *testing.T, c *catalog.Catalog, location, dir string, config .
 	for i := 0; i < len(config); i += 2 {
 		spec.Config[config[i]] = config[i+1]
 	}
-	return &bucket{t: t, catalog: c, spec: spec, caller: caller.New(c.ObjectStore(spec), c.Redactor())}
+	return &bucket{t: t, catalog: c, spec: spec, caller: pluginclient.NewCaller(c.ObjectStore(spec), c.Redactor())}
 }
 
 func (b *bucket) do(
-	ctx context.Context, fn func(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.ObjectStore) error,
+	ctx context.Context, fn func(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.ObjectStore) error,
 ) error {
-	return b.caller.Do(ctx, process.Call{}, func(ctx context.Context, conn grpc.ClientConnInterface, id string, store adapter.ObjectStore) error {
-		return fn(ctx, conn, adapter.ItemCall{Action: storeName, CallID: id}, store)
+	return b.caller.Do(ctx, process.Call{}, func(ctx context.Context, conn grpc.ClientConnInterface, id string, store pluginclient.ObjectStore) error {
+		return fn(ctx, conn, pluginclient.ItemCall{Action: storeName, CallID: id}, store)
 	})
 }
 
-func object(key string) adapter.StoredObject { return adapter.StoredObject{Bucket: "b", Key: key} }
+func object(key string) pluginclient.StoredObject {
+	return pluginclient.StoredObject{Bucket: "b", Key: key}
+}
 
 func (b *bucket) put(ctx context.Context, key string, body io.Reader) error {
-	return b.do(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, store adapter.ObjectStore) error {
+	return b.do(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
 		return store.Put(ctx, conn, call, object(key), body)
 	})
 }
 
 func (b *bucket) get(key string, out io.Writer) error {
-	return b.do(b.t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, store adapter.ObjectStore) error {
+	return b.do(b.t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
 		return store.Get(ctx, conn, call, object(key), out)
 	})
 }
@@ -78,7 +79,7 @@ func (b *bucket) get(key string, out io.Writer) error {
 func (b *bucket) list(prefix, delimiter string) []string {
 	b.t.Helper()
 	var keys []string
-	err := b.do(b.t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, store adapter.ObjectStore) error {
+	err := b.do(b.t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
 		var err error
 		keys, err = store.List(ctx, conn, call, "b", prefix, delimiter)
 		return err
@@ -139,7 +140,7 @@ func TestStore(t *testing.T) {
 	if got := b.list("", "/"); !slices.Equal(got, []string{"d/"}) {
 		t.Errorf("prefixes %q", got)
 	}
-	err := b.do(t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, store adapter.ObjectStore) error {
+	err := b.do(t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
 		if there, err := store.Exists(ctx, conn, call, object("d/small")); !there || err != nil {
 			t.Errorf("there is no d/small: %v", err)
 		}

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // ActionID identifies an action that only one plugin may provide: by its kind and
 // registered name, regardless of versions.
-type ActionID = adapter.ActionID
+type ActionID = pluginclient.ActionID
 
 // ConflictingPlugin is another plugin that registers the same action as a plugin and is refused
 // because of it.
@@ -34,7 +34,7 @@ type registration struct {
 	actions []ActionID
 }
 
-func newRegistration(created time.Time, actions ...map[ActionID]adapter.ActionVersion) registration {
+func newRegistration(created time.Time, actions ...map[ActionID]pluginclient.ActionVersion) registration {
 	all := map[ActionID]bool{}
 	for _, some := range actions {
 		for id := range some {

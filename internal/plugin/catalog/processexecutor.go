@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
@@ -39,16 +38,16 @@ const maxRequestBytes = proto.MaxRequestBytes - 1<<20
 // Process management (plugin/process) and message translation (plugin/adapter) do NOT belong
 // here.
 type processExecutor struct {
-	id       adapter.ActionID
-	caller   *caller.Caller[adapter.Hook]
+	id       pluginclient.ActionID
+	caller   *pluginclient.Caller[pluginclient.Hook]
 	redactor *redact.Redactor
 }
 
 var _ executor.Executor = (*processExecutor)(nil)
 
 // New returns an Executor for one action.
-func newProcessExecutor(id adapter.ActionID, resolve caller.ResolveFunc[adapter.Hook], redactor *redact.Redactor) *processExecutor {
-	return &processExecutor{id: id, caller: caller.New(resolve, redactor), redactor: redactor}
+func newProcessExecutor(id pluginclient.ActionID, resolve pluginclient.ResolveFunc[pluginclient.Hook], redactor *redact.Redactor) *processExecutor {
+	return &processExecutor{id: id, caller: pluginclient.NewCaller(resolve, redactor), redactor: redactor}
 }
 
 // Execute makes one attempt; see executor.Executor.
@@ -58,12 +57,12 @@ func (e *processExecutor) Execute(ctx context.Context, attempt executor.Call) (e
 	}
 	var answer executor.Answer
 	err := e.caller.Do(ctx, process.Call{Key: attempt.Key, Log: logr.FromContextOrDiscard(ctx)},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, hook adapter.Hook) error {
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, hook pluginclient.Hook) error {
 			var err error
 			answer, err = hook(ctx, conn, callID, attempt)
 			return err
 		})
-	if failed := new(caller.Error); errors.As(err, &failed) {
+	if failed := new(pluginclient.CallError); errors.As(err, &failed) {
 		return executor.Answer{}, executor.NewError(failed.Kind, attempt, failed.Text, failed.Err)
 	}
 	answer.Message = executor.OneLine(e.redactor.String(answer.Message))

@@ -15,8 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -43,8 +42,8 @@ func newExecutor(conn *fakeConnection, resolveErr error) *processExecutor {
 	hook := func(context.Context, grpc.ClientConnInterface, string, executor.Call) (executor.Answer, error) {
 		return executor.Answer{Message: "done with\npassword=hunter2"}, nil
 	}
-	return newProcessExecutor(adapter.ActionID{Kind: "PreBackupAction", Name: "a.io/b"},
-		func() (caller.Connection, adapter.Hook, error) { return conn, hook, resolveErr }, redact.New())
+	return newProcessExecutor(pluginclient.ActionID{Kind: "PreBackupAction", Name: "a.io/b"},
+		func() (pluginclient.Connection, pluginclient.Hook, error) { return conn, hook, resolveErr }, redact.New())
 }
 
 func TestExecuteKinds(t *testing.T) {
@@ -61,10 +60,10 @@ func TestExecuteKinds(t *testing.T) {
 		"lost":              {err: &process.LostError{Message: "gone"}, want: executor.Unreachable, text: "gone"},
 		"closed for good":   {err: closed, want: executor.Unreachable, text: "the plugin was unloaded"},
 		"not loaded":        {resolveErr: errors.New("not loaded"), want: executor.Unreachable, text: "not loaded"},
-		"no such action":    {resolveErr: fmt.Errorf("x: %w", caller.ErrNoSuchAction), want: executor.Invalid, text: "x: no such action"},
+		"no such action":    {resolveErr: fmt.Errorf("x: %w", pluginclient.ErrNoSuchAction), want: executor.Invalid, text: "x: no such action"},
 		"deadline":          {err: context.DeadlineExceeded, want: executor.Timeout, text: "did not answer before its deadline: raise its timeout or check what it waits for"},
 		"canceled":          {err: context.Canceled, want: executor.Interrupted, text: "was interrupted before it answered"},
-		"contract":          {err: &adapter.ContractError{Message: "answered nonsense"}, want: executor.Failed, text: "answered nonsense"},
+		"contract":          {err: &pluginclient.ContractError{Message: "answered nonsense"}, want: executor.Failed, text: "answered nonsense"},
 		"answered error":    {err: status.Error(codes.Unknown, "no\ndisk"), want: executor.Failed, text: "no disk"},
 		"empty error":       {err: status.Error(codes.Unknown, ""), want: executor.Failed, text: "failed without a message"},
 		"panic":             {err: status.Error(codes.Aborted, "plugin panicked: x"), want: executor.Failed, text: "plugin panicked: x"},

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
@@ -17,7 +17,7 @@ import (
 // server serves the calls of a plugin that lists its actions: a process or an endpoint. It
 // is started, or connected to, on demand.
 type server interface {
-	caller.Connection
+	pluginclient.Connection
 	EnsureReady(ctx context.Context) error
 	IsRunning() bool
 	Close(giveUp <-chan struct{})

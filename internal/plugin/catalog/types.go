@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -92,7 +92,7 @@ func (p ProcessSpec) deepCopy() ProcessSpec {
 
 // Action is one action that a plugin provides: its kind, the version of the kind's
 // interface and its registered name.
-type Action = adapter.Action
+type Action = pluginclient.ListedAction
 
 // Info describes a loaded plugin.
 type Info struct {
@@ -154,9 +154,9 @@ type Options struct {
 	// LogLevel and Features are passed to every plugin: --log-level, --features.
 	LogLevel string
 	Features []string
-	// Kinds are the kinds and versions that can be called; adapter.SupportedKinds() by
+	// Kinds are the kinds and versions that can be called; pluginclient.SupportedKinds() by
 	// default.
-	Kinds []adapter.ActionKind
+	Kinds []pluginclient.ActionKind
 	// Env are variables for every plugin, for example VELERO_NAMESPACE.
 	Env map[string]string
 	// LookupEnv reads the variables that plugins inherit; os.LookupEnv by default.

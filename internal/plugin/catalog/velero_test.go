@@ -19,9 +19,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
@@ -46,13 +45,13 @@ type itemCall struct {
 	log             logr.Logger
 }
 
-func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (adapter.BackupItemAnswer, error) {
-	var answer adapter.BackupItemAnswer
+func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (pluginclient.BackupItemAnswer, error) {
+	var answer pluginclient.BackupItemAnswer
 	object := fmt.Appendf(nil, `{"fault":%q,"argument":%q}`, i.fault, i.argument)
-	err := caller.New(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action adapter.BackupItemAction) error {
+	err := pluginclient.NewCaller(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
+		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action pluginclient.BackupItemAction) error {
 			var err error
-			call := adapter.ItemCall{Action: i.action, CallID: callID, Key: i.key}
+			call := pluginclient.ItemCall{Action: i.action, CallID: callID, Key: i.key}
 			answer, err = action.Execute(ctx, conn, call, object, []byte(subject))
 			return err
 		})
@@ -64,7 +63,7 @@ func faulty(fault string) itemCall {
 }
 
 func kindOf(err error) executor.ErrorKind {
-	var failed *caller.Error
+	var failed *pluginclient.CallError
 	if errors.As(err, &failed) {
 		return failed.Kind
 	}
@@ -186,8 +185,8 @@ func TestFirstCallsAreMadeOneByOne(t *testing.T) {
 
 func TestFirstCallFails(t *testing.T) {
 	for name, tc := range map[string]struct{ how, wantReason, want string }{
-		"error":         {how: "error", wantReason: adapter.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
-		"unimplemented": {how: "unimplemented", wantReason: adapter.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
+		"error":         {how: "error", wantReason: pluginclient.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
+		"unimplemented": {how: "unimplemented", wantReason: pluginclient.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
 		"ends":          {how: "exit", wantReason: "ExitedAtOnce", want: "exit code 6"},
 		"hangs":         {how: "hang", wantReason: "StartTimeout", want: "within 1s"},
 	} {

@@ -15,9 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -26,42 +25,42 @@ import (
 // Together with its line in the table, it is all that a host needs for a new version.
 type backupItemV3 struct{}
 
-var _ adapter.BackupItemAction = backupItemV3{}
+var _ pluginclient.BackupItemAction = backupItemV3{}
 
 // AppliesTo makes no call: version 3 has no such method, its actions see every object.
-func (backupItemV3) AppliesTo(context.Context, grpc.ClientConnInterface, adapter.ItemCall) (item.Selector, error) {
+func (backupItemV3) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (item.Selector, error) {
 	return item.Selector{}, nil
 }
 
 // Execute sends everything in one message.
 func (backupItemV3) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call adapter.ItemCall, object, backup []byte,
-) (adapter.BackupItemAnswer, error) {
+	ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, object, backup []byte,
+) (pluginclient.BackupItemAnswer, error) {
 	in, err := structpb.NewStruct(map[string]any{
 		"plugin": call.Action, "key": call.Key, "item": string(object), "backup": string(backup),
 	})
 	if err != nil {
-		return adapter.BackupItemAnswer{}, err
+		return pluginclient.BackupItemAnswer{}, err
 	}
 	out := &structpb.Struct{}
 	err = conn.Invoke(ctx, "/"+itemV3Name+"/Execute", in, out)
-	return adapter.BackupItemAnswer{Item: []byte(out.GetFields()["item"].GetStringValue())}, err
+	return pluginclient.BackupItemAnswer{Item: []byte(out.GetFields()["item"].GetStringValue())}, err
 }
 
 // Progress and Cancel are as in version 1: this version starts no operations.
-func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) (item.Progress, error) {
-	return item.Progress{}, adapter.ErrOperationsUnsupported
+func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.OperationRef) (item.Progress, error) {
+	return item.Progress{}, pluginclient.ErrOperationsUnsupported
 }
 
-func (backupItemV3) Cancel(context.Context, grpc.ClientConnInterface, adapter.ItemCall, adapter.OperationRef) error {
+func (backupItemV3) Cancel(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.OperationRef) error {
 	return nil
 }
 
 // kindsWithV3 is the table of a Grapnel that knows version 3.
-func kindsWithV3() []adapter.ActionKind {
-	kinds := adapter.SupportedKinds()
-	i := slices.IndexFunc(kinds, func(k adapter.ActionKind) bool { return k.Name == "BackupItemAction" })
-	kinds[i].Versions = append([]adapter.ActionVersion{{Name: "v3", BackupItem: backupItemV3{}}}, kinds[i].Versions...)
+func kindsWithV3() []pluginclient.ActionKind {
+	kinds := pluginclient.SupportedKinds()
+	i := slices.IndexFunc(kinds, func(k pluginclient.ActionKind) bool { return k.Name == "BackupItemAction" })
+	kinds[i].Versions = append([]pluginclient.ActionVersion{{Name: "v3", BackupItem: backupItemV3{}}}, kinds[i].Versions...)
 	return kinds
 }
 
@@ -78,13 +77,13 @@ func versioned(t *testing.T, versions string) catalog.Spec {
 }
 
 // show calls the action with one object.
-func show(t *testing.T, c *catalog.Catalog, object string) (adapter.BackupItemAnswer, error) {
+func show(t *testing.T, c *catalog.Catalog, object string) (pluginclient.BackupItemAnswer, error) {
 	t.Helper()
-	var answer adapter.BackupItemAnswer
-	err := caller.New(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
-		func(ctx context.Context, conn grpc.ClientConnInterface, id string, action adapter.BackupItemAction) error {
+	var answer pluginclient.BackupItemAnswer
+	err := pluginclient.NewCaller(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
+		func(ctx context.Context, conn grpc.ClientConnInterface, id string, action pluginclient.BackupItemAction) error {
 			var err error
-			answer, err = action.Execute(ctx, conn, adapter.ItemCall{Action: versionedAction, CallID: id, Key: "run"}, []byte(object), nil)
+			answer, err = action.Execute(ctx, conn, pluginclient.ItemCall{Action: versionedAction, CallID: id, Key: "run"}, []byte(object), nil)
 			return err
 		})
 	return answer, err
@@ -94,7 +93,7 @@ func show(t *testing.T, c *catalog.Catalog, object string) (adapter.BackupItemAn
 // under old and new hosts.
 func TestVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
-		kinds   []adapter.ActionKind
+		kinds   []pluginclient.ActionKind
 		offered string
 		want    string
 		// operation is true if the result that only version 2 supports arrives.
@@ -126,7 +125,7 @@ func TestNotAdaptable(t *testing.T) {
 	_, err := c.Load(t.Context(), versioned(t, "v3"))
 	var failed *catalog.LoadError
 	const want = "BackupItemAction example.io/versioned is offered in v3 only, this Grapnel calls v2 or v1"
-	if !errors.As(err, &failed) || failed.Reason != adapter.ReasonNotAdaptable || !strings.Contains(failed.Message, want) {
+	if !errors.As(err, &failed) || failed.Reason != pluginclient.ReasonNotAdaptable || !strings.Contains(failed.Message, want) {
 		t.Errorf("error is %v, want NotAdaptable with %q", err, want)
 	}
 }

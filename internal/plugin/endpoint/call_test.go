@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
@@ -27,9 +27,9 @@ import (
 
 // An Endpoint implements the same interfaces as a process.
 var (
-	_ caller.Connection = (*Endpoint)(nil)
-	_ plugin            = (*Endpoint)(nil)
-	_ plugin            = (*process.Process)(nil)
+	_ pluginclient.Connection = (*Endpoint)(nil)
+	_ plugin                  = (*Endpoint)(nil)
+	_ plugin                  = (*process.Process)(nil)
 )
 
 type plugin interface {

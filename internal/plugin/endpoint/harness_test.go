@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/sdk"
@@ -150,12 +150,12 @@ func (s *secured) credentials(context.Context) (TLS, error) { return *s.tls.Load
 type verifier struct {
 	calls atomic.Int32
 	mu    sync.Mutex
-	known []adapter.Action
+	known []pluginclient.ListedAction
 }
 
 func (v *verifier) list(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
 	v.calls.Add(1)
-	listing, err := adapter.ListActions(ctx, conn, adapter.SupportedKinds())
+	listing, err := pluginclient.ListActions(ctx, conn, pluginclient.SupportedKinds())
 	if err != nil {
 		return process.Capabilities{}, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // automanaged is on APIServices of built-in groups and of CRDs.
@@ -18,25 +18,25 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 // applies the namespace mapping to the others.
 type APIServiceAction struct{}
 
-var _ restoreaction.Action = APIServiceAction{}
+var _ itemaction.RestoreAction = APIServiceAction{}
 
 // NewAPIServiceAction returns the action.
 func NewAPIServiceAction() APIServiceAction { return APIServiceAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (APIServiceAction) Name() string { return "grapnel.dev/apiservice" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (APIServiceAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
 }
 
-// Execute implements restoreaction.Action.
-func (APIServiceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (APIServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	if Has(item.Archived.Object, "metadata", "labels", automanaged) {
-		return restoreaction.Result{Skip: "the API server registers it itself"}, nil
+		return itemaction.RestoreResult{Skip: "the API server registers it itself"}, nil
 	}
-	var result restoreaction.Result
+	var result itemaction.RestoreResult
 	if warning := mapServiceNamespace(item.Restore, GetMap(item.Object.Object, "spec", "service")); warning != "" {
 		result.Warnings = append(result.Warnings, warning)
 	}

@@ -4,13 +4,13 @@
 package action
 
 import (
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // NewActions returns all built-in actions in the order in which they are called. They have
 // no state.
-func NewActions() []restoreaction.Action {
-	return []restoreaction.Action{
+func NewActions() []itemaction.RestoreAction {
+	return []itemaction.RestoreAction{
 		NewPlatformAction(),
 		NewNamespaceAction(),
 		NewAPIServiceAction(),

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // Case is one object for an action.
@@ -26,9 +26,9 @@ type Case struct {
 	// Archived is the JSON of the object.
 	Archived string
 	// Restore is the context. Its functions are derived from InArchive and WithData.
-	Restore restoreaction.RestoreContext
+	Restore itemaction.RestoreContext
 	// InArchive lists further objects in the archive.
-	InArchive []restoreaction.ItemRef
+	InArchive []itemaction.ItemRef
 	// WithData lists the claims, as namespace/name, whose data the backup contains.
 	WithData []string
 
@@ -36,13 +36,13 @@ type Case struct {
 	// object gets. It is ignored for a skipped object.
 	Want string
 	// Result is the expected result.
-	Result restoreaction.Result
-	// Refused expects a restoreaction.CreationRefusedError.
+	Result itemaction.RestoreResult
+	// Refused expects a itemaction.CreationRefusedError.
 	Refused bool
 }
 
 // RunCases runs the cases.
-func RunCases(t *testing.T, action restoreaction.Action, cases map[string]Case) {
+func RunCases(t *testing.T, action itemaction.RestoreAction, cases map[string]Case) {
 	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func RunCases(t *testing.T, action restoreaction.Action, cases map[string]Case) 
 	}
 }
 
-func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
+func (tc Case) checkResult(t *testing.T, action itemaction.RestoreAction) {
 	t.Helper()
 	item, err := tc.newRestoreItem(ParseObject(t, tc.Archived))
 	if err != nil {
@@ -67,7 +67,7 @@ func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
 	if diff := cmp.Diff(ParseObject(t, tc.Archived), item.Archived); diff != "" {
 		t.Errorf("the archived object was changed (-before +after):\n%s", diff)
 	}
-	var refused *restoreaction.CreationRefusedError
+	var refused *itemaction.CreationRefusedError
 	switch {
 	case tc.Refused:
 		if !errors.As(err, &refused) || refused.Reason == "" {
@@ -95,7 +95,7 @@ func (tc Case) checkResult(t *testing.T, action restoreaction.Action) {
 }
 
 // checkNoPanic runs the action with an object that no API server would store.
-func (tc Case) checkNoPanic(t *testing.T, action restoreaction.Action, what string, object map[string]any) {
+func (tc Case) checkNoPanic(t *testing.T, action itemaction.RestoreAction, what string, object map[string]any) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
@@ -110,11 +110,11 @@ func (tc Case) checkNoPanic(t *testing.T, action restoreaction.Action, what stri
 	_, _ = action.Execute(t.Context(), item)
 }
 
-func (tc Case) newRestoreItem(archived *unstructured.Unstructured) (*restoreaction.Item, error) {
+func (tc Case) newRestoreItem(archived *unstructured.Unstructured) (*itemaction.RestoreItem, error) {
 	run := tc.Restore
 	run.BackupName, run.RestoreName = "backup", "restore"
 	run.IsArchived = func(resource schema.GroupResource, namespace, name string) bool {
-		return slices.Contains(tc.InArchive, restoreaction.ItemRef{Resource: resource, Namespace: namespace, Name: name})
+		return slices.Contains(tc.InArchive, itemaction.ItemRef{Resource: resource, Namespace: namespace, Name: name})
 	}
 	run.HasVolumeData = func(namespace, claim string) bool {
 		return slices.Contains(tc.WithData, namespace+"/"+claim)
@@ -129,7 +129,7 @@ func (tc Case) newRestoreItem(archived *unstructured.Unstructured) (*restoreacti
 	if tc.Resource.Resource == "namespaces" {
 		object.SetName(run.MapNamespace(object.GetName()))
 	}
-	return &restoreaction.Item{Resource: tc.Resource, Object: object, Archived: archived, Restore: &run}, nil
+	return &itemaction.RestoreItem{Resource: tc.Resource, Object: object, Archived: archived, Restore: &run}, nil
 }
 
 // ParseObject decodes JSON.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
@@ -105,8 +105,8 @@ func (cluster) await(t *testing.T, what string, condition func() bool) {
 }
 
 // run maps namespace from to namespace to, with an otherwise empty archive.
-func run(from, to string) *restoreaction.RestoreContext {
-	return &restoreaction.RestoreContext{
+func run(from, to string) *itemaction.RestoreContext {
+	return &itemaction.RestoreContext{
 		NamespaceMapping: map[string]string{from: to},
 		IsArchived:       func(schema.GroupResource, string, string) bool { return false },
 		HasVolumeData:    func(string, string) bool { return false },
@@ -114,7 +114,7 @@ func run(from, to string) *restoreaction.RestoreContext {
 }
 
 // restorable returns the result of the actions for an object.
-func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
+func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *itemaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	gvk := archived.GroupVersionKind()
 	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -128,7 +128,7 @@ func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructur
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		object.SetNamespace(run.MapNamespace(object.GetNamespace()))
 	}
-	item := &restoreaction.Item{Resource: mapping.Resource, Object: object, Archived: archived, Restore: run}
+	item := &itemaction.RestoreItem{Resource: mapping.Resource, Object: object, Archived: archived, Restore: run}
 	for _, action := range action.NewActions() {
 		if !action.AppliesTo(mapping.Resource.GroupResource()) {
 			continue
@@ -142,7 +142,7 @@ func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructur
 }
 
 // restore creates the result of the actions for an object.
-func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) *unstructured.Unstructured {
+func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *itemaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	object := restorable(t, c, archived, run)
 	if err := c.Create(t.Context(), object); err != nil {

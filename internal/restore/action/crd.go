@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const preserveUnknownFieldsKey = "x-kubernetes-preserve-unknown-fields"
@@ -30,29 +30,29 @@ const preserveUnknownFieldsKey = "x-kubernetes-preserve-unknown-fields"
 // operator.
 type CRDAction struct{}
 
-var _ restoreaction.Action = CRDAction{}
+var _ itemaction.RestoreAction = CRDAction{}
 
 // NewCRDAction returns the action.
 func NewCRDAction() CRDAction { return CRDAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (CRDAction) Name() string { return "grapnel.dev/crd" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (CRDAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 }
 
-// Execute implements restoreaction.Action.
-func (CRDAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (CRDAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	spec := GetMap(item.Object.Object, "spec")
 	if Get[string](spec, "group") == "grapnel.dev" {
-		return restoreaction.Result{Skip: "the installation of Grapnel includes its own definitions"}, nil
+		return itemaction.RestoreResult{Skip: "the installation of Grapnel includes its own definitions"}, nil
 	}
 	if item.Resource.Version == "v1" {
 		convertSpecToV1(spec)
 	}
-	var result restoreaction.Result
+	var result itemaction.RestoreResult
 	service := GetMap(spec, "conversion", "webhook", "clientConfig", "service")
 	if warning := mapServiceNamespace(item.Restore, service); warning != "" {
 		result.Warnings = append(result.Warnings, warning)

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestCRDAction_Execute(t *testing.T) {
@@ -45,17 +45,17 @@ func TestCRDAction_Execute(t *testing.T) {
 		"conversion is kept":        {Resource: v1, Archived: conversion, Want: conversion},
 		"conversion in a mapped namespace": {
 			Resource: v1, Archived: conversion,
-			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
+			Restore: itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want: `{"metadata":{"name":"w.example.org"},"spec":{"group":"example.org","versions":[],
 				"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}}}}`,
-			Result: restoreaction.Result{Warnings: []string{
+			Result: itemaction.RestoreResult{Warnings: []string{
 				"Service a/hook is now called as b/hook: its certificate must be valid for hook.b.svc",
 			}},
 		},
 		"of Grapnel": {
 			Resource: v1,
 			Archived: `{"metadata":{"name":"backups.grapnel.dev"},"spec":{"group":"grapnel.dev"}}`,
-			Result:   restoreaction.Result{Skip: "the installation of Grapnel includes its own definitions"},
+			Result:   itemaction.RestoreResult{Skip: "the installation of Grapnel includes its own definitions"},
 		},
 	})
 }

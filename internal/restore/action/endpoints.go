@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const (
@@ -30,25 +30,25 @@ var (
 // mirrored again.
 type EndpointsAction struct{}
 
-var _ restoreaction.Action = EndpointsAction{}
+var _ itemaction.RestoreAction = EndpointsAction{}
 
 // NewEndpointsAction returns the action.
 func NewEndpointsAction() EndpointsAction { return EndpointsAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (EndpointsAction) Name() string { return "grapnel.dev/endpoints" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (EndpointsAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == endpoints || resource == endpointSlices
 }
 
-// Execute implements restoreaction.Action.
-func (EndpointsAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (EndpointsAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	if isControllerManaged(item.Archived.Object) {
-		return restoreaction.Result{Skip: "a controller creates it for its Service"}, nil
+		return itemaction.RestoreResult{Skip: "a controller creates it for its Service"}, nil
 	}
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }
 
 func isControllerManaged(object map[string]any) bool {

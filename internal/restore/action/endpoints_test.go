@@ -6,11 +6,11 @@ package action
 import (
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestEndpointsAction_Execute(t *testing.T) {
-	skipped := restoreaction.Result{Skip: "a controller creates it for its Service"}
+	skipped := itemaction.RestoreResult{Skip: "a controller creates it for its Service"}
 	const byHand = `{"metadata":{"name":"db","namespace":"a","labels":{"kubernetes.io/service-name":"db",
 		"endpointslice.kubernetes.io/managed-by":"staff"}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}]}`
 	const ownEndpoints = `{"metadata":{"name":"db","namespace":"a"},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // uidLabels contain the UID of the Job, under the current and the legacy name.
@@ -22,34 +22,34 @@ var uidLabels = []string{"batch.kubernetes.io/controller-uid", "controller-uid"}
 // A selector managed by the user (spec.manualSelector) is kept.
 type JobAction struct{}
 
-var _ restoreaction.Action = JobAction{}
+var _ itemaction.RestoreAction = JobAction{}
 
 // NewJobAction returns the action.
 func NewJobAction() JobAction { return JobAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (JobAction) Name() string { return "grapnel.dev/job" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (JobAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Group: "batch", Resource: "jobs"}
 }
 
-// Execute implements restoreaction.Action.
-func (JobAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (JobAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	if isJobFinished(item.Archived.Object) {
-		return restoreaction.Result{Skip: "the Job had finished, and would run again"}, nil
+		return itemaction.RestoreResult{Skip: "the Job had finished, and would run again"}, nil
 	}
 	object := item.Object.Object
 	if Get[bool](object, "spec", "manualSelector") {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	// Jobs without their own labels get those of their template.
 	RemoveKeys(object, []string{"metadata", "labels"}, uidLabels...)
 	RemoveKeys(object, []string{"spec", "template", "metadata", "labels"}, uidLabels...)
 	RemoveKeys(object, []string{"spec", "selector", "matchLabels"}, uidLabels...)
 	RemoveKeys(object, []string{"spec", "selector"})
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }
 
 func isJobFinished(job map[string]any) bool {

@@ -8,12 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestJobAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	skipped := restoreaction.Result{Skip: "the Job had finished, and would run again"}
+	skipped := itemaction.RestoreResult{Skip: "the Job had finished, and would run again"}
 	const manual = `{"metadata":{"name":"j"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"controller-uid":"mine"}},
 		"template":{"metadata":{"labels":{"controller-uid":"mine"}}}}}`
 	RunCases(t, NewJobAction(), map[string]Case{

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // nameLabel has the name of its Namespace; the API server sets it.
@@ -23,28 +23,28 @@ const nameLabel = "kubernetes.io/metadata.name"
 // resources applies.
 type NamespaceAction struct{}
 
-var _ restoreaction.Action = NamespaceAction{}
+var _ itemaction.RestoreAction = NamespaceAction{}
 
 // NewNamespaceAction returns the action.
 func NewNamespaceAction() NamespaceAction { return NamespaceAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (NamespaceAction) Name() string { return "grapnel.dev/namespace" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (NamespaceAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "namespaces"}
 }
 
-// Execute implements restoreaction.Action.
-func (NamespaceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (NamespaceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	name := item.Object.GetName()
 	switch name {
 	case "kube-system", "kube-public", "kube-node-lease":
-		return restoreaction.Result{Skip: "every cluster has its own"}, nil
+		return itemaction.RestoreResult{Skip: "every cluster has its own"}, nil
 	}
 	if labels := GetMap(item.Object.Object, "metadata", "labels"); Has(labels, nameLabel) {
 		labels[nameLabel] = name
 	}
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }

@@ -8,14 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestNamespaceAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	skipped := restoreaction.Result{Skip: "every cluster has its own"}
+	skipped := itemaction.RestoreResult{Skip: "every cluster has its own"}
 	const shop = `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`
-	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
+	mapped := itemaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
 	RunCases(t, NewNamespaceAction(), map[string]Case{
 		"kube-system":     {Resource: resource, Archived: `{"metadata":{"name":"kube-system"}}`, Result: skipped},
 		"kube-public":     {Resource: resource, Archived: `{"metadata":{"name":"kube-public"}}`, Result: skipped},

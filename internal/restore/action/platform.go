@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // leaderAnnotation is the annotation with the holder of a lock.
@@ -91,32 +91,32 @@ var installedObjects = map[schema.GroupResource]func(*unstructured.Unstructured)
 // holder.
 type PlatformAction struct{}
 
-var _ restoreaction.Action = PlatformAction{}
+var _ itemaction.RestoreAction = PlatformAction{}
 
 // NewPlatformAction returns the action.
 func NewPlatformAction() PlatformAction { return PlatformAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (PlatformAction) Name() string { return "grapnel.dev/platform" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (PlatformAction) AppliesTo(resource schema.GroupResource) bool {
 	return platformObjects[resource] != nil || installedObjects[resource] != nil
 }
 
-// Execute implements restoreaction.Action.
-func (PlatformAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (PlatformAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	if isOwn := platformObjects[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
-		return restoreaction.Result{Skip: "the control plane of the cluster creates it"}, nil
+		return itemaction.RestoreResult{Skip: "the control plane of the cluster creates it"}, nil
 	}
 	if isInstalled := installedObjects[item.Resource.GroupResource()]; isInstalled != nil && isInstalled(item.Archived) {
-		return restoreaction.Result{Skip: "it is part of the installation of Grapnel"}, nil
+		return itemaction.RestoreResult{Skip: "it is part of the installation of Grapnel"}, nil
 	}
 	if _, notes := item.Archived.GetLabels()[tombstoneLabel]; notes && item.Resource.Resource == "configmaps" {
-		return restoreaction.Result{Skip: "it records which backups the old cluster had seen"}, nil
+		return itemaction.RestoreResult{Skip: "it records which backups the old cluster had seen"}, nil
 	}
 	RemoveKeys(item.Object.Object, []string{"metadata", "annotations"}, leaderAnnotation)
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }
 
 // isGrapnelPolicy reports whether a policy or its binding is Grapnel's. They name the

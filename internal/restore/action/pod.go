@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 var (
@@ -40,32 +40,32 @@ var (
 // mounts it at a path of its own choice.
 type PodAction struct{}
 
-var _ restoreaction.Action = PodAction{}
+var _ itemaction.RestoreAction = PodAction{}
 
 // NewPodAction returns the action.
 func NewPodAction() PodAction { return PodAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (PodAction) Name() string { return "grapnel.dev/pod" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (PodAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "pods"}
 }
 
-// Execute implements restoreaction.Action.
-func (PodAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (PodAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	if reason := skipReason(item); reason != "" {
-		return restoreaction.Result{Skip: reason}, nil
+		return itemaction.RestoreResult{Skip: reason}, nil
 	}
 	object := item.Object.Object
 	RemoveKeys(object, []string{"spec"}, "nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
 	removeTokenVolume(GetMap(object, "spec"))
-	return restoreaction.Result{RelatedItems: listRelatedItems(item)}, nil
+	return itemaction.RestoreResult{RelatedItems: listRelatedItems(item)}, nil
 }
 
 // skipReason returns why a Pod is not restored, or "".
-func skipReason(item *restoreaction.Item) string {
+func skipReason(item *itemaction.RestoreItem) string {
 	archived := item.Archived
 	owner := item.ArchivedController()
 	switch phase := Get[string](archived.Object, "status", "phase"); {
@@ -81,18 +81,18 @@ func skipReason(item *restoreaction.Item) string {
 }
 
 // listRelatedItems returns the objects of the archive that must exist before the Pod.
-func listRelatedItems(item *restoreaction.Item) []restoreaction.ItemRef {
-	var refs []restoreaction.ItemRef
-	add := func(ref restoreaction.ItemRef) {
+func listRelatedItems(item *itemaction.RestoreItem) []itemaction.ItemRef {
+	var refs []itemaction.ItemRef
+	add := func(ref itemaction.ItemRef) {
 		if ref.Name != "" && item.Restore.IsArchived(ref.Resource, ref.Namespace, ref.Name) {
 			refs = append(refs, ref)
 		}
 	}
 	spec := GetMap(item.Archived.Object, "spec")
-	add(restoreaction.ItemRef{Resource: priorities, Name: Get[string](spec, "priorityClassName")})
+	add(itemaction.ItemRef{Resource: priorities, Name: Get[string](spec, "priorityClassName")})
 	for volume := range EachMap(spec, "volumes") {
 		claim := Get[string](volume, "persistentVolumeClaim", "claimName")
-		add(restoreaction.ItemRef{Resource: claims, Namespace: item.Archived.GetNamespace(), Name: claim})
+		add(itemaction.ItemRef{Resource: claims, Namespace: item.Archived.GetNamespace(), Name: claim})
 	}
 	return refs
 }

@@ -8,24 +8,24 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 var resource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 func TestPodAction_Execute(t *testing.T) {
-	priority := restoreaction.ItemRef{Resource: priorities, Name: "gold"}
-	claim := restoreaction.ItemRef{Resource: claims, Namespace: "a", Name: "data"}
+	priority := itemaction.ItemRef{Resource: priorities, Name: "gold"}
+	claim := itemaction.ItemRef{Resource: claims, Namespace: "a", Name: "data"}
 	owned := func(kind string) string {
 		return `{"metadata":{"name":"p","namespace":"a","ownerReferences":[
 			{"kind":"Other","name":"x"},{"kind":"` + kind + `","name":"o","controller":true}]},"spec":{"containers":[]}}`
 	}
 	const bare = `{"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[]}}`
-	daemons := []restoreaction.ItemRef{{Resource: recreatingOwners["DaemonSet"], Namespace: "a", Name: "o"}}
-	jobs := []restoreaction.ItemRef{{Resource: recreatingOwners["Job"], Namespace: "a", Name: "o"}}
+	daemons := []itemaction.ItemRef{{Resource: recreatingOwners["DaemonSet"], Namespace: "a", Name: "o"}}
+	jobs := []itemaction.ItemRef{{Resource: recreatingOwners["Job"], Namespace: "a", Name: "o"}}
 	RunCases(t, NewPodAction(), map[string]Case{
 		"what its cluster decided": {
-			Resource: resource, InArchive: []restoreaction.ItemRef{priority, claim},
+			Resource: resource, InArchive: []itemaction.ItemRef{priority, claim},
 			Archived: `{"metadata":{"name":"p","namespace":"a"},"spec":{"nodeName":"n","priority":100,"preemptionPolicy":"Never",
 				"priorityClassName":"gold","overhead":{"cpu":"1"},"nodeSelector":{"a":"b"},"containers":[{"name":"c"}],
 				"ephemeralContainers":[{"name":"debug"}],"volumes":[
@@ -35,32 +35,32 @@ func TestPodAction_Execute(t *testing.T) {
 				"containers":[{"name":"c"}],"volumes":[
 				{"name":"d","persistentVolumeClaim":{"claimName":"data"}},
 				{"name":"e","persistentVolumeClaim":{"claimName":"elsewhere"}}]}}`,
-			Result: restoreaction.Result{RelatedItems: []restoreaction.ItemRef{priority, claim}},
+			Result: itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{priority, claim}},
 		},
 		"succeeded": {
 			Resource: resource, Archived: `{"metadata":{"name":"p"},"status":{"phase":"Succeeded"}}`,
-			Result: restoreaction.Result{Skip: "the Pod had ended (Succeeded)"},
+			Result: itemaction.RestoreResult{Skip: "the Pod had ended (Succeeded)"},
 		},
 		"failed": {
 			Resource: resource, Archived: `{"metadata":{"name":"p"},"status":{"phase":"Failed"}}`,
-			Result: restoreaction.Result{Skip: "the Pod had ended (Failed)"},
+			Result: itemaction.RestoreResult{Skip: "the Pod had ended (Failed)"},
 		},
 		"mirror": {
 			Resource: resource, Archived: `{"metadata":{"name":"p","annotations":{"kubernetes.io/config.mirror":"x"}}}`,
-			Result: restoreaction.Result{Skip: "the kubelet creates it from a file on its node"},
+			Result: itemaction.RestoreResult{Skip: "the kubelet creates it from a file on its node"},
 		},
 		"of a node": {
 			Resource: resource, Archived: owned("Node"),
-			Result: restoreaction.Result{Skip: "the kubelet creates it from a file on its node"},
+			Result: itemaction.RestoreResult{Skip: "the kubelet creates it from a file on its node"},
 		},
 		"of a DaemonSet": {
 			Resource: resource, Archived: owned("DaemonSet"), InArchive: daemons,
-			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
-			Result:  restoreaction.Result{Skip: "DaemonSet o creates new ones"},
+			Restore: itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
+			Result:  itemaction.RestoreResult{Skip: "DaemonSet o creates new ones"},
 		},
 		"of a Job": {
 			Resource: resource, Archived: owned("Job"), InArchive: jobs,
-			Result: restoreaction.Result{Skip: "Job o creates new ones"},
+			Result: itemaction.RestoreResult{Skip: "Job o creates new ones"},
 		},
 		"of a Job that is not in the archive": {Resource: resource, Archived: owned("Job"), InArchive: daemons, Want: bare},
 		"of a ReplicaSet":                     {Resource: resource, Archived: owned("ReplicaSet"), Want: bare},

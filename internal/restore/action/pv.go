@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 //
 // With Delete or Recycle, the storage was deleted with the old claim. A restored volume
 // object would lead a pod to a missing volume or, with drivers that create directories as
-// needed, to an empty one. So the result is a restoreaction.CreationRefusedError: if the
+// needed, to an empty one. So the result is a itemaction.CreationRefusedError: if the
 // volume object still exists in the cluster, it was not deleted, and there is no problem.
 // The claim is restored in any case, and requests exactly this volume (see PVCAction), so
 // it waits instead of getting an empty one.
@@ -54,15 +54,15 @@ const (
 // policy Retain is still in the cluster, released.
 type PVAction struct{}
 
-var _ restoreaction.Action = PVAction{}
+var _ itemaction.RestoreAction = PVAction{}
 
 // NewPVAction returns the action.
 func NewPVAction() PVAction { return PVAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (PVAction) Name() string { return "grapnel.dev/pv" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (PVAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "persistentvolumes"}
 }
@@ -93,10 +93,10 @@ func readVolumeInfo(object map[string]any) volumeInfo {
 // isStorageRetained reports whether the storage outlives the object. The default is Retain.
 func (v volumeInfo) isStorageRetained() bool { return v.policy == "Retain" || v.policy == "" }
 
-// Execute implements restoreaction.Action.
-func (PVAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (PVAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	v := readVolumeInfo(item.Archived.Object)
-	var result restoreaction.Result
+	var result itemaction.RestoreResult
 	switch {
 	case v.released && !v.isStorageRetained():
 		result.Skip = "it was released, and its reclaim policy " + v.policy + " released its storage"
@@ -105,7 +105,7 @@ func (PVAction) Execute(_ context.Context, item *restoreaction.Item) (restoreact
 		result.Skip = "its claim gets a new volume with the data from the backup"
 		return result, nil
 	case v.bound && !v.isStorageRetained():
-		return result, &restoreaction.CreationRefusedError{Reason: fmt.Sprintf(
+		return result, &itemaction.CreationRefusedError{Reason: fmt.Sprintf(
 			"the backup does not hold the data of this volume, and with its reclaim policy %s its storage is deleted with "+
 				"claim %s/%s: restore the data by other means and create the volume under this name, "+
 				"or delete the restored claim to start with an empty one", v.policy, v.namespace, v.claim)}
@@ -118,7 +118,7 @@ func (PVAction) Execute(_ context.Context, item *restoreaction.Item) (restoreact
 }
 
 // resetVolume reserves a volume for the restored claim.
-func resetVolume(object map[string]any, v volumeInfo, run *restoreaction.RestoreContext) {
+func resetVolume(object map[string]any, v volumeInfo, run *itemaction.RestoreContext) {
 	RemoveEntries(object, func(entry any) bool {
 		name, _ := entry.(string)
 		return strings.HasPrefix(name, attacherFinalizerPrefix)
@@ -135,7 +135,7 @@ func resetVolume(object map[string]any, v volumeInfo, run *restoreaction.Restore
 }
 
 // resetClaimRef lets a claimRef match any claim with its name.
-func resetClaimRef(claim map[string]any, v volumeInfo, run *restoreaction.RestoreContext) {
+func resetClaimRef(claim map[string]any, v volumeInfo, run *itemaction.RestoreContext) {
 	delete(claim, "uid")
 	delete(claim, "resourceVersion")
 	if v.namespace != "" {

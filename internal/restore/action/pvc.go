@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const bindCompleted = "pv.kubernetes.io/bind-completed"
@@ -47,24 +47,24 @@ var volumes = schema.GroupResource{Resource: "persistentvolumes"}
 // with them, a claim would count as bound, and be Lost.
 type PVCAction struct{}
 
-var _ restoreaction.Action = PVCAction{}
+var _ itemaction.RestoreAction = PVCAction{}
 
 // NewPVCAction returns the action.
 func NewPVCAction() PVCAction {
 	return PVCAction{}
 }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (PVCAction) Name() string { return "grapnel.dev/pvc" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (PVCAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "persistentvolumeclaims"}
 }
 
-// Execute implements restoreaction.Action.
-func (PVCAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	var result restoreaction.Result
+// Execute implements itemaction.RestoreAction.
+func (PVCAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	var result itemaction.RestoreResult
 	if item.ArchivedController().Kind == "Pod" {
 		result.Skip = "it belongs to an ephemeral volume, for which its Pod creates a new one"
 		return result, nil
@@ -86,7 +86,7 @@ func (PVCAction) Execute(_ context.Context, item *restoreaction.Item) (restoreac
 				"and stays Pending while that is missing or reserved for another claim", volume)}
 	}
 	if item.Restore.IsArchived(volumes, "", volume) {
-		result.RelatedItems = []restoreaction.ItemRef{{Resource: volumes, Name: volume}}
+		result.RelatedItems = []itemaction.ItemRef{{Resource: volumes, Name: volume}}
 	}
 	return result, nil
 }

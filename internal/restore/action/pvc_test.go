@@ -8,17 +8,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestPVCAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
-	volume := restoreaction.ItemRef{Resource: volumes, Name: "v"}
+	volume := itemaction.ItemRef{Resource: volumes, Name: "v"}
 	waits := []string{
 		`the backup does not hold the data of this claim: it binds to PersistentVolume "v" and no other, ` +
 			"and stays Pending while that is missing or reserved for another claim",
 	}
-	mapped := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}}
+	mapped := itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}}
 	const bound = `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{
 		"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes",
 		"volume.kubernetes.io/selected-node":"n","volume.kubernetes.io/storage-provisioner":"csi.x",
@@ -30,14 +30,14 @@ func TestPVCAction_Execute(t *testing.T) {
 		"dataSourceRef":{"kind":"VolumeSnapshot","name":"s"}}}`
 	RunCases(t, NewPVCAction(), map[string]Case{
 		"bound, its volume is in the archive": {
-			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume}, Want: waiting,
-			Result: restoreaction.Result{Warnings: waits, RelatedItems: []restoreaction.ItemRef{volume}},
+			Resource: resource, Archived: bound, InArchive: []itemaction.ItemRef{volume}, Want: waiting,
+			Result: itemaction.RestoreResult{Warnings: waits, RelatedItems: []itemaction.ItemRef{volume}},
 		},
 		"bound, its volume is not in the archive": {
-			Resource: resource, Archived: bound, Want: waiting, Result: restoreaction.Result{Warnings: waits},
+			Resource: resource, Archived: bound, Want: waiting, Result: itemaction.RestoreResult{Warnings: waits},
 		},
 		"bound, with its data": {
-			Resource: resource, Archived: bound, InArchive: []restoreaction.ItemRef{volume},
+			Resource: resource, Archived: bound, InArchive: []itemaction.ItemRef{volume},
 			WithData: []string{"a/data"}, Restore: mapped,
 			Want: `{"metadata":{"name":"data","namespace":"b","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
 				"spec":{"storageClassName":"fast"}}`,
@@ -46,13 +46,13 @@ func TestPVCAction_Execute(t *testing.T) {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Lost"}}`,
 			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
-			Result:   restoreaction.Result{Warnings: waits},
+			Result:   itemaction.RestoreResult{Warnings: waits},
 		},
 		"not bound, waiting for a volume of its choice": {
-			Resource: resource, InArchive: []restoreaction.ItemRef{volume},
+			Resource: resource, InArchive: []itemaction.ItemRef{volume},
 			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Pending"}}`,
 			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
-			Result:   restoreaction.Result{RelatedItems: []restoreaction.ItemRef{volume}},
+			Result:   itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{volume}},
 		},
 		"not bound, waiting for its first pod": {
 			Resource: resource,
@@ -64,7 +64,7 @@ func TestPVCAction_Execute(t *testing.T) {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"p-tmp","namespace":"a","ownerReferences":[{"kind":"Pod","name":"p","controller":true}]},
 				"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}`,
-			Result: restoreaction.Result{Skip: "it belongs to an ephemeral volume, for which its Pod creates a new one"},
+			Result: itemaction.RestoreResult{Skip: "it belongs to an ephemeral volume, for which its Pod creates a new one"},
 		},
 		"of a StatefulSet that owns its claims": {
 			Resource: resource,

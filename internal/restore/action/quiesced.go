@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // workloadKinds are the workloads that can be quiesced.
@@ -28,25 +28,25 @@ var workloadKinds = map[schema.GroupResource]quiesce.WorkloadKind{
 // an action of the restore starts them.
 type QuiescedAction struct{}
 
-var _ restoreaction.Action = QuiescedAction{}
+var _ itemaction.RestoreAction = QuiescedAction{}
 
 // NewQuiescedAction returns the action.
 func NewQuiescedAction() QuiescedAction { return QuiescedAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (QuiescedAction) Name() string { return "grapnel.dev/quiesced" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (QuiescedAction) AppliesTo(resource schema.GroupResource) bool {
 	return workloadKinds[resource] != ""
 }
 
-// Execute implements restoreaction.Action.
-func (QuiescedAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (QuiescedAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	w := toWorkload(workloadKinds[item.Resource.GroupResource()], item.Object.Object)
 	s, stopped := quiesce.ArchivedState(w)
 	if !stopped || item.Restore.HasUnquiesceAction {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	had, advice := "was not suspended", "resume it by hand"
 	switch w.Kind {
@@ -56,7 +56,7 @@ func (QuiescedAction) Execute(_ context.Context, item *restoreaction.Item) (rest
 	default:
 		had, advice = fmt.Sprintf("had %d replicas", s.Replicas), "scale it by hand"
 	}
-	return restoreaction.Result{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
+	return itemaction.RestoreResult{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
 		had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestQuiescedAction_Execute(t *testing.T) {
@@ -23,14 +23,14 @@ func TestQuiescedAction_Execute(t *testing.T) {
 		return `{"metadata":{"name":"web","annotations":{"grapnel.dev/quiesced":"` + saved + `"}},"spec":` + spec + `}`
 	}
 	const three = `,\"replicas\":3`
-	warned := func(had, advice string) restoreaction.Result {
-		return restoreaction.Result{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
+	warned := func(had, advice string) itemaction.RestoreResult {
+		return itemaction.RestoreResult{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
 			had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}
 	}
 	cases := map[string]Case{
 		"a Deployment": {Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":0}`), Result: warned("had 3 replicas", "scale it by hand")},
 		"an action starts it": {
-			Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":0}`), Restore: restoreaction.RestoreContext{HasUnquiesceAction: true},
+			Resource: apps("deployments"), Archived: object("Deployment", three, `{"replicas":0}`), Restore: itemaction.RestoreContext{HasUnquiesceAction: true},
 		},
 		"a DaemonSet": {
 			Resource: apps("daemonsets"), Archived: object("DaemonSet", "", `{"template":{"spec":{"nodeSelector":{"grapnel.dev/quiesced":"true"}}}}`),

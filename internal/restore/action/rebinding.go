@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // RebindVolume returns an update of an existing PersistentVolume with which the restored
@@ -18,7 +18,7 @@ import (
 //
 // The result differs from existing only in its claimRef and keeps its resourceVersion: the
 // update must fail if the volume changed meanwhile.
-func RebindVolume(existing, archived *unstructured.Unstructured, run *restoreaction.RestoreContext) (*unstructured.Unstructured, bool) {
+func RebindVolume(existing, archived *unstructured.Unstructured, run *itemaction.RestoreContext) (*unstructured.Unstructured, bool) {
 	now, then := readVolumeInfo(existing.Object), readVolumeInfo(archived.Object)
 	if !now.released || !then.bound || then.claim == "" || now.claim != then.claim {
 		return nil, false

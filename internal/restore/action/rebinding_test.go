@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestRebindVolume(t *testing.T) {
 	archived := bound("Retain", "Bound")
 	for name, tc := range map[string]struct {
 		existing, archived string
-		run                restoreaction.RestoreContext
+		run                itemaction.RestoreContext
 		namespace          string // of the claim for which it is reserved, empty if it is not changed
 	}{
 		"the namespace was deleted": {

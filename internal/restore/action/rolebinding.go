@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const (
@@ -23,29 +23,29 @@ const (
 // namespace would have them.
 type RoleBindingAction struct{}
 
-var _ restoreaction.Action = RoleBindingAction{}
+var _ itemaction.RestoreAction = RoleBindingAction{}
 
 // NewRoleBindingAction returns the action.
 func NewRoleBindingAction() RoleBindingAction { return RoleBindingAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (RoleBindingAction) Name() string { return "grapnel.dev/role-binding" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (RoleBindingAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource.Group == "rbac.authorization.k8s.io" &&
 		(resource.Resource == "rolebindings" || resource.Resource == "clusterrolebindings")
 }
 
-// Execute implements restoreaction.Action.
-func (RoleBindingAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (RoleBindingAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	for subject := range EachMap(item.Object.Object, "subjects") {
 		mapSubjectNamespace(subject, item.Restore)
 	}
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }
 
-func mapSubjectNamespace(subject map[string]any, run *restoreaction.RestoreContext) {
+func mapSubjectNamespace(subject map[string]any, run *itemaction.RestoreContext) {
 	name := Get[string](subject, "name")
 	switch Get[string](subject, "kind") {
 	case "ServiceAccount":

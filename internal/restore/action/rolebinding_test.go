@@ -8,14 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestRoleBindingAction_Execute(t *testing.T) {
 	const group = "rbac.authorization.k8s.io"
 	bindings := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "rolebindings"}
 	clusterBindings := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterrolebindings"}
-	run := restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b", "b": "c"}}
+	run := itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b", "b": "c"}}
 	const subjects = `[
 		{"kind":"ServiceAccount","namespace":"a","name":"app"},
 		{"kind":"ServiceAccount","namespace":"b","name":"app"},

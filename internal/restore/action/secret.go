@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // StampKeyType is the type of the Secret with which an operator proves which objects its
@@ -33,31 +33,31 @@ var accounts = schema.GroupResource{Resource: "serviceaccounts"}
 // other Secrets are unchanged.
 type SecretAction struct{}
 
-var _ restoreaction.Action = SecretAction{}
+var _ itemaction.RestoreAction = SecretAction{}
 
 // NewSecretAction returns the action.
 func NewSecretAction() SecretAction { return SecretAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (SecretAction) Name() string { return "grapnel.dev/secret" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (SecretAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "secrets"}
 }
 
-// Execute implements restoreaction.Action.
-func (SecretAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (SecretAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	archived := item.Archived.Object
 	if Get[string](archived, "type") == StampKeyType {
-		return restoreaction.Result{Skip: "the operator of this cluster has its own key"}, nil
+		return itemaction.RestoreResult{Skip: "the operator of this cluster has its own key"}, nil
 	}
 	if Get[string](archived, "type") != serviceAccountTokenType {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	account := Get[string](archived, "metadata", "annotations", "kubernetes.io/service-account.name")
 	if IsGeneratedToken(account, item.Archived.GetName()) {
-		return restoreaction.Result{Skip: "Kubernetes generated it for ServiceAccount " + account}, nil
+		return itemaction.RestoreResult{Skip: "Kubernetes generated it for ServiceAccount " + account}, nil
 	}
 	object := item.Object.Object
 	RemoveKeys(object, []string{"data"}, "token", "ca.crt", "namespace")
@@ -66,11 +66,11 @@ func (SecretAction) Execute(_ context.Context, item *restoreaction.Item) (restor
 	RemoveKeys(object, []string{"metadata", "labels"},
 		"kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since")
 
-	var result restoreaction.Result
+	var result itemaction.RestoreResult
 	namespace := item.Archived.GetNamespace()
 	if item.Restore.IsArchived(accounts, namespace, account) {
 		// The token of a missing account is deleted.
-		result.RelatedItems = []restoreaction.ItemRef{{Resource: accounts, Namespace: namespace, Name: account}}
+		result.RelatedItems = []itemaction.ItemRef{{Resource: accounts, Namespace: namespace, Name: account}}
 	}
 	return result, nil
 }

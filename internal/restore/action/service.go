@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const loadBalancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
@@ -27,21 +27,21 @@ const loadBalancerFinalizer = "service.kubernetes.io/load-balancer-cleanup"
 // sets it, and without such a controller it would never be removed.
 type ServiceAction struct{}
 
-var _ restoreaction.Action = ServiceAction{}
+var _ itemaction.RestoreAction = ServiceAction{}
 
 // NewServiceAction returns the action.
 func NewServiceAction() ServiceAction { return ServiceAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (ServiceAction) Name() string { return "grapnel.dev/service" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (ServiceAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "services"}
 }
 
-// Execute implements restoreaction.Action.
-func (ServiceAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (ServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	object := item.Object.Object
 	RemoveEntries(object, func(entry any) bool { return entry == loadBalancerFinalizer }, "metadata", "finalizers")
 
@@ -55,7 +55,7 @@ func (ServiceAction) Execute(_ context.Context, item *restoreaction.Item) (resto
 		delete(spec, "ipFamilies")
 	}
 	if item.Restore.PreserveNodePorts {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	if !by.healthCheck {
 		delete(spec, "healthCheckNodePort")
@@ -65,7 +65,7 @@ func (ServiceAction) Execute(_ context.Context, item *restoreaction.Item) (resto
 			delete(entry, "nodePort")
 		}
 	}
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }
 
 func isHeadlessService(spec map[string]any) bool {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const (
@@ -40,7 +40,7 @@ func TestServiceAction_Execute(t *testing.T) {
 	cases := map[string]Case{
 		"all that was allocated goes": {Archived: service("", allocated), Want: want("", none)},
 		"preserveNodePorts": {
-			Archived: service("", allocated), Restore: restoreaction.RestoreContext{PreserveNodePorts: true},
+			Archived: service("", allocated), Restore: itemaction.RestoreContext{PreserveNodePorts: true},
 			Want: want("", `"type":"LoadBalancer","ipFamilyPolicy":"SingleStack","healthCheckNodePort":30100,"ports":[
 				{"name":"a","port":80,"protocol":"TCP","nodePort":30080},
 				{"name":"b","port":80,"protocol":"UDP","nodePort":30081},{"name":"c","port":81,"nodePort":30082}]`),

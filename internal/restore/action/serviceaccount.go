@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // ServiceAccountAction removes the generated Secrets with tokens from ServiceAccounts,
@@ -16,25 +16,25 @@ import (
 // default before anything is restored into it.
 type ServiceAccountAction struct{}
 
-var _ restoreaction.Action = ServiceAccountAction{}
+var _ itemaction.RestoreAction = ServiceAccountAction{}
 
 // NewServiceAccountAction returns the action.
 func NewServiceAccountAction() ServiceAccountAction { return ServiceAccountAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (ServiceAccountAction) Name() string { return "grapnel.dev/service-account" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (ServiceAccountAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == schema.GroupResource{Resource: "serviceaccounts"}
 }
 
-// Execute implements restoreaction.Action.
-func (ServiceAccountAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (ServiceAccountAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	account := item.Archived.GetName()
 	RemoveEntries(item.Object.Object, func(entry any) bool {
 		reference, _ := entry.(map[string]any)
 		return IsGeneratedToken(account, Get[string](reference, "name"))
 	}, "secrets")
-	return restoreaction.Result{}, nil
+	return itemaction.RestoreResult{}, nil
 }

@@ -6,13 +6,13 @@ package action
 import (
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // mapServiceNamespace makes a reference from the API server's own configuration to a Service, as
 // webhooks and APIServices have, follow the mapping of namespaces. It returns a warning if that
 // changed the reference, and otherwise an empty string.
-func mapServiceNamespace(r *restoreaction.RestoreContext, service map[string]any) string {
+func mapServiceNamespace(r *itemaction.RestoreContext, service map[string]any) string {
 	original := Get[string](service, "namespace")
 	mapped := r.MapNamespace(original)
 	if service == nil || mapped == original {

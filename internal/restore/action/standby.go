@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 const (
@@ -35,37 +35,37 @@ func AffectedResources() []schema.GroupResource {
 // in the restored cluster.
 type StandbyAction struct{}
 
-var _ restoreaction.Action = StandbyAction{}
+var _ itemaction.RestoreAction = StandbyAction{}
 
 // NewStandbyAction returns the action.
 func NewStandbyAction() StandbyAction { return StandbyAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (StandbyAction) Name() string { return "grapnel.dev/standby" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (StandbyAction) AppliesTo(resource schema.GroupResource) bool {
 	return slices.Contains(AffectedResources(), resource)
 }
 
-// Execute implements restoreaction.Action.
-func (StandbyAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
+// Execute implements itemaction.RestoreAction.
+func (StandbyAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
 	spec := GetMap(item.Object.Object, "spec")
 	if item.Restore.TakeOver || spec == nil {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	if item.Resource.Resource == schedules {
 		if spec["paused"] == true {
-			return restoreaction.Result{}, nil
+			return itemaction.RestoreResult{}, nil
 		}
 		spec["paused"] = true
-		return restoreaction.Result{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
+		return itemaction.RestoreResult{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
 			"set spec.paused to false here if this cluster takes over, or restore with takeOver"}}, nil
 	}
 	if spec["accessMode"] == "ReadOnly" {
-		return restoreaction.Result{}, nil
+		return itemaction.RestoreResult{}, nil
 	}
 	spec["accessMode"] = "ReadOnly"
-	return restoreaction.Result{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
+	return itemaction.RestoreResult{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
 		"to it: set spec.accessMode to ReadWrite here if this cluster takes over, or restore with takeOver"}}, nil
 }

@@ -8,17 +8,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestStandbyAction_Execute(t *testing.T) {
 	schedule := schema.GroupVersionResource{Group: "grapnel.dev", Version: "v1alpha1", Resource: schedules}
 	location := schema.GroupVersionResource{Group: "grapnel.dev", Version: "v1alpha1", Resource: locations}
-	paused := restoreaction.Result{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
+	paused := itemaction.RestoreResult{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
 		"set spec.paused to false here if this cluster takes over, or restore with takeOver"}}
-	readOnly := restoreaction.Result{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
+	readOnly := itemaction.RestoreResult{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
 		"to it: set spec.accessMode to ReadWrite here if this cluster takes over, or restore with takeOver"}}
-	takesOver := restoreaction.RestoreContext{TakeOver: true}
+	takesOver := itemaction.RestoreContext{TakeOver: true}
 	const active, inactive = `{"metadata":{"name":"n"},"spec":{"schedule":"@daily"}}`, `{"metadata":{"name":"n"},"spec":{"schedule":"@daily","paused":true}}`
 	const writable, readable = `{"metadata":{"name":"n"},"spec":{"accessMode":"ReadWrite"}}`, `{"metadata":{"name":"n"},"spec":{"accessMode":"ReadOnly"}}`
 	velero := func(resource string) schema.GroupVersionResource {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // WebhookAction makes admission webhook configurations of older clusters acceptable.
@@ -19,23 +19,23 @@ import (
 // called Service. CA bundles are kept.
 type WebhookAction struct{}
 
-var _ restoreaction.Action = WebhookAction{}
+var _ itemaction.RestoreAction = WebhookAction{}
 
 // NewWebhookAction returns the action.
 func NewWebhookAction() WebhookAction { return WebhookAction{} }
 
-// Name implements restoreaction.Action.
+// Name implements itemaction.RestoreAction.
 func (WebhookAction) Name() string { return "grapnel.dev/admission-webhook-configuration" }
 
-// AppliesTo implements restoreaction.Action.
+// AppliesTo implements itemaction.RestoreAction.
 func (WebhookAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource.Group == "admissionregistration.k8s.io" &&
 		(resource.Resource == "mutatingwebhookconfigurations" || resource.Resource == "validatingwebhookconfigurations")
 }
 
-// Execute implements restoreaction.Action.
-func (WebhookAction) Execute(_ context.Context, item *restoreaction.Item) (restoreaction.Result, error) {
-	var result restoreaction.Result
+// Execute implements itemaction.RestoreAction.
+func (WebhookAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	var result itemaction.RestoreResult
 	for hook := range EachMap(item.Object.Object, "webhooks") {
 		name := Get[string](hook, "name")
 		declared := Get[string](hook, "sideEffects")

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/restoreaction"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 func TestWebhookAction_Execute(t *testing.T) {
@@ -32,15 +32,15 @@ func TestWebhookAction_Execute(t *testing.T) {
 			Resource: validating, Archived: old,
 			Want: `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None"},{"name":"b","sideEffects":"None"},
 				{"name":"c","sideEffects":"None"},{"name":"d","sideEffects":"NoneOnDryRun"},{"name":"e","sideEffects":"None"}]}`,
-			Result: restoreaction.Result{Warnings: []string{changed("a", "Unknown"), changed("b", "Some"), changed("c", "")}},
+			Result: itemaction.RestoreResult{Warnings: []string{changed("a", "Unknown"), changed("b", "Some"), changed("c", "")}},
 		},
 		"v1beta1 takes them": {Resource: v1beta1, Archived: old, Want: old},
 		"mapped namespace": {
 			Resource: mutating, Archived: fine,
-			Restore: restoreaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
+			Restore: itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want: `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None",
 				"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}]}`,
-			Result: restoreaction.Result{Warnings: []string{
+			Result: itemaction.RestoreResult{Warnings: []string{
 				`webhook "a": Service a/hook is now called as b/hook: its certificate must be valid for hook.b.svc`,
 			}},
 		},

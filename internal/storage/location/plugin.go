@@ -17,10 +17,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/plugin"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 )
 
 // pluginLoadTimeout is how long a location waits for its Plugin after the start of the
@@ -30,7 +28,7 @@ const pluginLoadTimeout = time.Minute
 // ObjectStores provides the ObjectStores of plugins. *catalog.Catalog implements it.
 type ObjectStores interface {
 	// ObjectStore returns how to call the store that a plugin keeps for a location.
-	ObjectStore(spec catalog.StoreSpec) caller.ResolveFunc[adapter.ObjectStore]
+	ObjectStore(spec catalog.StoreSpec) pluginclient.ResolveFunc[pluginclient.ObjectStore]
 	// ReleaseStore ends the processes of a deleted location.
 	ReleaseStore(ctx context.Context, location string)
 	// LoadAttempted returns a channel that is closed after the first attempt to load the plugin.
@@ -70,7 +68,7 @@ func (o *Opener) openPluginStore(ctx context.Context, bsl *v1alpha1.BackupStorag
 		return nil, errors.Join(newNotReadyError(provider, spec.Provider, err), closer())
 	}
 	log := logr.FromContextOrDiscard(ctx).WithValues("location", bsl.Name)
-	objects := plugin.New(caller.New(resolve, o.Redactor), plugin.Options{
+	objects := pluginclient.NewStore(pluginclient.NewCaller(resolve, o.Redactor), pluginclient.StoreOptions{
 		Action: spec.Provider, Bucket: spec.Bucket, Log: log, CallTimeout: pluginCallTimeout(provider, spec.Provider),
 	})
 	return o.newStore(objects, bsl, closer), nil

@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
-	objectplugin "github.com/grapnel-dev/grapnel/internal/storage/objectstore/plugin"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
@@ -65,7 +64,7 @@ type site struct {
 }
 
 // store returns the store of a location in a bucket, with credentials of their own.
-func (s site) store(id, bucket, secretKey string) *objectplugin.Store {
+func (s site) store(id, bucket, secretKey string) *pluginclient.Store {
 	s.t.Helper()
 	credentials := filepath.Join(s.t.TempDir(), "cloud")
 	content := "[default]\naws_access_key_id=" + s.server.AccessKey + "\naws_secret_access_key=" + secretKey + "\n"
@@ -76,7 +75,7 @@ func (s site) store(id, bucket, secretKey string) *objectplugin.Store {
 		"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": s.server.URL,
 		"bucket": bucket, "prefix": "", "credentialsFile": credentials,
 	}})
-	return objectplugin.New(caller.New(resolve, redact.New(secretKey)), objectplugin.Options{Action: provider, Bucket: bucket})
+	return pluginclient.NewStore(pluginclient.NewCaller(resolve, redact.New(secretKey)), pluginclient.StoreOptions{Action: provider, Bucket: bucket})
 }
 
 func TestAWS(t *testing.T) {

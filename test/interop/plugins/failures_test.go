@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
@@ -67,7 +67,7 @@ func (h *host) mustTellOrigins(want int, place *regexp.Regexp) {
 // checkFailure wants an error that says only what is wrong.
 func checkFailure(t *testing.T, what string, err error, want string) {
 	t.Helper()
-	var failed *caller.Error
+	var failed *pluginclient.CallError
 	if !errors.As(err, &failed) {
 		t.Errorf("%s: error %v is none of a call", what, err)
 		return
@@ -98,7 +98,7 @@ func TestExitDuringACall(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		_, err := h.archive(t.Context(), actions.BackupV1, do(actions.DoExit))
-		var failed *caller.Error
+		var failed *pluginclient.CallError
 		if !errors.As(err, &failed) || failed.Kind != executor.Unreachable || !strings.Contains(failed.Text, "ended with exit code 7") {
 			t.Errorf("the call during which the process ended has the error %v", err)
 		}
@@ -127,7 +127,7 @@ func TestHangingCall(t *testing.T) {
 			t.Errorf("a call beside the one that hangs: %v", err)
 		}
 		cancel()
-		var failed *caller.Error
+		var failed *pluginclient.CallError
 		if err := <-done; !errors.As(err, &failed) || failed.Kind != executor.Interrupted {
 			t.Errorf("the call that hangs has the error %v", err)
 		}

@@ -14,9 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
@@ -81,63 +80,63 @@ func loaded(t *testing.T, release string) *host {
 
 // target is an action of the plugin and the log that a call has.
 type target[A any] struct {
-	resolve caller.ResolveFunc[A]
+	resolve pluginclient.ResolveFunc[A]
 	name    string
 	log     logr.Logger
 }
 
-func (h *host) backup(name string) target[adapter.BackupItemAction] {
-	return target[adapter.BackupItemAction]{h.catalog.BackupItemAction(pluginObject, "", name), name, h.log.Logger()}
+func (h *host) backup(name string) target[pluginclient.BackupItemAction] {
+	return target[pluginclient.BackupItemAction]{h.catalog.BackupItemAction(pluginObject, "", name), name, h.log.Logger()}
 }
 
-func (h *host) restore(name string) target[adapter.RestoreItemAction] {
-	return target[adapter.RestoreItemAction]{h.catalog.RestoreItemAction(pluginObject, "", name), name, h.log.Logger()}
+func (h *host) restore(name string) target[pluginclient.RestoreItemAction] {
+	return target[pluginclient.RestoreItemAction]{h.catalog.RestoreItemAction(pluginObject, "", name), name, h.log.Logger()}
 }
 
-func (h *host) delete(name string) target[adapter.DeleteItemAction] {
-	return target[adapter.DeleteItemAction]{h.catalog.DeleteItemAction(pluginObject, name), name, h.log.Logger()}
+func (h *host) delete(name string) target[pluginclient.DeleteItemAction] {
+	return target[pluginclient.DeleteItemAction]{h.catalog.DeleteItemAction(pluginObject, name), name, h.log.Logger()}
 }
 
 // made is one call that is under way.
 type made struct {
 	conn grpc.ClientConnInterface
-	call adapter.ItemCall
+	call pluginclient.ItemCall
 }
 
-// ask makes one call as the engines do. Its error is a *caller.Error.
+// ask makes one call as the engines do. Its error is a *pluginclient.CallError.
 func ask[A, R any](
 	ctx context.Context, h *host, to target[A], method func(ctx context.Context, action A, on made) (R, error),
 ) (R, error) {
 	var answer R
-	err := caller.New(to.resolve, h.catalog.Redactor()).Do(ctx, process.Call{Key: runKey, Log: to.log},
+	err := pluginclient.NewCaller(to.resolve, h.catalog.Redactor()).Do(ctx, process.Call{Key: runKey, Log: to.log},
 		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
 			var err error
-			answer, err = method(ctx, action, made{conn: conn, call: adapter.ItemCall{Action: to.name, CallID: callID, Key: runKey}})
+			answer, err = method(ctx, action, made{conn: conn, call: pluginclient.ItemCall{Action: to.name, CallID: callID, Key: runKey}})
 			return err
 		})
 	return answer, err
 }
 
 // archive shows an object to an action of a backup.
-func (h *host) archive(ctx context.Context, name string, object *unstructured.Unstructured) (adapter.BackupItemAnswer, error) {
-	return ask(ctx, h, h.backup(name), func(ctx context.Context, action adapter.BackupItemAction, on made) (adapter.BackupItemAnswer, error) {
+func (h *host) archive(ctx context.Context, name string, object *unstructured.Unstructured) (pluginclient.BackupItemAnswer, error) {
+	return ask(ctx, h, h.backup(name), func(ctx context.Context, action pluginclient.BackupItemAction, on made) (pluginclient.BackupItemAnswer, error) {
 		return action.Execute(ctx, on.conn, on.call, encode(h.t, object), encode(h.t, veleroBackup()))
 	})
 }
 
 // bring shows an object to an action of a restore.
-func (h *host) bring(ctx context.Context, name string, object *unstructured.Unstructured) (adapter.RestoreItemAnswer, error) {
-	shown := adapter.RestoreItem{
+func (h *host) bring(ctx context.Context, name string, object *unstructured.Unstructured) (pluginclient.RestoreItemAnswer, error) {
+	shown := pluginclient.RestoreItem{
 		Object: encode(h.t, object), Archived: encode(h.t, archived()), Restore: encode(h.t, veleroRestore()),
 	}
-	return ask(ctx, h, h.restore(name), func(ctx context.Context, action adapter.RestoreItemAction, on made) (adapter.RestoreItemAnswer, error) {
+	return ask(ctx, h, h.restore(name), func(ctx context.Context, action pluginclient.RestoreItemAction, on made) (pluginclient.RestoreItemAnswer, error) {
 		return action.Execute(ctx, on.conn, on.call, shown)
 	})
 }
 
 // remove shows an object to an action of a deletion.
 func (h *host) remove(ctx context.Context, name string, object *unstructured.Unstructured) error {
-	_, err := ask(ctx, h, h.delete(name), func(ctx context.Context, action adapter.DeleteItemAction, on made) (struct{}, error) {
+	_, err := ask(ctx, h, h.delete(name), func(ctx context.Context, action pluginclient.DeleteItemAction, on made) (struct{}, error) {
 		return struct{}{}, action.Execute(ctx, on.conn, on.call, encode(h.t, object), encode(h.t, veleroBackup()))
 	})
 	return err

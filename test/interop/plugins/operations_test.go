@@ -10,29 +10,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
 
 // startOperation has an action of a backup start an operation and returns it.
-func startOperation(t *testing.T, h *host) adapter.OperationRef {
+func startOperation(t *testing.T, h *host) pluginclient.OperationRef {
 	t.Helper()
 	answer, err := h.archive(t.Context(), actions.BackupV2, do(actions.DoOperation))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return adapter.OperationRef{OperationID: answer.OperationID, Parent: encode(t, veleroBackup())}
+	return pluginclient.OperationRef{OperationID: answer.OperationID, Parent: encode(t, veleroBackup())}
 }
 
-func askProgress[A adapter.Operations](t *testing.T, h *host, to target[A], op adapter.OperationRef) (item.Progress, error) {
+func askProgress[A pluginclient.Operations](t *testing.T, h *host, to target[A], op pluginclient.OperationRef) (item.Progress, error) {
 	t.Helper()
 	return ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (item.Progress, error) {
 		return action.Progress(ctx, on.conn, on.call, op)
 	})
 }
 
-func askCancel[A adapter.Operations](t *testing.T, h *host, to target[A], op adapter.OperationRef) error {
+func askCancel[A pluginclient.Operations](t *testing.T, h *host, to target[A], op pluginclient.OperationRef) error {
 	t.Helper()
 	_, err := ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (struct{}, error) {
 		return struct{}{}, action.Cancel(ctx, on.conn, on.call, op)
@@ -72,7 +72,7 @@ func TestOperationOfARestoreIsCancelled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op := adapter.OperationRef{OperationID: answer.OperationID, Parent: encode(t, veleroRestore())}
+		op := pluginclient.OperationRef{OperationID: answer.OperationID, Parent: encode(t, veleroRestore())}
 		if err := askCancel(t, h, to, op); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func second[T any](_ T, err error) error { return err }
 func TestActionsOfVersion1HaveNoOperations(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
-		op := adapter.OperationRef{OperationID: "any", Parent: encode(t, veleroBackup())}
+		op := pluginclient.OperationRef{OperationID: "any", Parent: encode(t, veleroBackup())}
 		if _, err := askProgress(t, h, h.backup(actions.BackupV1), op); err == nil {
 			t.Error("a BackupItemAction of version 1 tells the progress of an operation")
 		}
@@ -120,7 +120,7 @@ func TestAdditionalItemsReady(t *testing.T) {
 			{actions.RestoreV1, "slow-disk", true},
 		} {
 			got, err := ask(t.Context(), h, h.restore(tc.action),
-				func(ctx context.Context, action adapter.RestoreItemAction, on made) (bool, error) {
+				func(ctx context.Context, action pluginclient.RestoreItemAction, on made) (bool, error) {
 					return action.AreAdditionalItemsReady(ctx, on.conn, on.call,
 						[]item.Ref{{Resource: "persistentvolumes", Name: tc.item}}, encode(t, veleroRestore()))
 				})

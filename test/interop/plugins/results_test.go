@@ -16,8 +16,8 @@ import (
 	riav2 "github.com/vmware-tanzu/velero/pkg/plugin/velero/restoreitemaction/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
@@ -69,7 +69,7 @@ func itemCases() map[string]map[string]string {
 
 // directBackup calls an action without Grapnel, in the version that Grapnel is
 // expected to use.
-func directBackup(t *testing.T, name string, annotations map[string]string) adapter.BackupItemAnswer {
+func directBackup(t *testing.T, name string, annotations map[string]string) pluginclient.BackupItemAnswer {
 	t.Helper()
 	object := configMap(annotations)
 	if name == actions.BackupV1 {
@@ -77,13 +77,13 @@ func directBackup(t *testing.T, name string, annotations map[string]string) adap
 		if err != nil {
 			t.Fatal(err)
 		}
-		return adapter.BackupItemAnswer{Item: encode(t, expected(t, changed, object)), RelatedItems: refs(more)}
+		return pluginclient.BackupItemAnswer{Item: encode(t, expected(t, changed, object)), RelatedItems: refs(more)}
 	}
 	changed, more, id, post, err := actions.NewBackupV2(name, silent()).Execute(object, veleroBackup())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return adapter.BackupItemAnswer{
+	return pluginclient.BackupItemAnswer{
 		Item: encode(t, expected(t, changed, object)), RelatedItems: refs(more), OperationID: id, PostOperationItems: refs(post),
 	}
 }
@@ -113,7 +113,7 @@ func asObjects(t *testing.T) cmp.Option {
 }
 
 // directRestore is directBackup for a restore.
-func directRestore(t *testing.T, name string, annotations map[string]string) adapter.RestoreItemAnswer {
+func directRestore(t *testing.T, name string, annotations map[string]string) pluginclient.RestoreItemAnswer {
 	t.Helper()
 	object := configMap(annotations)
 	execute := actions.NewRestoreV2(name, silent()).Execute
@@ -126,7 +126,7 @@ func directRestore(t *testing.T, name string, annotations map[string]string) ada
 	if err != nil {
 		t.Fatal(err)
 	}
-	return adapter.RestoreItemAnswer{
+	return pluginclient.RestoreItemAnswer{
 		Item: encode(t, expected(t, out.UpdatedItem, object)), Skip: out.SkipRestore, RelatedItems: refs(out.AdditionalItems),
 		WaitForRelatedItems: out.WaitForAdditionalItems, WaitTimeout: out.AdditionalItemsReadyTimeout, OperationID: out.OperationID,
 	}
@@ -195,7 +195,7 @@ func TestSelectors(t *testing.T) {
 }
 
 // checkSelector compares the objects that an action wants.
-func checkSelector[A adapter.SelectorProvider](t *testing.T, h *host, to target[A], direct velero.Applicable) {
+func checkSelector[A pluginclient.SelectorProvider](t *testing.T, h *host, to target[A], direct velero.Applicable) {
 	t.Helper()
 	want, err := direct.AppliesTo()
 	if err != nil {

@@ -12,11 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/adapter"
-	"github.com/grapnel-dev/grapnel/internal/plugin/caller"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
-	objectplugin "github.com/grapnel-dev/grapnel/internal/storage/objectstore/plugin"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 	"github.com/grapnel-dev/grapnel/test/interop/plugins/actions"
 )
@@ -24,7 +22,7 @@ import (
 const bucket = "backups"
 
 // locate returns a way to the store of a location in a directory that it makes.
-func (h *host) locate(location, name string) (to target[adapter.ObjectStore], root string) {
+func (h *host) locate(location, name string) (to target[pluginclient.ObjectStore], root string) {
 	h.t.Helper()
 	root = h.t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, bucket), 0o755); err != nil {
@@ -33,9 +31,9 @@ func (h *host) locate(location, name string) (to target[adapter.ObjectStore], ro
 	return h.store(location, name, map[string]string{actions.ConfigRoot: root, "bucket": bucket}), root
 }
 
-func (h *host) store(location, name string, config map[string]string) target[adapter.ObjectStore] {
+func (h *host) store(location, name string, config map[string]string) target[pluginclient.ObjectStore] {
 	resolve := h.catalog.ObjectStore(catalog.StoreSpec{Plugin: pluginObject, Name: name, Location: location, Config: config})
-	return target[adapter.ObjectStore]{resolve, name, h.log.Logger()}
+	return target[pluginclient.ObjectStore]{resolve, name, h.log.Logger()}
 }
 
 func TestObjectStoreConforms(t *testing.T) {
@@ -45,8 +43,8 @@ func TestObjectStoreConforms(t *testing.T) {
 		storetest.RunConformance(t, func() objectstore.Store {
 			stores++
 			to, _ := h.locate(fmt.Sprintf("location-%d", stores), actions.Folder)
-			return objectplugin.New(caller.New(to.resolve, h.catalog.Redactor()),
-				objectplugin.Options{Action: actions.Folder, Bucket: bucket, Log: h.log.Logger()})
+			return pluginclient.NewStore(pluginclient.NewCaller(to.resolve, h.catalog.Redactor()),
+				pluginclient.StoreOptions{Action: actions.Folder, Bucket: bucket, Log: h.log.Logger()})
 		})
 	})
 }
@@ -58,7 +56,7 @@ func TestLocationsDoNotMix(t *testing.T) {
 		first, firstRoot := h.locate("first", actions.Folder)
 		second, secondRoot := h.locate("second", actions.Folder)
 		other, otherRoot := h.locate("first-too", actions.FolderToo)
-		for root, to := range map[string]target[adapter.ObjectStore]{firstRoot: first, secondRoot: second, otherRoot: other} {
+		for root, to := range map[string]target[pluginclient.ObjectStore]{firstRoot: first, secondRoot: second, otherRoot: other} {
 			if err := h.put(to, "who", root); err != nil {
 				t.Fatal(err)
 			}
@@ -72,9 +70,9 @@ func TestLocationsDoNotMix(t *testing.T) {
 }
 
 // put stores a text.
-func (h *host) put(to target[adapter.ObjectStore], key, text string) error {
-	_, err := ask(h.t.Context(), h, to, func(ctx context.Context, store adapter.ObjectStore, on made) (struct{}, error) {
-		return struct{}{}, store.Put(ctx, on.conn, on.call, adapter.StoredObject{Bucket: bucket, Key: key}, strings.NewReader(text))
+func (h *host) put(to target[pluginclient.ObjectStore], key, text string) error {
+	_, err := ask(h.t.Context(), h, to, func(ctx context.Context, store pluginclient.ObjectStore, on made) (struct{}, error) {
+		return struct{}{}, store.Put(ctx, on.conn, on.call, pluginclient.StoredObject{Bucket: bucket, Key: key}, strings.NewReader(text))
 	})
 	return err
 }
@@ -92,8 +90,8 @@ func TestSignedURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := ask(t.Context(), h, to,
-			func(ctx context.Context, store adapter.ObjectStore, on made) (string, error) {
-				return store.SignedURL(ctx, on.conn, on.call, adapter.StoredObject{Bucket: bucket, Key: "backups/a/a.tar.gz"}, 10*time.Minute)
+			func(ctx context.Context, store pluginclient.ObjectStore, on made) (string, error) {
+				return store.SignedURL(ctx, on.conn, on.call, pluginclient.StoredObject{Bucket: bucket, Key: "backups/a/a.tar.gz"}, 10*time.Minute)
 			})
 		if err != nil || got != want {
 			t.Errorf("the URL is %q, error %v; want %q", got, err, want)

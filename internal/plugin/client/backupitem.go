@@ -1,0 +1,101 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// Spec names an action of a plugin and how to call it.
+type BackupItemActionSpec = ItemActionSpec[BackupItemAction]
+
+// BackupRun is the backup in which an action runs.
+type BackupRun struct {
+	// Key is the UID of the Backup.
+	Key string
+	// Backup is the Backup as JSON, in the form of velero.io/v1.
+	Backup []byte
+}
+
+// backupItemAction is one action in one run. An object is sent as the JSON that is archived. The
+// returned object replaces it only if it differs: an action that changes nothing costs a call and a
+// comparison. An error is an error of the object. The annotations in which Velero's item actions talk
+// to their server are honored only if the action wrote them: the owner of the object must not control
+// this. They are then not archived.
+type backupItemAction struct {
+	*ItemAction[BackupItemAction]
+	backup []byte
+}
+
+var _ itemaction.PluginAction = (*backupItemAction)(nil)
+
+// New returns an action for one run. It makes no call.
+func NewBackupItemAction(spec BackupItemActionSpec, run BackupRun, redactor *redact.Redactor) itemaction.PluginAction {
+	return &backupItemAction{ItemAction: NewItemAction(spec, run.Key, redactor), backup: run.Backup}
+}
+
+// RelatedResources implements itemaction.Action: the effects of a plugin are unknown.
+func (a *backupItemAction) RelatedResources() []schema.GroupResource { return nil }
+
+// Matches implements itemaction.PluginAction.
+func (a *backupItemAction) Matches(namespace string, labels func() map[string]string) bool {
+	return a.MatchesObject(namespace, labels)
+}
+
+// Execute implements itemaction.Action. After an error, nothing that the action started
+// continues, or the error reports that it may.
+func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (itemaction.Result, error) {
+	about := it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
+	answer, err := a.executeAction(ctx, about, it)
+	op := OperationRef{OperationID: answer.OperationID, Parent: a.backup}
+	var result itemaction.Result
+	if err == nil {
+		result, err = a.toValidatedResult(it, answer)
+	}
+	if err != nil {
+		err = a.CancelRejectedOperation(ctx, about, op, err)
+	}
+	switch {
+	case err != nil && a.ShouldIgnoreFailure() && IsUnanswered(err) && ctx.Err() == nil:
+		return itemaction.Result{Warnings: []string{
+			fmt.Sprintf("item action %s was ignored, and the object is archived as it is: %s", a.Name(), a.WrapPluginError(err)),
+		}}, nil
+	case err != nil:
+		return itemaction.Result{}, a.WrapPluginError(err)
+	}
+	if result.Operation != nil {
+		result.Operation.Cancel = a.cancelFunc(about, op)
+	}
+	return result, nil
+}
+
+// executeAction sends an object to the action. If the action returned an operation, the
+// answer has it even with an error: the answer violated the contract, or the run ended
+// meanwhile.
+func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.Item) (BackupItemAnswer, error) {
+	var answer BackupItemAnswer
+	err := a.CallForItem(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, v BackupItemAction) error {
+		var err error
+		answer, err = v.Execute(ctx, conn, call, it.JSON, a.backup)
+		return err
+	})
+	return answer, err
+}
+
+// cancelFunc returns the Cancel function of an operation for an object.
+func (a *backupItemAction) cancelFunc(about string, op OperationRef) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := a.CancelOperation(ctx, about, op); err != nil {
+			return a.WrapPluginError(err)
+		}
+		return nil
+	}
+}

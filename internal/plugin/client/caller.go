@@ -1,0 +1,158 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+)
+
+// maxResolveAttempts is how often an action is resolved because its process was replaced
+// during the call.
+const maxResolveAttempts = 3
+
+// ErrNoSuchAction matches the error of a Resolve whose plugin is loaded but does not
+// provide the action.
+var ErrNoSuchAction = errors.New("no such action")
+
+// Connection makes calls to a plugin process; *process.Process does.
+type Connection interface {
+	// Do is documented at process.Process.Do.
+	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
+}
+
+// ResolveFunc returns the process that currently provides an action and how to call it. Its
+// error is shown to users.
+type ResolveFunc[A any] func() (Connection, A, error)
+
+// Caller makes calls to one action. It is safe for concurrent use.
+type Caller[A any] struct {
+	resolve  ResolveFunc[A]
+	redactor *redact.Redactor
+}
+
+// New returns a Caller for an action.
+func NewCaller[A any](resolve ResolveFunc[A], redactor *redact.Redactor) *Caller[A] {
+	return &Caller[A]{resolve: resolve, redactor: redactor}
+}
+
+// Error is the only type of error that a Caller returns.
+type CallError struct {
+	// Kind is the kind of failure.
+	Kind executor.ErrorKind
+	// Text is one line for users, redacted.
+	Text string
+	// Err is the cause. Its text may contain anything and must not be shown.
+	Err error
+}
+
+// Error returns the text.
+func (e *CallError) Error() string { return e.Text }
+
+// Unwrap returns the cause.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Do makes one call: fn gets a connection to the process that provides the action, an ID
+// for the call and the client for the version that the plugin offers. fn makes one gRPC
+// call and returns its error. If the process was replaced before the call began, Do
+// resolves the action and calls fn again. Every error is an *Error.
+func (c *Caller[A]) Do(
+	ctx context.Context, call process.Call,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
+) error {
+	var err error
+	for range maxResolveAttempts {
+		err = c.attemptCall(ctx, call, fn)
+		if !errors.Is(err, process.ErrUnloaded) {
+			break
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	kind, text := classifyError(err)
+	if kind == executor.Unreachable && ctx.Err() != nil {
+		// The deadline expired while the process was starting.
+		err = ctx.Err()
+		kind, text = classifyError(err)
+	}
+	return &CallError{Kind: kind, Text: executor.OneLine(c.redactor.String(text)), Err: err}
+}
+
+func (c *Caller[A]) attemptCall(
+	ctx context.Context, call process.Call,
+	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
+) error {
+	conn, action, err := c.resolve()
+	if err != nil {
+		return &resolveError{err: err}
+	}
+	return conn.Do(ctx, call, func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
+		return fn(ctx, conn, callID, action)
+	})
+}
+
+// resolveError marks an error of Resolve.
+type resolveError struct{ err error }
+
+func (r *resolveError) Error() string { return r.err.Error() }
+
+func (r *resolveError) Unwrap() error { return r.err }
+
+func classifyError(err error) (executor.ErrorKind, string) {
+	var start *process.StartError
+	var lost *process.LostError
+	var contract *ContractError
+	switch {
+	case errors.Is(err, ErrNoSuchAction):
+		return executor.Invalid, err.Error()
+	case errors.As(err, &start) && start.Reason == process.ReasonInvalidSpec:
+		return executor.Invalid, err.Error()
+	case errors.As(err, &start), errors.As(err, &lost), errors.As(err, new(*resolveError)):
+		return executor.Unreachable, err.Error()
+	case errors.As(err, &contract):
+		return executor.Failed, contract.Message
+	case errors.As(err, new(*CopyError)), errors.Is(err, ErrUnknownOperation):
+		return executor.Failed, err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return executor.Timeout, "did not answer before its deadline: raise its timeout or check what it waits for"
+	case errors.Is(err, context.Canceled):
+		return executor.Interrupted, "was interrupted before it answered"
+	}
+	return classifyStatus(status.Convert(err))
+}
+
+// classifyStatus classifies the status of a call. The statuses of the SDK are documented in
+// sdk/serve; other plugins may send any status.
+func classifyStatus(s *status.Status) (executor.ErrorKind, string) {
+	text := s.Message()
+	if s.Code() == codes.Aborted {
+		// Velero's framework reports a panic with an error in this form. The text after it
+		// differs every time.
+		text, _, _ = strings.Cut(text, ", stack trace: goroutine ")
+	}
+	if text == "" {
+		text = "failed without a message"
+	}
+	switch s.Code() {
+	case codes.Unimplemented, codes.NotFound, codes.InvalidArgument:
+		return executor.Invalid, text
+	case codes.ResourceExhausted:
+		return executor.Failed, fmt.Sprintf("a message is larger than the plugin or Grapnel accepts: %s", text)
+	case codes.Internal:
+		return executor.Failed, "answered something that is not part of the contract: " + text
+	default:
+		return executor.Failed, text
+	}
+}

@@ -1,0 +1,47 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// CancelTimeout bounds the call that cancels an operation.
+const CancelTimeout = 30 * time.Second
+
+// CancelOperation requests that the action end an operation that it started. About names
+// the operation in the log. An operation must not continue after its run has ended or after
+// the action was given up: the call is made in any case, and bounded by CancelTimeout
+// instead of ctx. A nil error means that the action acknowledged the request, not that the
+// operation has ended. The error is for WrapPluginError.
+func (a *ItemAction[A]) CancelOperation(ctx context.Context, about string, op OperationRef) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CancelTimeout)
+	defer cancel()
+	return a.callPlugin(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version A) error {
+		operations, ok := any(version).(Operations)
+		if !ok {
+			return ErrOperationsUnsupported
+		}
+		return operations.Cancel(ctx, conn, call, op)
+	})
+}
+
+// CancelRejectedOperation cancels an operation of an answer that was rejected because of
+// err, because no run would wait for it. It returns an error for WrapPluginError that wraps
+// err and has the result of the cancellation. For an answer without an operation, whose ID
+// is empty, it returns err unchanged.
+func (a *ItemAction[A]) CancelRejectedOperation(ctx context.Context, about string, op OperationRef, err error) error {
+	if op.OperationID == "" {
+		return err
+	}
+	if cancelErr := a.CancelOperation(ctx, about, op); cancelErr != nil {
+		return fmt.Errorf("%w; it had started the operation %.100q, which could not be canceled and may still be running: %s",
+			err, op.OperationID, cancelErr.Error())
+	}
+	return fmt.Errorf("%w; it had started the operation %.100q, which was canceled", err, op.OperationID)
+}

@@ -42,7 +42,9 @@ func (p *plugged) Kind() string   { return "AsyncRestoreItemAction" }
 func (p *plugged) AppliesTo(gr schema.GroupResource) bool {
 	return slices.Contains(p.of, gr.String())
 }
+
 func (p *plugged) Matches(item *itemaction.RestoreItem) bool { return p.only == nil || p.only(item) }
+
 func (p *plugged) ResolveSelector(_ context.Context, names itemaction.ResourceResolver) error {
 	if p.choose == nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,6 +98,9 @@ type Reconciler struct {
 	// Random returns a number in [0, 1), the jitter of polls. It is called
 	// concurrently.
 	Random func() float64
+	// OnOpenChange is called with the number of open operations after it may have changed, and never
+	// concurrently. It must not block; nil calls nothing.
+	OnOpenChange func(open int)
 
 	log             logr.Logger
 	machine         operation.Machine
@@ -109,7 +113,8 @@ type Reconciler struct {
 	// pollSlots, cancelSlots and confirmSlots limit the calls. confirmSlots are for polls of
 	// operations whose Cancel the plugin has answered.
 	pollSlots, cancelSlots, confirmSlots callSlots
-	writeBucket                          tokenBucket
+	// writeLimiter limits the rate of status writes.
+	writeLimiter *rate.Limiter
 	// writeSlots has one entry per write in flight.
 	writeSlots chan struct{}
 }
@@ -178,7 +183,7 @@ func (r *Reconciler) initializeState(wake func(types.NamespacedName)) {
 		places.perPlugin = r.Limits.CallsPerPlugin
 	}
 	r.writeSlots = make(chan struct{}, maxConcurrentWrites)
-	r.writeBucket = newTokenBucket(r.Limits.WritesPerSecond, r.Limits.WriteBurst)
+	r.writeLimiter = rate.NewLimiter(rate.Limit(r.Limits.WritesPerSecond), r.Limits.WriteBurst)
 }
 
 // operationLogger returns a logger for one operation.

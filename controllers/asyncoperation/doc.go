@@ -16,8 +16,6 @@
 //	pluginload.go  the wait for a plugin that is not loaded yet
 //	parent.go      the Backup or Restore: as plugins see it, and what its end means
 //	status.go      the status, and the rate of its writes
-//	bucket.go      the token bucket for that rate
-//	frugal.go      the garbage collector, while there are many operations
 //	finalizer.go   finished operations: finalizer, deletion
 //	events.go      events and log
 //	metrics.go     metrics

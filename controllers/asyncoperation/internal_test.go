@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,43 +31,6 @@ import (
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-
-func TestBucket(t *testing.T) {
-	t.Parallel()
-	b := newTokenBucket(10, 3)
-	at := func(d time.Duration) time.Time { return noon.Add(d) }
-	for i, tc := range []struct {
-		at   time.Duration
-		want bool
-	}{
-		{0, true},
-		{0, true},
-		{0, true},
-		{0, false},
-		{99 * time.Millisecond, false},
-		{100 * time.Millisecond, true},
-		{100 * time.Millisecond, false},
-		{time.Hour, true},
-		{time.Hour, true},
-		{time.Hour, true},
-		{time.Hour, false},
-	} {
-		if got := b.takeToken(at(tc.at)); got != tc.want {
-			t.Errorf("token %d after %s: %v, want %v", i, tc.at, got, tc.want)
-		}
-	}
-	for i, want := range []time.Duration{100, 200, 300} {
-		if got := b.reserveToken(at(time.Hour)); !got.Equal(at(time.Hour + want*time.Millisecond)) {
-			t.Errorf("turn %d is at %s, want it after %d ms", i, got, want)
-		}
-	}
-	if b.takeToken(at(time.Hour + 399*time.Millisecond)) {
-		t.Error("a reserved token was taken")
-	}
-	if !b.takeToken(at(time.Hour + 400*time.Millisecond)) {
-		t.Error("no token is available after the reserved ones")
-	}
-}
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
@@ -232,7 +196,8 @@ func TestCallsAreForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &Reconciler{Metrics: m}
+		open := -1
+		r := &Reconciler{Metrics: m, OnOpenChange: func(n int) { open = n }}
 		r.initializeState(func(types.NamespacedName) {})
 		go func() { _ = r.calls.Start(t.Context()) }()
 		synctest.Wait()
@@ -254,13 +219,19 @@ func TestCallsAreForgotten(t *testing.T) {
 		if _, is := r.calls.LookupOutcome(k.pollID); is || len(r.tracked.endingCalls) != 0 {
 			t.Errorf("remaining calls are %v", slices.Collect(maps.Keys(r.tracked.endingCalls)))
 		}
+		if open != 1 {
+			t.Errorf("%d operations are reported as open, want 1", open)
+		}
+		if r.untrackOperation(name); open != 0 {
+			t.Errorf("%d operations are reported as open after the last one, want 0", open)
+		}
 	})
 }
 
 // TestWritesQueueUpAgain has the maximum number of writes in flight.
 func TestWritesQueueUpAgain(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{writeBucket: newTokenBucket(10, 1), writeSlots: make(chan struct{}, 1)}
+	r := &Reconciler{writeLimiter: rate.NewLimiter(10, 1), writeSlots: make(chan struct{}, 1)}
 	r.writeSlots <- struct{}{}
 	progress, ends := &trackedOperation{}, &trackedOperation{}
 	if begun, after := r.acquireWriteSlot(progress, operation.OptionalWrite, noon); begun || after != 0 {

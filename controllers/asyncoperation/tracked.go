@@ -51,8 +51,6 @@ type trackedOperation struct {
 type trackedOperations struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]*trackedOperation
-	// frugal adapts the garbage collector to their number.
-	frugal frugal
 	// endingCalls are unfinished calls of operations that are no longer tracked.
 	endingCalls map[types.NamespacedName][]string
 }
@@ -82,9 +80,16 @@ func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.Asyn
 		r.tracked.byName = map[types.NamespacedName]*trackedOperation{}
 	}
 	r.tracked.byName[name] = k
-	r.tracked.frugal.adapt(len(r.tracked.byName))
+	r.reportOpenLocked()
 	r.Metrics.open.WithLabelValues(k.plugin).Inc()
 	return k
+}
+
+// reportOpenLocked calls OnOpenChange. It is called with tracked.mu held.
+func (r *Reconciler) reportOpenLocked() {
+	if r.OnOpenChange != nil {
+		r.OnOpenChange(len(r.tracked.byName))
+	}
 }
 
 // untrackOperation stops tracking an operation that has finished or was deleted, and cancels its
@@ -93,7 +98,7 @@ func (r *Reconciler) untrackOperation(name types.NamespacedName) {
 	r.tracked.mu.Lock()
 	k := r.tracked.byName[name]
 	delete(r.tracked.byName, name)
-	r.tracked.frugal.adapt(len(r.tracked.byName))
+	r.reportOpenLocked()
 	r.tracked.mu.Unlock()
 	if k != nil {
 		r.parents.releaseParent(types.UID(k.parentRef.UID))

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 )
 
@@ -33,10 +36,10 @@ type cacheEntry struct {
 	unfinished bool
 	// unreportable is set if the problem cannot be recorded on the Backups that wait for it.
 	unreportable bool
-	// rereadAfter is when the manifest may be read again without a change, and rereadBackoff
-	// the last wait.
-	rereadAfter   time.Time
-	rereadBackoff time.Duration
+	// rereadAfter is when the manifest may be read again without a change, and rereads how
+	// often that was postponed.
+	rereadAfter time.Time
+	rereads     int
 }
 
 // pruneEntries drops backups that are no longer in the location.
@@ -84,11 +87,12 @@ const maxRereadBackoff = time.Hour
 
 // delayReread postpones the next read of an unchanged manifest, each time for longer.
 func (e *cacheEntry) delayReread(before *cacheEntry, shortest time.Duration, now time.Time) {
-	e.rereadBackoff = shortest
-	if before != nil && before.version == e.version && before.rereadBackoff > 0 {
-		e.rereadBackoff = min(2*before.rereadBackoff, max(maxRereadBackoff, shortest))
+	e.rereads = 1
+	if before != nil && before.version == e.version {
+		e.rereads += before.rereads
 	}
-	e.rereadAfter = now.Add(e.rereadBackoff)
+	delays := wait.Backoff{Duration: shortest, Factor: 2, Cap: max(maxRereadBackoff, shortest)}
+	e.rereadAfter = now.Add(backoff.Delay(delays, e.rereads))
 }
 
 // needsReread reports whether the entry is not enough: an object lacks its status, an object is

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupimport"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // readEntry reads a manifest, and returns its cache entry and the object created from it, if
@@ -93,11 +93,7 @@ func (l *locationSync) importProblem(err error) string {
 // maxProblemBytes is the maximum length of the reason why a backup cannot be imported, in bytes.
 const maxProblemBytes = 400
 
-// redactedLine returns a text as one short line without secrets.
-func (l *locationSync) redactedLine(text string) string {
-	text = executor.OneLine(l.Redactor.String(text))
-	if len(text) > maxProblemBytes {
-		text = strings.ToValidUTF8(text[:maxProblemBytes], "") + "…"
-	}
-	return text
+// redactedLine returns a problem as one short line without secrets.
+func (l *locationSync) redactedLine(problem string) string {
+	return text.Truncate(executor.OneLine(l.Redactor.String(problem)), maxProblemBytes)
 }

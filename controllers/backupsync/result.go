@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,7 +49,7 @@ func (r *Reconciler) recordSyncResult(ctx context.Context, bsl *v1alpha1.BackupS
 	}
 	limited := says.reason == v1alpha1.ReasonImportLimited && !hasSyncedReason(before, says.reason) // its numbers change all the time
 	if says.status == metav1.ConditionFalse || limited {
-		r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, says.reason, "Look", "%s", strings.ToValidUTF8(says.message[:min(len(says.message), maxEventNote)], ""))
+		r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, says.reason, "Look", "%s", lifecycle.TruncateEventNote(says.message))
 	}
 	return nil
 }
@@ -60,9 +59,6 @@ func hasSyncedReason(bsl *v1alpha1.BackupStorageLocation, reason string) bool {
 	synced := conditions.Get(bsl, v1alpha1.ConditionSynced)
 	return synced != nil && synced.Reason == reason
 }
-
-// maxEventNote is the maximum length of the note of an event, in bytes.
-const maxEventNote = 1024
 
 var errInternal = errors.New("internal error; see the operator's log")
 

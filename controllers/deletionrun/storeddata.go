@@ -78,7 +78,7 @@ func (r *Reconciler) recordDataLeftBehind(s *scope, what string) {
 	d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, what)
 	conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataLeftBehind, "Left behind: "+what)
 	s.AfterStatusUpdate(func(context.Context) error {
-		r.Recorder.Eventf(d, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "Left behind: %s", lifecycle.TruncateEventNote(what))
+		r.Recorder.Eventf(d, nil, corev1.EventTypeWarning, v1alpha1.ReasonDataLeftBehind, "Delete", "%s", lifecycle.TruncateEventNote("Left behind: "+what))
 		return nil
 	})
 }

@@ -107,7 +107,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return b.
 		WatchesRawSource(source.Channel(woken, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: backoff.NewRateLimiter(minErrorBackoff)}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: backoff.NewRateLimiter[reconcile.Request](minErrorBackoff)}).
 		Complete(r)
 }
 

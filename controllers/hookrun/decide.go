@@ -10,8 +10,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/runner"
@@ -360,7 +362,7 @@ func recordFailure(run *v1alpha1.HookRun, reason, text string, now time.Time) de
 	closeAttempt(run, reason, text, now)
 	failed := numFailedAttempts(run)
 	if run.Spec.Owed || (failed <= run.Spec.Retries && reason != v1alpha1.ReasonInvalid && reason != v1alpha1.ReasonInterrupted) {
-		pause := min(minRetryBackoff<<min(max(failed-1, 0), 16), maxRetryBackoff)
+		pause := backoff.Delay(wait.Backoff{Duration: minRetryBackoff, Factor: 2, Cap: maxRetryBackoff}, int(max(failed, 1)))
 		next := roundUpToSecond(now.Add(pause))
 		run.Status.NextCallTimestamp = &next
 		run.Status.Message = executor.OneLine(fmt.Sprintf("Attempt %d failed and will be retried: %s", run.Status.Attempt, text))

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 )
 
 // nameForwarder sends events for Plugins to the reconciler, for example when their process or
@@ -35,8 +38,8 @@ func (e nameForwarder) Start(ctx context.Context) error {
 // loadBackoff records when a plugin that could not be loaded, or that ended, may be loaded
 // again.
 type loadBackoff struct {
-	initial, limit time.Duration
-	now            func() time.Time
+	delays wait.Backoff
+	now    func() time.Time
 
 	mu        sync.Mutex
 	histories map[string]loadHistory
@@ -60,7 +63,7 @@ type loadHistory struct {
 }
 
 func newLoadBackoff(first, most time.Duration) *loadBackoff {
-	return &loadBackoff{initial: first, limit: most, now: time.Now, histories: map[string]loadHistory{}}
+	return &loadBackoff{delays: wait.Backoff{Duration: first, Factor: 2, Cap: most}, now: time.Now, histories: map[string]loadHistory{}}
 }
 
 // loadHistoryFor returns the history of a load, which is empty if it was of another
@@ -79,7 +82,7 @@ func (b *loadBackoff) recordFailure(name, id string) {
 	a := b.loadHistoryFor(name, id)
 	a.failures++
 	a.lastEvent = b.now()
-	a.nextLoad = a.lastEvent.Add(b.backoffDelay(a.failures))
+	a.nextLoad = a.lastEvent.Add(backoff.Delay(b.delays, a.failures))
 	b.histories[name] = a
 }
 
@@ -102,20 +105,12 @@ func (b *loadBackoff) recordExit(name, id string) {
 	defer b.mu.Unlock()
 	a := b.loadHistoryFor(name, id)
 	now := b.now()
-	if now.Sub(a.lastEvent) >= b.limit {
+	if now.Sub(a.lastEvent) >= b.delays.Cap {
 		a.exits = 0
 	}
-	a.lastEvent, a.nextLoad = now, now.Add(b.backoffDelay(a.exits))
+	a.lastEvent, a.nextLoad = now, now.Add(backoff.Delay(b.delays, a.exits))
 	a.exits++
 	b.histories[name] = a
-}
-
-// backoffDelay returns the back-off after the n-th failure in a row.
-func (b *loadBackoff) backoffDelay(n int) time.Duration {
-	if n < 1 {
-		return 0
-	}
-	return min(b.initial<<min(n-1, 20), b.limit)
 }
 
 // remainingDelay returns the time until the next load, zero or less if it may begin.

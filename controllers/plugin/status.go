@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/runner"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // markLoading records that a new generation is being loaded. A broken plugin stays broken
@@ -153,8 +153,8 @@ func setDuplicateCondition(plugin *v1alpha1.Plugin, outcome runner.Outcome[catal
 func truncateList(list []string) []string {
 	const most, length = 64, 512
 	var out []string
-	for _, text := range list[:min(len(list), most)] {
-		out = append(out, strings.ToValidUTF8(text[:min(len(text), length)], ""))
+	for _, entry := range list[:min(len(list), most)] {
+		out = append(out, text.Truncate(entry, length))
 	}
 	return out
 }

@@ -79,7 +79,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(runToSingletonRequest), gaveUp).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(runToSingletonRequest), gaveUp).
 		WithOptions(controller.Options{
-			RateLimiter: backoff.NewRateLimiter(initialBackoff),
+			RateLimiter: backoff.NewRateLimiter[reconcile.Request](initialBackoff),
 		})
 	for _, s := range sources {
 		b = b.WatchesRawSource(s)

@@ -22,14 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-const (
-	// objectsPerListRequest is how many additional objects a LIST returns in the time of
-	// one request. It determines the choice between one LIST across all namespaces and one
-	// per namespace. Measured: 2.6 ms against 36 µs.
-	objectsPerListRequest = 64
-	// maxConcurrentNamespaces is how many namespaces of one kind are listed concurrently.
-	maxConcurrentNamespaces = 16
-)
+// maxConcurrentNamespaces is how many namespaces of one kind are listed concurrently.
+const maxConcurrentNamespaces = 16
 
 // collection is one resource being collected.
 type collection struct {
@@ -145,11 +139,11 @@ func (c *collection) collectOrderedItems(ctx context.Context) {
 func (c *collection) listAllNamespaces(ctx context.Context, named int) (tooWide bool) {
 	req := c.newListRequest("")
 	if named > 0 {
-		req.FirstPageSize = named * objectsPerListRequest
+		req.FirstPageSize = named * rawclient.ObjectsPerListRequest
 	}
 	summary, err := c.listWithRetry(ctx, req, rawclient.Handler{
 		Page: func(page rawclient.Page) error {
-			if page.First && named > 0 && c.shouldListPerNamespace(page, named) {
+			if page.ShouldListPerNamespace(named, len(c.plan.namespaces)) {
 				tooWide = true
 				return rawclient.ErrStop
 			}
@@ -172,17 +166,6 @@ func (c *collection) listAllNamespaces(ctx context.Context, named int) (tooWide 
 		c.recordListError(ctx, "", err)
 	}
 	return false
-}
-
-// shouldListPerNamespace reports whether reading the rest of a list, most of which may be
-// in other namespaces, costs more than a request for each of the named ones.
-func (c *collection) shouldListPerNamespace(page rawclient.Page, named int) bool {
-	all := len(c.plan.namespaces)
-	if page.Remaining <= 0 || named >= all {
-		return false
-	}
-	elsewhere := page.Remaining * int64(all-named) / int64(all)
-	return elsewhere > int64(named)*objectsPerListRequest
 }
 
 // updateExpectedCount updates the number of expected objects for the progress.

@@ -4,10 +4,10 @@
 package conditions
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // Object is any kind with conditions.
@@ -29,15 +29,11 @@ const (
 const maxMessageBytes = 32768
 
 // Set sets one condition for the object's current generation. A message that is
-// longer than the API allows is truncated between characters. A partial character would
-// come back from the API server as another text and be written again forever.
+// longer than the API allows is truncated.
 func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason, message string) {
-	if len(message) > maxMessageBytes {
-		message = strings.ToValidUTF8(message[:maxMessageBytes], "")
-	}
 	list := obj.GetConditions()
 	meta.SetStatusCondition(&list, metav1.Condition{
-		Type: conditionType, Status: status, Reason: reason, Message: message,
+		Type: conditionType, Status: status, Reason: reason, Message: text.Truncate(message, maxMessageBytes),
 		ObservedGeneration: obj.GetGeneration(),
 	})
 	obj.SetConditions(list)

@@ -67,9 +67,9 @@ func TestSetCapsMessage(t *testing.T) {
 	for name, tc := range map[string]struct{ message, want string }{
 		"empty":            {},
 		"at the limit":     {message: strings.Repeat("x", limit), want: strings.Repeat("x", limit)},
-		"over the limit":   {message: strings.Repeat("x", limit+1), want: strings.Repeat("x", limit)},
-		"in a character":   {message: strings.Repeat("x", limit-1) + "é", want: strings.Repeat("x", limit-1)},
-		"after characters": {message: strings.Repeat("é", limit), want: strings.Repeat("é", limit/2)},
+		"over the limit":   {message: strings.Repeat("x", limit+1), want: strings.Repeat("x", limit-3) + "…"},
+		"after characters": {message: strings.Repeat("é", limit), want: strings.Repeat("é", limit/2-2) + "…"},
+		"invalid UTF-8":    {message: "x\xff", want: "x\uFFFD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := &v1alpha1.Backup{}

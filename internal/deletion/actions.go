@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
@@ -115,9 +116,10 @@ func (r *actionPass) runActionRounds(ctx context.Context, contents *spool, found
 		spec.IgnoreFailure = true // its error then contains only the cause
 		r.targets = append(r.targets, &target{spec: spec, pass: r, result: ActionResult{Name: spec.Name, Plugin: spec.Plugin}})
 	}
+	delays := wait.Backoff{Duration: firstRoundBackoff, Factor: 4, Steps: maxRounds}
 	for round := range maxRounds {
 		if round > 0 {
-			if err := r.runner.waitBeforeRetry(ctx, firstRoundBackoff<<(2*(round-1))); err != nil {
+			if err := r.runner.waitBeforeRetry(ctx, delays.Step()); err != nil {
 				return err
 			}
 		}

@@ -6,8 +6,8 @@ package deletion
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 const (
@@ -21,14 +21,14 @@ const (
 // has at most MaxLeftovers entries of at most MaxLeftoverBytes. If there are more, the last entry
 // has the number of the others ("and 3 more"), which later calls understand and update. A text
 // that is already in the list is not added again. The argument to is not modified.
-func AppendLeftovers(to []string, texts ...string) []string {
+func AppendLeftovers(to []string, leftovers ...string) []string {
 	named, more := splitLeftovers(to)
-	for _, text := range texts {
-		text = truncateUTF8(text, MaxLeftoverBytes)
+	for _, leftover := range leftovers {
+		leftover = text.Truncate(leftover, MaxLeftoverBytes)
 		switch {
-		case slices.Contains(named, text):
+		case slices.Contains(named, leftover):
 		case len(named) < MaxLeftovers-1:
-			named = append(named, text)
+			named = append(named, leftover)
 		default:
 			more++
 		}
@@ -64,17 +64,3 @@ func joinLeftovers(named []string, more int64) []string {
 }
 
 func formatMoreLeftovers(n int64) string { return fmt.Sprintf("and %d more", n) }
-
-// truncateUTF8 returns a text of at most limit bytes, whose end shows that it was truncated.
-func truncateUTF8(text string, limit int) string {
-	const ellipsis = "…"
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(ellipsis)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + ellipsis
-}

@@ -14,7 +14,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
@@ -175,7 +177,8 @@ func (t *target) handleCallFailure(ctx context.Context, began time.Time, err err
 		t.unreachableCalls = 0
 	}
 	if unreached && !t.stopped {
-		if err := t.pass.runner.waitBeforeRetry(ctx, firstUnreachableBackoff<<(2*(t.unreachableCalls-1))); err != nil {
+		delays := wait.Backoff{Duration: firstUnreachableBackoff, Factor: 4}
+		if err := t.pass.runner.waitBeforeRetry(ctx, backoff.Delay(delays, t.unreachableCalls)); err != nil {
 			return err
 		}
 	}

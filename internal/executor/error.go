@@ -7,7 +7,8 @@ import (
 	"errors"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // MaxMessageLength is the maximum size in bytes of the text of an Error and of Answer.Message.
@@ -77,24 +78,15 @@ func ErrorKindOf(err error) ErrorKind {
 	return ""
 }
 
-// OneLine returns text as one line of printable characters without leading or
+// OneLine returns s as one line of printable characters without leading or
 // trailing space and of at most MaxMessageLength bytes; a longer text ends in
 // "…". Invalid UTF-8 is replaced.
-func OneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
+func OneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return ' '
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= MaxMessageLength {
-		return text
-	}
-	const ellipsis = "…"
-	cut := MaxMessageLength - len(ellipsis)
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + ellipsis
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return text.Truncate(strings.Join(strings.Fields(s), " "), MaxMessageLength)
 }

@@ -120,7 +120,7 @@ func (d *Driver[T]) NewControllerManagedBy(mgr ctrl.Manager) (_ *builder.Builder
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(d.mapToPendingRuns), builder.WithPredicates(locationChangedPredicate())).
 		Watches(&v1alpha1.Plugin{}, handler.EnqueueRequestsFromMapFunc(d.mapToPendingRuns)).
 		WatchesRawSource(source.Channel(d.events, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: backoff.NewRateLimiter(minErrorBackoff)}), nil
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles, RateLimiter: backoff.NewRateLimiter[reconcile.Request](minErrorBackoff)}), nil
 }
 
 // mapToPendingRuns returns the runs whose plan is not recorded. Only those are affected by a

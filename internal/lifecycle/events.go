@@ -13,10 +13,11 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
-// maxEventNoteBytes is the maximum length of an event note.
-const maxEventNoteBytes = 1000
+// maxEventNoteBytes is the limit of events.k8s.io/v1 for the note of an event.
+const maxEventNoteBytes = 1024
 
 // emitEvent publishes an event, and logs its message.
 func (d *Driver[T]) emitEvent(ctx context.Context, o T, level, reason, action, message string) {
@@ -26,10 +27,7 @@ func (d *Driver[T]) emitEvent(ctx context.Context, o T, level, reason, action, m
 
 // TruncateEventNote truncates a message to the maximum length of an event note.
 func TruncateEventNote(message string) string {
-	if len(message) <= maxEventNoteBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxEventNoteBytes], "") + "…"
+	return text.Truncate(message, maxEventNoteBytes)
 }
 
 // emitEvents publishes an event for each change of the status that is relevant to a user.

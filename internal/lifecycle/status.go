@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // Limits of the API.
@@ -138,10 +139,7 @@ func truncateMessages(messages []string) []string {
 
 // TruncateMessage truncates a message to the limit of the API, between characters.
 func TruncateMessage(message string) string {
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
+	return text.Truncate(message, maxMessageBytes)
 }
 
 // Pluralize returns a number with a noun, in the plural unless the number is 1.

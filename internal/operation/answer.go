@@ -5,14 +5,13 @@ package operation
 
 import (
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -81,7 +80,7 @@ func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progres
 	before := status.Progress
 	progress := &v1alpha1.AsyncOperationProgress{
 		Completed: max(told.NCompleted, 0), Total: max(told.NTotal, 0),
-		Units: truncateUTF8(executor.OneLine(told.OperationUnits), maxUnitsBytes), Description: executor.OneLine(told.Description),
+		Units: text.Truncate(executor.OneLine(told.OperationUnits), maxUnitsBytes), Description: executor.OneLine(told.Description),
 	}
 	progress.Summary = progressSummary(progress)
 	status.Progress = progress
@@ -119,15 +118,4 @@ func plausibleTime(t, now time.Time) *metav1.Time {
 	}
 	at := metav1.NewTime(t)
 	return &at
-}
-
-// truncateUTF8 returns the start of a text, without a partial character at its end.
-func truncateUTF8(text string, size int) string {
-	if len(text) <= size {
-		return text
-	}
-	for size > 0 && !utf8.RuneStart(text[size]) {
-		size--
-	}
-	return strings.TrimSpace(text[:size])
 }

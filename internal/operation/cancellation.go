@@ -135,7 +135,7 @@ func (m *Machine) handleCancelResult(op *v1alpha1.AsyncOperation, mem *Memory, f
 // scheduleCancelRetry schedules another call of Cancel.
 func (m *Machine) scheduleCancelRetry(mem *Memory, now time.Time) {
 	mem.cancelFailures++
-	mem.nextCancel = now.Add(m.addJitter(exponentialBackoff(initialCancelBackoff, mem.cancelFailures-1, maxCancelBackoff)))
+	mem.nextCancel = now.Add(m.addJitter(cancelBackoff(mem.cancelFailures)))
 }
 
 // cancelReason returns in words why an operation is or was to be canceled.

@@ -375,9 +375,9 @@ func TestBadAnswers(t *testing.T) {
 		"nothing":         {},
 		"negative":        {told: item.Progress{NCompleted: -1, NTotal: math.MinInt64}},
 		"more than total": {told: item.Progress{NCompleted: 300, NTotal: 200, OperationUnits: "bytes"}, want: progress{Completed: 300, Total: 200, Units: "bytes", Summary: "100 % (300 of 200 bytes)"}},
-		"huge":            {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: strings.Repeat("u", 65)}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: strings.Repeat("u", 64), Summary: "9223372036854775807 of 9223372036854775807 " + strings.Repeat("u", 64)}},
+		"huge":            {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: strings.Repeat("u", 65)}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: strings.Repeat("u", 61) + "…", Summary: "9223372036854775807 of 9223372036854775807 " + strings.Repeat("u", 61) + "…"}},
 		"huge bytes":      {told: item.Progress{NCompleted: math.MaxInt64, NTotal: math.MaxInt64, OperationUnits: "B"}, want: progress{Completed: math.MaxInt64, Total: math.MaxInt64, Units: "B", Summary: "100 % (8388607 of 8388607 TiB)"}},
-		"cut characters":  {told: item.Progress{OperationUnits: strings.Repeat("é", 40) + "\n"}, want: progress{Units: strings.Repeat("é", 32)}},
+		"cut characters":  {told: item.Progress{OperationUnits: strings.Repeat("é", 40) + "\n"}, want: progress{Units: strings.Repeat("é", 30) + "…"}},
 		"several lines":   {told: item.Progress{Description: "a\n\x00b\xff"}, want: progress{Description: "a b\uFFFD"}},
 		"too long":        {told: item.Progress{Description: strings.Repeat("é", 1000)}, want: progress{Description: strings.Repeat("é", 510) + "…"}},
 	} {

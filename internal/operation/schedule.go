@@ -6,7 +6,10 @@ package operation
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 )
 
 const (
@@ -18,8 +21,6 @@ const (
 	maxPollBackoff = time.Minute
 	// maxCancelPollInterval is the longest time between polls during cancellation.
 	maxCancelPollInterval = 5 * time.Second
-	// The back-off between failing calls of Cancel.
-	initialCancelBackoff, maxCancelBackoff = time.Second, 30 * time.Second
 	// firstAnswerGracePeriod is how long after its deadline a canceled operation waits for the
 	// first answer to a poll. cancelQueueGracePeriod is how long it waits for the call of Cancel
 	// itself, if calls of other operations delay that.
@@ -60,17 +61,14 @@ func pollInterval(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) time.
 func pollBackoff(op *v1alpha1.AsyncOperation, failures int) time.Duration {
 	first := op.Spec.PollInterval.Duration
 	if op.Status.Cancel != nil {
-		return exponentialBackoff(min(first, time.Second), failures-1, maxCancelPollInterval)
+		return backoff.Delay(wait.Backoff{Duration: min(first, time.Second), Factor: 2, Cap: maxCancelPollInterval}, failures)
 	}
-	return exponentialBackoff(first, failures-1, max(first, maxPollBackoff))
+	return backoff.Delay(wait.Backoff{Duration: first, Factor: 2, Cap: max(first, maxPollBackoff)}, failures)
 }
 
-// exponentialBackoff doubles a time so many times, up to longest.
-func exponentialBackoff(d time.Duration, times int, longest time.Duration) time.Duration {
-	for ; times > 0 && d < longest; times-- {
-		d *= 2
-	}
-	return min(d, longest)
+// cancelBackoff is the time until the next call of Cancel after failed ones.
+func cancelBackoff(failures int) time.Duration {
+	return backoff.Delay(wait.Backoff{Duration: time.Second, Factor: 2, Cap: 30 * time.Second}, failures)
 }
 
 // nextDecision returns what to do about an unfinished operation.

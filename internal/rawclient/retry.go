@@ -12,14 +12,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 )
 
 const (
 	// MaxAttempts is how often a request is sent before it fails. With the
 	// back-off below that is about 13 seconds.
-	MaxAttempts    = 7
-	initialBackoff = 200 * time.Millisecond
-	maxBackoff     = 5 * time.Second
+	MaxAttempts = 7
 	// maxRetryAfter limits the Retry-After of a server.
 	maxRetryAfter = 30 * time.Second
 )
@@ -39,7 +40,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // BackoffDelay is the back-off before the attempt that follows the n-th failure in a
 // row.
-func BackoffDelay(n int) time.Duration { return min(initialBackoff<<(n-1), maxBackoff) }
+func BackoffDelay(n int) time.Duration {
+	return backoff.Delay(wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 5 * time.Second}, n)
+}
 
 // RetryDelay reports whether to send a request again, and when, after the n-th failure in a row.
 func RetryDelay(err error, n int) (time.Duration, bool) {

@@ -6,7 +6,10 @@ package restore
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
@@ -73,7 +76,7 @@ func (r *enginePass) waitUntilReady(
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	delay := initialReadyBackoff
+	delays := wait.Backoff{Duration: initialReadyBackoff, Factor: 2, Cap: maxReadyBackoff, Steps: math.MaxInt}
 	for {
 		var ready bool
 		err := action.callWithSlot(waiting, func() (err error) {
@@ -88,10 +91,9 @@ func (r *enginePass) waitUntilReady(
 		}
 		r.dependencies.markStalled(it.entry.itemStatus)
 		it.slot.yieldSlot()
-		if r.engine.opts.Sleep(waiting, delay) != nil {
+		if r.engine.opts.Sleep(waiting, delays.Step()) != nil {
 			break
 		}
-		delay = min(2*delay, maxReadyBackoff)
 	}
 	return fmt.Errorf("its related items were not ready after %s, and the restore no longer waits for them: check them and this object", timeout)
 }

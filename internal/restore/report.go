@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
@@ -82,18 +83,18 @@ const (
 // outage of the store must not lose the report. A report that cannot be stored is saved in
 // the scratch directory.
 func (j *Runner) storeReportWithRetry(ctx context.Context, store *storage.Store, req RunRequest, what itemReport) error {
-	wait := j.Wait
-	if wait == nil {
-		wait = rawclient.Sleep
+	sleep := j.Wait
+	if sleep == nil {
+		sleep = rawclient.Sleep
 	}
+	delays := wait.Backoff{Duration: initialStoreBackoff, Factor: 2, Steps: maxStoreAttempts}
 	for attempt := 1; ; attempt++ {
 		err := j.storeReportFiles(ctx, store, req, what)
 		if err == nil {
 			j.removePendingReport(req.UID) // from an earlier, interrupted attempt
 			return nil
 		}
-		pause := initialStoreBackoff << (attempt - 1)
-		if attempt == maxStoreAttempts || !errors.Is(err, objectstore.ErrUnavailable) || wait(ctx, pause) != nil {
+		if attempt == maxStoreAttempts || !errors.Is(err, objectstore.ErrUnavailable) || sleep(ctx, delays.Step()) != nil {
 			return fmt.Errorf("%w: %w", ErrResultsNotStored, errors.Join(err, j.savePendingReport(req.UID, what)))
 		}
 		logr.FromContextOrDiscard(ctx).Info("Storing results failed, retrying", "error", err.Error(), "attempt", attempt)

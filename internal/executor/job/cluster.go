@@ -174,7 +174,7 @@ func (c *cluster) watchChanges(ctx context.Context, key string) (changed <-chan 
 
 // watchObjects calls wake whenever a watch begins, receives an event or fails, until ctx is done.
 func (c *cluster) watchObjects(ctx context.Context, key string, list func() client.ObjectList, wake func()) {
-	for failures := 1; ctx.Err() == nil; failures = min(failures+1, maxBackoffFailures) {
+	for failures := 1; ctx.Err() == nil; failures++ {
 		if w, err := c.client.Watch(ctx, list(), c.listOptionsForKey(key)...); err == nil {
 			if forwardWatchEvents(ctx, w, wake) {
 				failures = 1
@@ -185,9 +185,6 @@ func (c *cluster) watchObjects(ctx context.Context, key string, list func() clie
 		}
 	}
 }
-
-// maxBackoffFailures is the number of failures after which delays stop growing.
-const maxBackoffFailures = 8
 
 // forwardWatchEvents calls wake at the beginning and for each event, until the watch or ctx ends.
 // It reports whether there was an event.

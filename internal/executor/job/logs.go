@@ -15,8 +15,10 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -126,7 +128,7 @@ var errLogTooLong = errors.New("the log is too long")
 // readUntilEnd reads the log until its end, and starts again from the beginning whenever the stream
 // breaks.
 func (f *logFollower) readUntilEnd(ctx context.Context) {
-	for failures := 1; ; failures = min(failures+1, maxBackoffFailures) {
+	for failures := 1; ; failures++ {
 		before, beforeSame, final := f.lastTime, f.linesAtLastTime, f.hasContainerEnded()
 		err := f.readStream(ctx)
 		if !f.endedUntimed && (f.lastTime != before || f.linesAtLastTime != beforeSame) {
@@ -168,7 +170,7 @@ func (f *logFollower) awaitNextRead(ctx context.Context, err error, failures int
 	delay := max(rawclient.BackoffDelay(failures), time.Second)
 	if f.endedUntimed {
 		// Each retry reads the whole log, and the node may be the component with a problem.
-		delay = min(time.Second<<(failures-1), maxLogRetryDelay)
+		delay = backoff.Delay(wait.Backoff{Duration: time.Second, Factor: 2, Cap: maxLogRetryDelay}, failures)
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

@@ -62,7 +62,7 @@ type failureStreak struct {
 
 // nextRetryDelay returns the delay before a retry after err, and false if err is not retried.
 func (a *attempt) nextRetryDelay(s *failureStreak, err error) (time.Duration, bool) {
-	s.failures = min(s.failures+1, maxBackoffFailures)
+	s.failures++
 	delay, retry := rawclient.RetryDelay(err, s.failures)
 	limit, passes := a.retryLimitFor(err)
 	switch {

@@ -91,7 +91,7 @@ func (a *attempt) removeJobsAndWait(ctx context.Context, runs bool) error {
 	return a.pollUntilDone(ctx, changed, func(ctx context.Context) (time.Duration, bool, error) {
 		left, err := a.removeJobs(ctx, runs)
 		if a.deniedError = nil; apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			denials = min(denials+1, maxBackoffFailures)
+			denials++
 			a.deniedError = err
 			return rawclient.BackoffDelay(denials), false, nil
 		}

@@ -7,9 +7,10 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 const (
@@ -73,10 +74,7 @@ func lastWriterName(w Workload) string {
 }
 
 func quoteTruncated(name string) string {
-	if len(name) > maxManagerNameLength {
-		name = strings.ToValidUTF8(name[:maxManagerNameLength], "") + "…"
-	}
-	return strconv.Quote(name)
+	return strconv.Quote(text.Truncate(name, maxManagerNameLength))
 }
 
 // overwriterSinceQuiesce reports whether others wrote the field since Grapnel did, and who. If the

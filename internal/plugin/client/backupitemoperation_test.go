@@ -21,8 +21,8 @@ func starting(context.Context, []byte) (BackupItemAnswer, error) {
 	return BackupItemAnswer{OperationID: "op-1"}, nil
 }
 
-// operation is what the fake must be called with.
-var operation = OperationRef{OperationID: "op-1", Parent: []byte(`{"kind":"Backup"}`)}
+// startedRef is what the fake must be called with.
+var startedRef = OperationRef{OperationID: "op-1", Parent: []byte(`{"kind":"Backup"}`)}
 
 // execute sends the pod to an action and returns its operation.
 func execute(t *testing.T, a itemaction.PluginAction) *itemaction.StartedOperation {
@@ -48,7 +48,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	wantBackupError(t, op.Cancel(ctx), "")
-	if diff := cmp.Diff([]OperationRef{operation}, f.cancelled); diff != "" {
+	if diff := cmp.Diff([]OperationRef{startedRef}, f.cancelled); diff != "" {
 		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 	if last := f.time[len(f.time)-1]; last != CancelTimeout {
@@ -99,7 +99,7 @@ func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
 	}
 	_, err = startedBackupOperation(f).Execute(ctx, podItem())
 	wantBackupError(t, err, `plugin "demo": was interrupted before it answered; it had started the operation "op-1", which was canceled`)
-	if diff := cmp.Diff([]OperationRef{operation}, f.cancelled); diff != "" {
+	if diff := cmp.Diff([]OperationRef{startedRef}, f.cancelled); diff != "" {
 		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 

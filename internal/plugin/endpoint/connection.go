@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/backoff"
+	grpcbackoff "google.golang.org/grpc/backoff"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
@@ -118,15 +121,16 @@ func (e *Endpoint) reconnectWithRetry(ctx context.Context) (*session, error) {
 	defer cancel()
 	dialling := min(e.config.ConnectTimeout, redialTimeLimit)
 	s, err := e.openVerifiedSession(ctx, dialling)
-	for wait := minRetryDelay; isAddressUnreachable(err) && sleepWithContext(waiting, wait); wait = min(2*wait, maxRetryDelay) {
+	delays := wait.Backoff{Duration: minRetryDelay, Factor: 2, Cap: maxRetryDelay, Steps: math.MaxInt}
+	for isAddressUnreachable(err) && sleepWithContext(waiting, delays.Step()) {
 		s, err = e.openVerifiedSession(ctx, dialling)
 	}
 	return s, err
 }
 
 // sleepWithContext waits for a duration, and reports whether ctx is still active after it.
-func sleepWithContext(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
+func sleepWithContext(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -152,14 +156,8 @@ func (e *Endpoint) recordFailureLocked(err error, n int) {
 // backoffDelay returns the delay after the n-th failure in a row: that of gRPC without jitter,
 // because there is only one operator.
 func backoffDelay(n int) time.Duration {
-	if n < 1 {
-		return 0
-	}
-	grow, length := backoff.DefaultConfig, backoff.DefaultConfig.BaseDelay
-	for ; n > 1 && length < grow.MaxDelay; n-- {
-		length = time.Duration(float64(length) * grow.Multiplier)
-	}
-	return min(length, grow.MaxDelay)
+	config := grpcbackoff.DefaultConfig
+	return backoff.Delay(wait.Backoff{Duration: config.BaseDelay, Factor: config.Multiplier, Cap: config.MaxDelay}, n)
 }
 
 // openVerifiedSession returns a verified session at the first address of the target that works.

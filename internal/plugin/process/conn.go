@@ -17,6 +17,7 @@ import (
 	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
@@ -121,7 +122,7 @@ func errorOrigin(err error, redactor *redact.Redactor) (string, bool) {
 			return "", false
 		}
 		frame := innermostFrame(stack.GetFrames())
-		return truncateText(SanitizeLine(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOriginBytes), true
+		return text.Truncate(SanitizeLine(redactor.String(fmt.Sprintf("%s:%d %s", frame.GetFile(), frame.GetLine(), frame.GetFunction()))), maxOriginBytes), true
 	}
 	return "", false
 }

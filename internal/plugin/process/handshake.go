@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
@@ -105,15 +106,8 @@ func checkHandshake(line string, redactor *redact.Redactor) string {
 }
 
 // quoteRedacted returns the output of a plugin quoted and redacted.
-func quoteRedacted(text string, redactor *redact.Redactor) string {
-	return strconv.Quote(truncateText(SanitizeLine(redactor.String(text)), maxQuoteBytes))
-}
-
-func truncateText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
+func quoteRedacted(output string, redactor *redact.Redactor) string {
+	return strconv.Quote(text.Truncate(SanitizeLine(redactor.String(output)), maxQuoteBytes))
 }
 
 // lastLogLines returns the text about the last lines of a child's log. It omits leading
@@ -123,7 +117,7 @@ func lastLogLines(lines []string) string {
 	var words []string
 	for _, line := range lines {
 		if line = strings.TrimSpace(date.ReplaceAllString(line, "")); line != "" {
-			words = append(words, strconv.Quote(truncateText(line, maxQuoteBytes)))
+			words = append(words, strconv.Quote(text.Truncate(line, maxQuoteBytes)))
 		}
 	}
 	if len(words) == 0 {

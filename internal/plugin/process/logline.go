@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
@@ -135,12 +136,9 @@ func parseLevelPrefix(line string) (level, rest string) {
 
 // SanitizeLine converts text to one line of printable characters and limited length: a plugin can
 // neither forge lines nor send control codes to a terminal. Secrets must be replaced before.
-func SanitizeLine(text string) string {
-	if len(text) > MaxTextBytes {
-		text = text[:MaxTextBytes] + "…"
-	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\n", " | ")
+func SanitizeLine(line string) string {
+	line = text.Truncate(line, MaxTextBytes)
+	line = strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\n", " | ")
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsPrint(r):
@@ -150,5 +148,5 @@ func SanitizeLine(text string) string {
 		default:
 			return -1
 		}
-	}, text)
+	}, line)
 }

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		"not UTF-8": {line: "a\xffb", want: process.Record{Level: "info", Message: "a\uFFFDb"}},
 		"secret":    {line: "password=hunter2hunter2", want: process.Record{Level: "info", Message: "password=" + redact.Placeholder}},
 		"null":      {line: "null", want: process.Record{Level: "info", Message: "null"}},
-		"long":      {line: strings.Repeat("x", process.MaxTextBytes+9), want: process.Record{Level: "info", Message: strings.Repeat("x", process.MaxTextBytes) + "…"}},
+		"long":      {line: strings.Repeat("x", process.MaxTextBytes+9), want: process.Record{Level: "info", Message: strings.Repeat("x", process.MaxTextBytes-3) + "…"}},
 		"hclog": {
 			line: `{"@level":"WARN","@message":"two\nlines","@timestamp":"2026-01-01T00:00:00Z","@module":"m","n":7,"password":"x"}`,
 			want: process.Record{Level: "warn", Message: "two | lines", Fields: []any{"module", "m", "n", "7", "password", redact.Placeholder}},

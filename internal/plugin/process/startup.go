@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
-)
 
-// minBackoff and maxBackoff limit the back-off before a restart.
-const (
-	minBackoff = time.Second
-	maxBackoff = time.Minute
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 )
 
 // pendingStart is a start in progress. It belongs to the Process and not to the call that
@@ -82,16 +80,9 @@ func (p *Process) runPendingStart(ctx context.Context, under *pendingStart) {
 	}
 }
 
-// backoffDelay returns the back-off after the n-th failure in a row.
+// backoffDelay returns the back-off before a restart, after the n-th failure in a row.
 func backoffDelay(n int) time.Duration {
-	if n < 1 {
-		return 0
-	}
-	pause := minBackoff
-	for ; n > 1 && pause < maxBackoff; n-- {
-		pause *= 2
-	}
-	return min(pause, maxBackoff)
+	return backoff.Delay(wait.Backoff{Duration: time.Second, Factor: 2, Cap: time.Minute}, n)
 }
 
 // watchChildExit waits for the end of a child and cleans it up.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // maxShownTextBytes is how many bytes of an invalid text a message shows at most.
@@ -29,15 +31,7 @@ type LineError struct {
 
 // Error implements error.
 func (e *LineError) Error() string {
-	return fmt.Sprintf("line %d, %q: %s", e.Line, truncateText(e.Text), e.Problem)
-}
-
-// truncateText limits the length of a text in a message.
-func truncateText(text string) string {
-	if len(text) <= maxShownTextBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShownTextBytes], "") + "…"
+	return fmt.Sprintf("line %d, %q: %s", e.Line, text.Truncate(e.Text, maxShownTextBytes), e.Problem)
 }
 
 // ParsePriorities parses the value of the key restoreResourcesVersionPriority of the
@@ -87,7 +81,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 	case resource == "":
 		return "", nil, `there is no resource before the "="`
 	case len(validation.IsDNS1123Subdomain(resource)) > 0:
-		return "", nil, fmt.Sprintf("%q is not a resource; expected <resource>.<group> or, in the core group, <resource>", truncateText(resource))
+		return "", nil, fmt.Sprintf("%q is not a resource; expected <resource>.<group> or, in the core group, <resource>", text.Truncate(resource, maxShownTextBytes))
 	}
 	for v := range strings.SplitSeq(list, ",") {
 		v = strings.TrimSpace(v)
@@ -95,7 +89,7 @@ func parseLine(line string) (resource string, versions []string, problem string)
 		case v == "":
 			return "", nil, "a version is missing"
 		case len(validation.IsDNS1035Label(v)) > 0:
-			return "", nil, fmt.Sprintf("%q is not a version", truncateText(v))
+			return "", nil, fmt.Sprintf("%q is not a version", text.Truncate(v, maxShownTextBytes))
 		}
 		versions = append(versions, v)
 	}

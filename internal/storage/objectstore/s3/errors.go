@@ -15,6 +15,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // sourceError is an error of the reader that the caller of Put passed. It is not an error
@@ -103,15 +104,12 @@ const maxMessageBytes = 300
 // describeResponse returns the code and the message of the server, truncated and without
 // control characters: a server is not trusted.
 func describeResponse(r minio.ErrorResponse) error {
-	message := strings.Map(func(c rune) rune {
+	message := text.Truncate(strings.Map(func(c rune) rune {
 		if c < 0x20 || c == 0x7f {
 			return ' '
 		}
 		return c
-	}, r.Error())
-	if len(message) > maxMessageBytes {
-		message = strings.ToValidUTF8(message[:maxMessageBytes], "") + "..."
-	}
+	}, r.Error()), maxMessageBytes)
 	if r.Code == "" {
 		return fmt.Errorf("server answered %d: %s", r.StatusCode, message)
 	}

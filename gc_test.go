@@ -1,16 +1,16 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package asyncoperation
+package main
 
 import (
 	"runtime/debug"
 	"testing"
 )
 
-// TestFrugal checks the GOGC setting. The setting is global to the process, so the test does not
+// TestGCTuner checks the GOGC setting. The setting is global to the process, so the test does not
 // run in parallel with others.
-func TestFrugal(t *testing.T) {
+func TestGCTuner(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(defaultPercent)
 	defer debug.SetGCPercent(before)
@@ -19,7 +19,7 @@ func TestFrugal(t *testing.T) {
 		debug.SetGCPercent(now)
 		return now
 	}
-	var f frugal
+	var tuner gcTuner
 	for _, step := range []struct{ open, percent int }{
 		{1, defaultPercent},
 		{manyOpen - 1, defaultPercent},
@@ -31,12 +31,12 @@ func TestFrugal(t *testing.T) {
 		{manyOpen, frugalPercent},
 		{0, defaultPercent},
 	} {
-		if f.adapt(step.open); percent() != step.percent {
+		if tuner.adapt(step.open); percent() != step.percent {
 			t.Errorf("with %d operations GOGC is %d %%, want %d %%", step.open, percent(), step.percent)
 		}
 	}
 	t.Setenv("GOGC", "100")
-	if f.adapt(manyOpen); percent() != defaultPercent {
+	if tuner.adapt(manyOpen); percent() != defaultPercent {
 		t.Errorf("GOGC is %d %%, but the environment sets 100 %%", percent())
 	}
 }

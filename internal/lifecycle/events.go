@@ -39,7 +39,7 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 		// The recorder drops events that differ only in their notes, so there is one for all
 		// warnings.
 		if warnings := o.Run().PlanWarnings; len(warnings) > 0 {
-			d.emitEvent(ctx, o, corev1.EventTypeWarning, "PlanWarning", "Plan", strings.Join(warnings, "; "))
+			d.emitEvent(ctx, o, corev1.EventTypeWarning, v1alpha1.ReasonPlanWarning, "Plan", strings.Join(warnings, "; "))
 		}
 	}
 	if reason, was := succeededReason(o), succeededReason(before); reason != was {

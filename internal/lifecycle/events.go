@@ -55,7 +55,7 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	}
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionResultsStored, "Store", metav1.ConditionTrue)
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
-	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.PostHookPoint()), metav1.ConditionTrue)
+	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.PostHookPoint), metav1.ConditionTrue)
 }
 
 func succeededReason(o conditions.Object) string {
@@ -67,7 +67,7 @@ func succeededReason(o conditions.Object) string {
 
 func (d *Driver[T]) emitOutcome(ctx context.Context, o T) {
 	level := corev1.EventTypeWarning
-	if o.GetPhase() == PhaseCompleted {
+	if o.GetPhase() == v1alpha1.RunPhaseCompleted {
 		level = corev1.EventTypeNormal
 	}
 	action := d.Kind.Name

@@ -46,16 +46,16 @@ func TestLife(t *testing.T) {
 	l.kubectl(t, readText(t, "testdata/older.yaml"), "apply", "--validate=strict", "-f", "-")
 	l.operate(t)
 	l.configure(t)
-	kept := l.backUp(t, "kept", v1alpha1.BackupPhaseCompleted)
+	kept := l.backUp(t, "kept", v1alpha1.RunPhaseCompleted)
 	running := l.hold(t)
 
 	l.upgrade(t)
 	l.restart(t)
-	l.backUp(t, "later", v1alpha1.BackupPhaseCompleted)
-	l.restore(t, kept, v1alpha1.RestorePhaseCompleted)
+	l.backUp(t, "later", v1alpha1.RunPhaseCompleted)
+	l.restore(t, kept, v1alpha1.RunPhaseCompleted)
 	l.backUpOnly(t, kept)
 	l.downgrade(t)
-	if phase := l.phaseOf(t, running); phase != v1alpha1.BackupPhaseInProgress {
+	if phase := l.phaseOf(t, running); phase != v1alpha1.RunPhaseInProgress {
 		t.Errorf("the Backup that ran before the upgrade is %s", phase)
 	}
 
@@ -182,7 +182,7 @@ func await(t *testing.T, c client.Client, object client.Object, what string, rig
 }
 
 // backUp makes a Backup that would take its data with it, and waits for its end.
-func (l *life) backUp(t *testing.T, name string, want v1alpha1.BackupPhase, namespaces ...v1alpha1.NamePattern) *v1alpha1.Backup {
+func (l *life) backUp(t *testing.T, name string, want v1alpha1.RunPhase, namespaces ...v1alpha1.NamePattern) *v1alpha1.Backup {
 	t.Helper()
 	if len(namespaces) == 0 {
 		namespaces = []v1alpha1.NamePattern{shop}
@@ -202,7 +202,7 @@ func (l *life) backUp(t *testing.T, name string, want v1alpha1.BackupPhase, name
 }
 
 // restore makes a Restore of the ConfigMap, which is not there, and waits for its end.
-func (l *life) restore(t *testing.T, of *v1alpha1.Backup, want v1alpha1.RestorePhase, options ...func(*v1alpha1.RestoreSpec)) {
+func (l *life) restore(t *testing.T, of *v1alpha1.Backup, want v1alpha1.RunPhase, options ...func(*v1alpha1.RestoreSpec)) {
 	t.Helper()
 	prices := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "prices"}}
 	if err := client.IgnoreNotFound(l.admin.Delete(t.Context(), prices)); err != nil {
@@ -218,7 +218,7 @@ func (l *life) restore(t *testing.T, of *v1alpha1.Backup, want v1alpha1.RestoreP
 		t.Errorf("the Restore is %s, want %s: %v", r.Status.Phase, want, r.Status.ValidationErrors)
 	}
 	err := l.admin.Get(t.Context(), client.ObjectKeyFromObject(prices), prices)
-	if (err == nil) != (want == v1alpha1.RestorePhaseCompleted) {
+	if (err == nil) != (want == v1alpha1.RunPhaseCompleted) {
 		t.Errorf("the Restore is %s, and reading what is restored: %v", want, err)
 	}
 }
@@ -240,7 +240,7 @@ func (l *life) hold(t *testing.T) *v1alpha1.Backup {
 	return b
 }
 
-func (l *life) phaseOf(t *testing.T, b *v1alpha1.Backup) v1alpha1.BackupPhase {
+func (l *life) phaseOf(t *testing.T, b *v1alpha1.Backup) v1alpha1.RunPhase {
 	t.Helper()
 	if err := l.admin.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
 		t.Fatal(err)
@@ -256,13 +256,13 @@ func (l *life) backUpOnly(t *testing.T, of *v1alpha1.Backup) {
 		l.wantAccess(t, allowed, reviewOf("create", "", "configmaps", shop))
 	}
 	change("for backups only", false)
-	everything := l.backUp(t, "read-only", v1alpha1.BackupPhaseCompleted, shop, namespace)
-	l.restore(t, of, v1alpha1.RestorePhasePartiallyFailed)
+	everything := l.backUp(t, "read-only", v1alpha1.RunPhaseCompleted, shop, namespace)
+	l.restore(t, of, v1alpha1.RunPhasePartiallyFailed)
 	change("default", true)
-	l.restore(t, of, v1alpha1.RestorePhaseCompleted)
+	l.restore(t, of, v1alpha1.RunPhaseCompleted)
 	// It has the rights of an operator that may only read.
 	for _, policy := range []v1alpha1.ExistingResourcePolicy{v1alpha1.ExistingResourcePolicyUpdate, v1alpha1.ExistingResourcePolicyRecreate} {
-		l.restore(t, everything, v1alpha1.RestorePhaseCompleted, func(spec *v1alpha1.RestoreSpec) {
+		l.restore(t, everything, v1alpha1.RunPhaseCompleted, func(spec *v1alpha1.RestoreSpec) {
 			spec.ExistingResourcePolicy = policy
 			spec.IncludedResources = append(spec.IncludedResources, "clusterroles.rbac.authorization.k8s.io",
 				"clusterrolebindings.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io",

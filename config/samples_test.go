@@ -49,7 +49,7 @@ func TestSamples(t *testing.T) {
 	for _, name := range []string{"shop-simple", "shop-scoped", "shop-frozen", "shop-with-data"} {
 		b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		await(t, s.admin, b, "Backup "+name, func() bool { return b.Status.CompletionTimestamp != nil })
-		if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+		if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 			t.Errorf("Backup %s is %s: %s %v", name, b.Status.Phase, b.Status.Message, b.Status.ValidationErrors)
 		}
 		// Parameters for a Plugin that is suspended are rightly warned of.
@@ -87,7 +87,7 @@ func (s *suite) restored(t *testing.T, name string) {
 	t.Helper()
 	r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	await(t, s.admin, r, "Restore "+name, func() bool { return r.Status.CompletionTimestamp != nil })
-	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
+	if r.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("Restore %s is %s: %s %v", name, r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 	}
 }

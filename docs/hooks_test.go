@@ -113,7 +113,7 @@ func (w *hookWorld) testQuiesce(t *testing.T) {
 	env.Create(t, w.client, web)
 	env.Create(t, w.client, busy)
 	b := w.backup("shop-still", "quiesce")
-	w.run(t, b, v1alpha1.BackupPhaseCompleted)
+	w.run(t, b, v1alpha1.RunPhaseCompleted)
 	stopped := w.hookRun(t, b.UID, v1alpha1.HookPreBackup, "example.io/quiesce")
 	// The Deployment report is of the document.
 	if got := string(stopped.Status.Outputs["workloads"]); got != "Deployment/shop/report Deployment/shop/web" {
@@ -158,12 +158,12 @@ func (w *hookWorld) testWebhook(t *testing.T) {
 		executor.Webhook.AllowCIDRs = []string{"127.0.0.0/8"}
 	})
 	b := w.backup("shop-closed", "maintenance")
-	w.run(t, b, v1alpha1.BackupPhaseCompleted)
+	w.run(t, b, v1alpha1.RunPhaseCompleted)
 	deletion := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "shop-closed"}}
 	deletion.Spec.BackupName = b.Name
 	env.Create(t, w.client, deletion)
 	env.WaitFor(t, w.client, deletion, "it is done", func(d *v1alpha1.DeletionRun) bool {
-		return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
+		return d.Status.Phase == v1alpha1.RunPhaseCompleted
 	})
 	env.CheckEqual(t, "requests", shop.heard(), []string{
 		"/hooks/begin PreBackup #1", "/hooks/begin PreBackup #1", "/hooks/end PostBackup #1 of ticket 4711", "/hooks/forget Delete #1 of ticket 4711",
@@ -178,7 +178,7 @@ func (w *hookWorld) testGRPC(t *testing.T) {
 		executor.GRPC.Address, executor.GRPC.TLS.CABundle = report.address, report.certificate.cert
 	})
 	b := w.backup("shop-reported", "report")
-	w.run(t, b, v1alpha1.BackupPhaseCompleted)
+	w.run(t, b, v1alpha1.RunPhaseCompleted)
 	run := w.hookRun(t, b.UID, v1alpha1.HookPostBackup, "example.io/report")
 	if want := "reported " + b.Name; run.Status.Phase != v1alpha1.HookRunPhaseCompleted || run.Status.Message != want {
 		t.Errorf("the HookRun is %s: %q, want %q", run.Status.Phase, run.Status.Message, want)
@@ -193,7 +193,7 @@ func (w *hookWorld) testJob(t *testing.T) {
 		t.Errorf("the script printed %q", pre)
 	}
 	w.playNode(t, "example.io/duration")
-	w.awaitDone(t, b, v1alpha1.BackupPhaseCompleted)
+	w.awaitDone(t, b, v1alpha1.RunPhaseCompleted)
 	run := w.hookRun(t, b.UID, v1alpha1.HookPreBackup, "example.io/window")
 	if run.Status.Message != "the window is open" || run.Status.Outputs["began"] == "" {
 		t.Errorf("the HookRun says %q, with outputs %v", run.Status.Message, run.Status.Outputs)
@@ -207,7 +207,7 @@ func (w *hookWorld) testJob(t *testing.T) {
 // testPodExec has no pods: that fails a Backup, and is no obstacle for its second half.
 func (w *hookWorld) testPodExec(t *testing.T) {
 	b := w.backup("shop-without-database", "read-only")
-	w.run(t, b, v1alpha1.BackupPhaseFailedPreBackupActions)
+	w.run(t, b, v1alpha1.RunPhaseFailedPreBackupActions)
 	for point, want := range map[v1alpha1.HookPoint]string{
 		v1alpha1.HookPreBackup:  "no pod that matches \"app=postgresql\" runs in the 1 namespace included: check the selector",
 		v1alpha1.HookPostBackup: "nothing was done",

@@ -162,13 +162,13 @@ func (w *hookWorld) backup(name, label string) *v1alpha1.Backup {
 }
 
 // run creates a Backup, and waits until it and everything after it has ended.
-func (w *hookWorld) run(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase) {
+func (w *hookWorld) run(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.RunPhase) {
 	t.Helper()
 	env.Create(t, w.client, b)
 	w.awaitDone(t, b, phase)
 }
 
-func (w *hookWorld) awaitDone(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase) {
+func (w *hookWorld) awaitDone(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.RunPhase) {
 	t.Helper()
 	env.WaitFor(t, w.client, b, "it is "+string(phase)+", and nothing is left to do", func(b *v1alpha1.Backup) bool {
 		reconciling := conditions.Get(b, v1alpha1.ConditionReconciling)

@@ -227,23 +227,6 @@ type ImportSource struct {
 	BackupName string `json:"backupName,omitempty"`
 }
 
-// BackupPhase summarizes the conditions of a Backup in one word.
-// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreBackupActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Uploading;UploadingPartialFailure;Completed;PartiallyFailed;Failed;Cancelled
-type BackupPhase string
-
-// The phases of a Backup. Those from BackupPhaseCompleted on, and the two that
-// start with Failed, are terminal: they never change.
-const (
-	BackupPhaseNew                    BackupPhase = "New"
-	BackupPhaseFailedValidation       BackupPhase = "FailedValidation"
-	BackupPhaseInProgress             BackupPhase = "InProgress"
-	BackupPhaseFailedPreBackupActions BackupPhase = "FailedPreBackupActions"
-	BackupPhaseCompleted              BackupPhase = "Completed"
-	BackupPhasePartiallyFailed        BackupPhase = "PartiallyFailed"
-	BackupPhaseFailed                 BackupPhase = "Failed"
-	BackupPhaseCancelled              BackupPhase = "Cancelled"
-)
-
 // BackupProgress counts objects. Both numbers may grow while the backup runs.
 type BackupProgress struct {
 	// totalItems is how many objects are known to be selected.
@@ -284,7 +267,8 @@ type BackupStatus struct {
 
 	// phase summarizes the conditions.
 	// +optional
-	Phase BackupPhase `json:"phase,omitempty"`
+	// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreBackupActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Uploading;UploadingPartialFailure;Completed;PartiallyFailed;Failed;Cancelled
+	Phase RunPhase `json:"phase,omitempty"`
 
 	// formatVersion is the version of the archive's format.
 	// +optional
@@ -444,10 +428,10 @@ func (b *Backup) OperationTimeout() time.Duration {
 }
 
 // GetPhase returns the phase.
-func (b *Backup) GetPhase() string { return string(b.Status.Phase) }
+func (b *Backup) GetPhase() RunPhase { return b.Status.Phase }
 
 // SetPhase sets the phase.
-func (b *Backup) SetPhase(phase string) { b.Status.Phase = BackupPhase(phase) }
+func (b *Backup) SetPhase(phase RunPhase) { b.Status.Phase = phase }
 
 // ActionsStatuses returns pointers to the lists of the Pre and Post actions.
 func (b *Backup) ActionsStatuses() (pre, post **[]ActionStatus) {

@@ -58,10 +58,10 @@ type BackupStorageLocationSpec struct {
 	Sync *LocationSync `json:"sync,omitempty"`
 }
 
-// DefaultMaxImportedBackups is how many backups are imported from a location that sets no
+// defaultMaxImportedBackups is how many backups are imported from a location that sets no
 // limit. With at most 8 KiB of foreign content each, that is 16 MiB of etcd and of
 // the operator's memory.
-const DefaultMaxImportedBackups = 2000
+const defaultMaxImportedBackups = 2000
 
 // LocationSync selects the stored backups of other clusters that get a Backup in this
 // cluster. A backup without one can still be restored and destroyed by its name.
@@ -83,7 +83,7 @@ type LocationSync struct {
 // MaxImportedBackups returns how many imported Backups the location may have.
 func (s *BackupStorageLocationSpec) MaxImportedBackups() int {
 	if s.Sync == nil || s.Sync.MaxBackups == nil {
-		return DefaultMaxImportedBackups
+		return defaultMaxImportedBackups
 	}
 	return int(*s.Sync.MaxBackups)
 }

@@ -167,6 +167,23 @@ const (
 	ReasonPostActionFailed = "PostBackupActionFailed"
 )
 
+// Reasons of events that belong to no condition.
+const (
+	// ReasonPlanWarning surfaces when the plan of a run has warnings.
+	ReasonPlanWarning = "PlanWarning"
+	// ReasonQuiesceOverdue surfaces when a workload was quiesced for as long as allowed.
+	ReasonQuiesceOverdue = "QuiesceOverdue"
+	// ReasonQuiesceAbandoned surfaces when a workload was still quiesced for runs that will not
+	// unquiesce it.
+	ReasonQuiesceAbandoned = "QuiesceAbandoned"
+	// ReasonNotQuiesced surfaces when workloads were started by others while a run held them. The
+	// outcome of the Backup is already recorded then, and does not change.
+	ReasonNotQuiesced = "NotQuiesced"
+	// ReasonNotUnquiesced surfaces when workloads stay stopped after a run, because their saved
+	// state was removed, replaced or made unreadable.
+	ReasonNotUnquiesced = "NotUnquiesced"
+)
+
 // Reasons of HookRun conditions.
 const (
 	// ReasonPending surfaces when it is not the action's turn yet.
@@ -291,6 +308,9 @@ const (
 	ReasonSyncFailed = "SyncFailed"
 	// ReasonBackupsUnreadable surfaces when some backups of a location cannot be imported.
 	ReasonBackupsUnreadable = "BackupsUnreadable"
+	// ReasonTooManyBackups surfaces when a location has too many backups to record which of them
+	// were removed from this cluster.
+	ReasonTooManyBackups = "TooManyBackups"
 	// ReasonImportLimited surfaces when a location has more backups than spec.sync.maxBackups
 	// allows the operator to import.
 	ReasonImportLimited = "ImportLimited"
@@ -320,6 +340,9 @@ const (
 	ReasonLoading = "Loading"
 	// ReasonLoaded surfaces when a plugin runs and has announced its actions.
 	ReasonLoaded = "Loaded"
+	// ReasonLoadFailed surfaces when a plugin could not be loaded. The condition Ready has a more
+	// specific reason if there is one.
+	ReasonLoadFailed = "LoadFailed"
 	// ReasonDuplicateAction surfaces when two Plugins register the same action.
 	ReasonDuplicateAction = "DuplicateAction"
 	// ReasonLabelsRefused surfaces in an event when labels that item actions requested

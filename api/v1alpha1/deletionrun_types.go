@@ -70,33 +70,6 @@ type DeletionRunSpec struct {
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 }
 
-// DeletionRunPhase summarizes the conditions of a DeletionRun in one word.
-// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;Completed;PartiallyFailed;Failed;Cancelled
-type DeletionRunPhase string
-
-// The phases of a DeletionRun. All but New and InProgress are terminal.
-const (
-	// DeletionRunPhaseNew means that nothing was removed yet; the message says what the
-	// run waits for.
-	DeletionRunPhaseNew DeletionRunPhase = "New"
-	// DeletionRunPhaseFailedValidation means that nothing was done, because the spec is
-	// invalid.
-	DeletionRunPhaseFailedValidation DeletionRunPhase = "FailedValidation"
-	// DeletionRunPhaseInProgress means that the backup is being removed.
-	DeletionRunPhaseInProgress DeletionRunPhase = "InProgress"
-	// DeletionRunPhaseCompleted means that everything is removed.
-	DeletionRunPhaseCompleted DeletionRunPhase = "Completed"
-	// DeletionRunPhasePartiallyFailed means that the backup is removed, but something that
-	// belongs to it was left behind.
-	DeletionRunPhasePartiallyFailed DeletionRunPhase = "PartiallyFailed"
-	// DeletionRunPhaseFailed means that the deadline of the run has passed, or that it
-	// crashed the operator; parts of the backup may be removed.
-	DeletionRunPhaseFailed DeletionRunPhase = "Failed"
-	// DeletionRunPhaseCancelled means that the DeletionRun was deleted before anything was
-	// removed.
-	DeletionRunPhaseCancelled DeletionRunPhase = "Cancelled"
-)
-
 // DeletionItemAction is the result of one DeleteItemAction.
 type DeletionItemAction struct {
 	// pluginName is the registered name of the action.
@@ -128,7 +101,8 @@ type DeletionRunStatus struct {
 
 	// phase summarizes the conditions.
 	// +optional
-	Phase DeletionRunPhase `json:"phase,omitempty"`
+	// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;Completed;PartiallyFailed;Failed;Cancelled
+	Phase RunPhase `json:"phase,omitempty"`
 
 	// backupName is the name of the Backup object that is destroyed.
 	// +optional
@@ -226,10 +200,10 @@ func (d *DeletionRun) SetConditions(c []metav1.Condition) { d.Status.Conditions 
 func (d *DeletionRun) Run() *RunStatus { return &d.Status.RunStatus }
 
 // GetPhase returns the phase.
-func (d *DeletionRun) GetPhase() string { return string(d.Status.Phase) }
+func (d *DeletionRun) GetPhase() RunPhase { return d.Status.Phase }
 
 // SetPhase sets the phase.
-func (d *DeletionRun) SetPhase(phase string) { d.Status.Phase = DeletionRunPhase(phase) }
+func (d *DeletionRun) SetPhase(phase RunPhase) { d.Status.Phase = phase }
 
 // ActionsStatuses returns a pointer to the list of the DeleteActions; there is no second list.
 func (d *DeletionRun) ActionsStatuses() (only, none **[]ActionStatus) {

@@ -26,7 +26,7 @@ func TestOddRunsCanBeFinished(t *testing.T) {
 		"large":       `{spec: {includedNamespaces: ` + long + `, excludedNamespaces: ` + long + `}}`,
 	} {
 		t.Run("Backup, "+title, func(t *testing.T) {
-			finish(t, "Backup", body, func(b *v1alpha1.Backup, phase string) { b.Status.Phase = v1alpha1.BackupPhase(phase) })
+			finish(t, "Backup", body, func(b *v1alpha1.Backup, phase string) { b.Status.Phase = v1alpha1.RunPhase(phase) })
 		})
 	}
 	for title, body := range map[string]string{
@@ -35,7 +35,7 @@ func TestOddRunsCanBeFinished(t *testing.T) {
 		"large":       `{spec: {backupName: b, includedNamespaces: ` + long + `, excludedNamespaces: ` + long + `, namespaceMapping: {` + pairs(1024, "other") + `}}}`,
 	} {
 		t.Run("Restore, "+title, func(t *testing.T) {
-			finish(t, "Restore", body, func(r *v1alpha1.Restore, phase string) { r.Status.Phase = v1alpha1.RestorePhase(phase) })
+			finish(t, "Restore", body, func(r *v1alpha1.Restore, phase string) { r.Status.Phase = v1alpha1.RunPhase(phase) })
 		})
 	}
 }

@@ -207,23 +207,6 @@ type RestoreStatusSpec struct {
 	ExcludedResources []NamePattern `json:"excludedResources,omitempty"`
 }
 
-// RestorePhase summarizes the conditions of a Restore in one word.
-// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreRestoreActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Completed;PartiallyFailed;Failed;Cancelled
-type RestorePhase string
-
-// The phases of a Restore. Those from RestorePhaseCompleted on, and the two that
-// start with Failed, are terminal: they never change.
-const (
-	RestorePhaseNew                     RestorePhase = "New"
-	RestorePhaseFailedValidation        RestorePhase = "FailedValidation"
-	RestorePhaseInProgress              RestorePhase = "InProgress"
-	RestorePhaseFailedPreRestoreActions RestorePhase = "FailedPreRestoreActions"
-	RestorePhaseCompleted               RestorePhase = "Completed"
-	RestorePhasePartiallyFailed         RestorePhase = "PartiallyFailed"
-	RestorePhaseFailed                  RestorePhase = "Failed"
-	RestorePhaseCancelled               RestorePhase = "Cancelled"
-)
-
 // RestoreProgress counts objects.
 type RestoreProgress struct {
 	// totalItems is how many objects of the backup are selected.
@@ -293,7 +276,8 @@ type RestoreStatus struct {
 
 	// phase summarizes the conditions.
 	// +optional
-	Phase RestorePhase `json:"phase,omitempty"`
+	// +kubebuilder:validation:Enum=New;FailedValidation;InProgress;FailedPreRestoreActions;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Completed;PartiallyFailed;Failed;Cancelled
+	Phase RunPhase `json:"phase,omitempty"`
 
 	// backupName is the backup that is restored.
 	// +optional
@@ -442,10 +426,10 @@ func (r *Restore) OperationTimeout() time.Duration {
 }
 
 // GetPhase returns the phase.
-func (r *Restore) GetPhase() string { return string(r.Status.Phase) }
+func (r *Restore) GetPhase() RunPhase { return r.Status.Phase }
 
 // SetPhase sets the phase.
-func (r *Restore) SetPhase(phase string) { r.Status.Phase = RestorePhase(phase) }
+func (r *Restore) SetPhase(phase RunPhase) { r.Status.Phase = phase }
 
 // ActionsStatuses returns pointers to the lists of the Pre and Post actions.
 func (r *Restore) ActionsStatuses() (pre, post **[]ActionStatus) {

@@ -7,6 +7,47 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// RunPhase summarizes the conditions of a Backup, Restore or DeletionRun in one word. The
+// field status.phase of each kind lists the phases that the kind can have.
+type RunPhase string
+
+// The phases of runs. Those from RunPhaseCompleted on, and those that start with Failed, are
+// terminal: they never change.
+const (
+	// RunPhaseNew means that the run has not started; the message says what it waits for.
+	RunPhaseNew RunPhase = "New"
+	// RunPhaseFailedValidation means that nothing was done, because the spec is invalid.
+	RunPhaseFailedValidation RunPhase = "FailedValidation"
+	// RunPhaseInProgress means that Pre actions run, or objects are archived, restored or
+	// removed.
+	RunPhaseInProgress RunPhase = "InProgress"
+	// RunPhaseFailedPreBackupActions means that a PreBackup action failed, and nothing was
+	// archived.
+	RunPhaseFailedPreBackupActions RunPhase = "FailedPreBackupActions"
+	// RunPhaseFailedPreRestoreActions means that a PreRestore action failed, and nothing was
+	// restored.
+	RunPhaseFailedPreRestoreActions RunPhase = "FailedPreRestoreActions"
+	// RunPhaseWaitingForPluginOperations means that every object was processed, and operations
+	// of plugins still run.
+	RunPhaseWaitingForPluginOperations RunPhase = "WaitingForPluginOperations"
+	// RunPhaseWaitingForPluginOperationsPartiallyFailed is the same for a run with errors.
+	RunPhaseWaitingForPluginOperationsPartiallyFailed RunPhase = "WaitingForPluginOperationsPartiallyFailed"
+	// RunPhaseFinalizing means that the operations have ended, and the run is being finished.
+	RunPhaseFinalizing RunPhase = "Finalizing"
+	// RunPhaseFinalizingPartiallyFailed is the same for a run with errors.
+	RunPhaseFinalizingPartiallyFailed RunPhase = "FinalizingPartiallyFailed"
+	// RunPhaseCompleted means that everything selected is archived, restored or removed.
+	RunPhaseCompleted RunPhase = "Completed"
+	// RunPhasePartiallyFailed means that some objects or operations failed. A DeletionRun has
+	// removed the backup, but left something behind that belongs to it.
+	RunPhasePartiallyFailed RunPhase = "PartiallyFailed"
+	// RunPhaseFailed means that the run failed as a whole, for example at its deadline.
+	RunPhaseFailed RunPhase = "Failed"
+	// RunPhaseCancelled means that the run was canceled or deleted. A DeletionRun has removed
+	// nothing.
+	RunPhaseCancelled RunPhase = "Cancelled"
+)
+
 // RunStatus is the part of the status that Backups, Restores and DeletionRuns share.
 type RunStatus struct {
 	// conditions are authoritative; see the package comment.

@@ -147,11 +147,11 @@ func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[backup.Resul
 	r.recordItemCounts(s, result)
 	status := &s.Object.Status
 	o := lifecycle.Outcome{
-		Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 		Message: lifecycle.Pluralize(int64(result.Items), "object") + " in the archive" + s.OperationsOutcomeText(),
 	}
 	if result.Errors > 0 {
-		o.Phase, o.Reason = lifecycle.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Phase, o.Reason = v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
 		o.Message += ", " + lifecycle.Pluralize(status.Errors, "error") + " (listed in the results file)"
 	}
 	if len(result.MissingNamespaces) > 0 {

@@ -40,7 +40,7 @@ func TestBudget(t *testing.T) {
 		nights = append(nights, w.night(day))
 	}
 	w.velero("zebra", "v-z") // without a time in its name it sorts as older than those with one
-	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("ours", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	w.grapnel("ours", "u-1")
 
 	report, _ := w.look()
@@ -189,7 +189,7 @@ func TestBudget_ImportByUser(t *testing.T) {
 	w.wantNames(newer)
 	w.bare(older, "", "")
 	w.look()
-	if b := w.get(older); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b := w.get(older); b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("the status is %+v", b.Status)
 	}
 	w.now = w.now.Add(2 * time.Hour)
@@ -212,7 +212,7 @@ func TestBudget_Disabled(t *testing.T) {
 	w.wantNames(older)
 	w.bare(newer, "", "")
 	w.look()
-	if b := w.get(newer); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b := w.get(newer); b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("the status is %+v", b.Status)
 	}
 }
@@ -245,7 +245,7 @@ func TestBudget_Size(t *testing.T) {
 	b := w.get("nightly")
 	data, err := json.Marshal([]any{b.Spec, b.Labels, b.Annotations})
 	w.must(err)
-	if len(data) > 8<<10 || !strings.Contains(b.Annotations[v1alpha1.AnnotationAbridged], "spec.includedNamespaces") || b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if len(data) > 8<<10 || !strings.Contains(b.Annotations[v1alpha1.AnnotationAbridged], "spec.includedNamespaces") || b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("the foreign content has %d bytes: %.2000s", len(data), data)
 	}
 	w.quiet()

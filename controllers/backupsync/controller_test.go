@@ -40,7 +40,7 @@ func TestLocation(t *testing.T) {
 
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every backup")
 	for name, uid := range map[string]string{"theirs": "v-1", "east": "u-1"} {
-		b := awaitPhase(env, name, v1alpha1.BackupPhaseCompleted)
+		b := awaitPhase(env, name, v1alpha1.RunPhaseCompleted)
 		if from := b.Spec.ImportedFrom; from == nil || *from != (v1alpha1.ImportSource{StorageLocation: "main", BackupUID: uid}) ||
 			b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyRetain || b.Status.Progress.ItemsBackedUp != 3 || b.Status.StorageLocation != "main" {
 			t.Errorf("the Backup is %+v", b)
@@ -56,18 +56,18 @@ func TestLocation(t *testing.T) {
 	}
 
 	mine := suite.Create(env, importOf("mine", "main", "unwanted"))
-	awaitPhase(env, "mine", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "mine", v1alpha1.RunPhaseCompleted)
 	env.Delete(named(env, "theirs"))
 	env.WaitForDeletion(named(env, "theirs"))
 	suite.Create(env, importOf("again", "main", "east")) // requests a sync
-	awaitPhase(env, "again", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "again", v1alpha1.RunPhaseCompleted)
 	if suite.GetIfExists(env, named(env, "theirs")) {
 		t.Error("a Backup that a user removed exists again")
 	}
 
 	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "two" })
 	check(t, env, bsl, metav1.ConditionTrue)
-	awaitPhase(env, "other", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "other", v1alpha1.RunPhaseCompleted)
 	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "no longer contains this backup")
 	env.WaitForEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
 
@@ -75,7 +75,7 @@ func TestLocation(t *testing.T) {
 	velero(t, root, "two", "late", "v-4")
 	suite.Create(env, importOf("asked", "main", "late"))
 	check(t, env, bsl, metav1.ConditionTrue)
-	awaitPhase(env, "asked", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "asked", v1alpha1.RunPhaseCompleted)
 
 	env.Delete(bsl)
 	env.WaitForDeletion(bsl)
@@ -85,7 +85,7 @@ func TestLocation(t *testing.T) {
 		t.Errorf("there are %d Backups, want 6", n)
 	}
 	check(t, env, folder(env, "main", "two"), metav1.ConditionTrue)
-	awaitPhase(env, "early", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "early", v1alpha1.RunPhaseCompleted)
 }
 
 // importOf returns the Backup that a user creates to import a backup.
@@ -141,7 +141,7 @@ func TestTurns(t *testing.T) {
 	for range 5 {
 		turns <- struct{}{} // received once the previous one was used
 	}
-	awaitPhase(env, "b-003", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "b-003", v1alpha1.RunPhaseCompleted)
 	if n := len(backups(t, env)); n > 5 {
 		t.Errorf("there are %d Backups after 5 turns", n)
 	}
@@ -151,7 +151,7 @@ func TestTurns(t *testing.T) {
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 	list := backups(t, env)
 	for i := range list {
-		if list[i].Status.Phase != v1alpha1.BackupPhaseCompleted {
+		if list[i].Status.Phase != v1alpha1.RunPhaseCompleted {
 			t.Errorf("Backup %s is %+v", list[i].Name, list[i].Status)
 		}
 	}
@@ -181,7 +181,7 @@ func TestUnchanged(t *testing.T) {
 	}
 
 	velero(t, root, "", "bad", "v-2")
-	awaitPhase(env, "bad", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "bad", v1alpha1.RunPhaseCompleted)
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every backup")
 	good := named(env, "good")
 	if err := os.RemoveAll(filepath.Join(root, "backups", "good")); err != nil {
@@ -204,7 +204,7 @@ func TestTwoLocations(t *testing.T) {
 	operator(t, env, root)
 	first := folder(env, "a", "a")
 	check(t, env, first, metav1.ConditionTrue)
-	awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "nightly", v1alpha1.RunPhaseCompleted)
 	second := folder(env, "b", "b")
 	check(t, env, second, metav1.ConditionTrue)
 	awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: the API server rejected the imported Backup")
@@ -214,7 +214,7 @@ func TestTwoLocations(t *testing.T) {
 	}
 	for i := range list {
 		if list[i].Spec.ImportedFrom.StorageLocation == "b" {
-			awaitPhase(env, list[i].Name, v1alpha1.BackupPhaseCompleted)
+			awaitPhase(env, list[i].Name, v1alpha1.RunPhaseCompleted)
 			env.WaitForEvent(&list[i], "Warning NameTaken: Backup nightly of BackupStorageLocation b is called "+list[i].Name)
 		}
 	}
@@ -242,7 +242,7 @@ func TestDied(t *testing.T) {
 		t.Fatalf("the Backup is %+v", b)
 	}
 	operator(t, env, root)
-	awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "nightly", v1alpha1.RunPhaseCompleted)
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 }
 
@@ -257,7 +257,7 @@ func TestStopped(t *testing.T) {
 	bsl := folder(env, "main", "")
 	check(t, env, bsl, metav1.ConditionTrue)
 	turns <- struct{}{}
-	awaitPhase(env, "a", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "a", v1alpha1.RunPhaseCompleted)
 	stop()
 	suite.GetIfExists(env, bsl)
 	if c := conditions.Get(bsl, v1alpha1.ConditionSynced); c != nil {

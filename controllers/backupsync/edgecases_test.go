@@ -75,7 +75,7 @@ func TestDamagedOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grapnel("a", "u-1")
-	w.local("a", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("a", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	w.look()
 	w.put("backups/a/velero-backup.json", "no JSON")
 	var reads []int
@@ -126,7 +126,7 @@ func TestHangsForTheGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 5 {
-		w.local(fmt.Sprintf("b-%d", i), fmt.Sprintf("u-%d", i), "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+		w.local(fmt.Sprintf("b-%d", i), fmt.Sprintf("u-%d", i), "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	}
 	w.store.fails = func(string) error { return context.DeadlineExceeded }
 	if report, err := w.try(); err == nil || len(w.store.reads) != 3 || report.Marked != 0 {

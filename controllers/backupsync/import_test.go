@@ -23,7 +23,7 @@ func TestImports(t *testing.T) {
 	w := newWorld(t)
 	w.velero("theirs", "v-1")
 	w.grapnel("east", "u-1")
-	w.local("ours", "u-2", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("ours", "u-2", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	w.grapnel("ours", "u-2")
 	w.put("backups/open/velero-backup.json", manifestOf("open", "v-2", "Finalizing"))
 	w.put("backups/half/half.tar.gz", "archive")
@@ -38,7 +38,7 @@ func TestImports(t *testing.T) {
 	w.wantNames("east", "ours", "theirs")
 	for name, uid := range map[string]string{"theirs": "v-1", "east": "u-1"} {
 		b := w.get(name)
-		if from := b.Spec.ImportedFrom; b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.CompletionTimestamp == nil ||
+		if from := b.Spec.ImportedFrom; b.Status.Phase != v1alpha1.RunPhaseCompleted || b.Status.CompletionTimestamp == nil ||
 			*from != (v1alpha1.ImportSource{StorageLocation: "main", BackupUID: uid}) || b.Status.Progress.ItemsBackedUp != 3 {
 			t.Errorf("the Backup is %+v", b)
 		}
@@ -100,7 +100,7 @@ func TestCrash(t *testing.T) {
 	if _, writes := w.look(); !slices.Equal(writes, []string{"status of nightly", "create main-seen-backups"}) {
 		t.Errorf("written: %q", writes)
 	}
-	if b := w.get("nightly"); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b := w.get("nightly"); b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("the status is %+v", b.Status)
 	}
 	w.quiet()
@@ -110,8 +110,8 @@ func TestCrash(t *testing.T) {
 func TestCollisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.local("a", "u-1", "other", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
-	w.local("b", "u-2", "main", v1alpha1.BackupPhaseFailedValidation, w.now.Add(-time.Hour))
+	w.local("a", "u-1", "other", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("b", "u-2", "main", v1alpha1.RunPhaseFailedValidation, w.now.Add(-time.Hour))
 	for _, name := range []string{"a", "b", "c"} {
 		w.velero(name, "v-"+name)
 	}
@@ -128,7 +128,7 @@ func TestCollisions(t *testing.T) {
 		t.Errorf("the Backups are %v", names)
 	}
 	for name, stored := range report.Renamed {
-		if names[name] != stored || w.get(name).Status.Phase != v1alpha1.BackupPhaseCompleted {
+		if names[name] != stored || w.get(name).Status.Phase != v1alpha1.RunPhaseCompleted {
 			t.Errorf("%s: %+v", name, w.get(name))
 		}
 	}
@@ -164,7 +164,7 @@ func TestUntouched(t *testing.T) {
 	for _, name := range []string{"running", "deleted", "stored"} {
 		w.velero(name, "v-"+name)
 	}
-	w.local("running", "u-1", "main", v1alpha1.BackupPhaseInProgress, time.Time{})
+	w.local("running", "u-1", "main", v1alpha1.RunPhaseInProgress, time.Time{})
 	deletions := []*v1alpha1.DeletionRun{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}, Spec: v1alpha1.DeletionRunSpec{BackupName: "deleted", StorageLocation: "main"}},
 		{

@@ -131,7 +131,7 @@ func TestBareInVain(t *testing.T) {
 	w.velero("other", "v-9")
 	w.look()
 	for _, name := range []string{"missing", "broken", "open", "mine"} {
-		if b := w.get(name); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+		if b := w.get(name); b.Status.Phase != v1alpha1.RunPhaseCompleted {
 			t.Errorf("%s: %+v", name, b.Status)
 		}
 	}

@@ -40,7 +40,7 @@ func TestRemoved(t *testing.T) {
 	w.must(tombstone.PruneRecords(t.Context(), w.client, w.client, namespace, "main", func(name string) bool { return name != "c" }))
 	w.look()
 	w.wantNames("b", "c", "mine")
-	if b := w.get("mine"); b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.Files.Archive != "backups/a/a.tar.gz" {
+	if b := w.get("mine"); b.Status.Phase != v1alpha1.RunPhaseCompleted || b.Status.Files.Archive != "backups/a/a.tar.gz" {
 		t.Errorf("the Backup is %+v", b)
 	}
 	if noted, want := w.seen(), (tombstone.Records{"a": "v-a", "b": "v-b found", "c": "v-c found"}); !maps.Equal(noted, want) {
@@ -56,7 +56,7 @@ func TestMadeHere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grapnel("ours", "u-1")
-	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("ours", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	w.velero("theirs", "v-1")
 	w.look()
 	w.look()
@@ -107,13 +107,13 @@ func TestVanished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.now.Add(-time.Hour)
-	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, before)
-	w.local("failed", "u-2", "main", v1alpha1.BackupPhaseFailed, before)
-	w.local("just", "u-3", "main", v1alpha1.BackupPhaseCompleted, w.now)
-	w.local("running", "u-4", "main", v1alpha1.BackupPhaseInProgress, time.Time{})
-	w.local("elsewhere", "u-5", "other", v1alpha1.BackupPhaseCompleted, before)
-	w.local("hidden", "u-6", "main", v1alpha1.BackupPhasePartiallyFailed, before)
-	w.local("dying", "u-7", "main", v1alpha1.BackupPhaseCompleted, before)
+	w.local("ours", "u-1", "main", v1alpha1.RunPhaseCompleted, before)
+	w.local("failed", "u-2", "main", v1alpha1.RunPhaseFailed, before)
+	w.local("just", "u-3", "main", v1alpha1.RunPhaseCompleted, w.now)
+	w.local("running", "u-4", "main", v1alpha1.RunPhaseInProgress, time.Time{})
+	w.local("elsewhere", "u-5", "other", v1alpha1.RunPhaseCompleted, before)
+	w.local("hidden", "u-6", "main", v1alpha1.RunPhasePartiallyFailed, before)
+	w.local("dying", "u-7", "main", v1alpha1.RunPhaseCompleted, before)
 	w.must(w.client.Create(t.Context(), &v1alpha1.DeletionRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "d"}, Spec: v1alpha1.DeletionRunSpec{BackupName: "dying"},
 	}))
@@ -210,7 +210,7 @@ func TestRemade(t *testing.T) {
 	w.remember("a", "v-1")
 	w.drop("a")
 	w.grapnel("a", "u-1")
-	w.local("a", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now)
+	w.local("a", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now)
 	w.look()
 	w.wantNames("a")
 	if status, _, _ := w.said("a", "DataAvailable"); status != "" {

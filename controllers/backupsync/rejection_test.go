@@ -52,7 +52,7 @@ func TestOneRefused(t *testing.T) {
 				for _, name := range []string{"a", "b", "c"} {
 					w.velero(name, "v-"+name)
 				}
-				w.local("lost", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+				w.local("lost", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 				w.refuse = func(asked string, o client.Object) error {
 					if asked == verb && o.GetName() == "b" {
 						return answer
@@ -78,7 +78,7 @@ func TestOneRefused(t *testing.T) {
 				w.refuse = nil
 				w.now = w.now.Add(2 * time.Hour)
 				w.look()
-				if b := w.get("b"); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+				if b := w.get("b"); b.Status.Phase != v1alpha1.RunPhaseCompleted {
 					t.Errorf("the status is %+v", b.Status)
 				}
 			})
@@ -96,7 +96,7 @@ func TestMarkRefused(t *testing.T) {
 	w.velero("replaced", "v-2")
 	w.velero("z", "v-z")
 	for _, name := range []string{"a", "b"} {
-		w.local(name, "u-"+name, "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+		w.local(name, "u-"+name, "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	}
 	w.refuse = func(verb string, o client.Object) error {
 		if verb == "status of" && (o.GetName() == "a" || o.GetName() == "replaced") {

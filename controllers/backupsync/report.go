@@ -17,9 +17,6 @@ import (
 // maxNamed is how many backups are named in a condition.
 const maxNamed = 10
 
-// reasonTooManyBackups is why a location is not in sync if it has too many backups to record.
-const reasonTooManyBackups = "TooManyBackups"
-
 // Report is the result of one sync of a location.
 type Report struct {
 	// Found is the number of backups in the location.
@@ -74,7 +71,7 @@ func (r *Report) syncedCondition() syncedCondition {
 			"There are more than %d backups in the location, and only the first of them are read; give each cluster its own prefix", maxListed)}
 	}
 	if r.TombstoneProblem != "" {
-		return syncedCondition{metav1.ConditionFalse, reasonTooManyBackups, r.TombstoneProblem}
+		return syncedCondition{metav1.ConditionFalse, v1alpha1.ReasonTooManyBackups, r.TombstoneProblem}
 	}
 	reason, text := v1alpha1.ReasonSynced, "Every finished backup of the location that was not removed here has a Backup"
 	if r.Excluded > 0 {

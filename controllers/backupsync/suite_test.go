@@ -168,7 +168,7 @@ func named(env *suite.Env, name string) *v1alpha1.Backup {
 }
 
 // awaitPhase waits until a Backup exists and has a phase.
-func awaitPhase(env *suite.Env, name string, phase v1alpha1.BackupPhase) *v1alpha1.Backup {
+func awaitPhase(env *suite.Env, name string, phase v1alpha1.RunPhase) *v1alpha1.Backup {
 	b := named(env, name)
 	suite.WaitFor(env, b, func(b *v1alpha1.Backup) string {
 		if b.Status.Phase == phase {

@@ -21,7 +21,7 @@ import (
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.local("ours", "u-1", "main", v1alpha1.BackupPhaseCompleted, w.now.Add(-time.Hour))
+	w.local("ours", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
 	w.velero("a", "v-a")
 	w.store.fails = func(string) error { return objectstore.ErrUnavailable }
 	for _, prepare := range []func(){func() {}, func() { w.drop("a") }} {
@@ -59,7 +59,7 @@ func TestSeesWhatHappens(t *testing.T) {
 	w.wantNames("a", "mine")
 	w.look()
 	w.wantNames("a", "mine")
-	if b := w.get("mine"); b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b := w.get("mine"); b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("the Backup is %+v", b)
 	}
 }

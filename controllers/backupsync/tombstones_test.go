@@ -36,7 +36,7 @@ func TestRetained(t *testing.T) {
 
 	b := suite.Create(env, named(env, "nightly"))
 	east(t, root, "", "nightly", string(b.UID))
-	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, "main"
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.RunPhaseCompleted, "main"
 	b.Status.CompletionTimestamp = &metav1.Time{Time: time.Now()}
 	if err := env.Client.Status().Update(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -55,14 +55,14 @@ func TestRetained(t *testing.T) {
 		stop()
 		velero(t, root, "", last, last) // the last one in the list
 		stop = operator(t, env, root)
-		awaitPhase(env, last, v1alpha1.BackupPhaseCompleted)
+		awaitPhase(env, last, v1alpha1.RunPhaseCompleted)
 		for _, there := range backups(t, env) {
 			if there.StoredName() == "nightly" {
 				t.Errorf("it exists again, as %s", there.Name)
 			}
 		}
 		again := suite.Create(env, importOf("nightly", "main", ""))
-		awaitPhase(env, "nightly", v1alpha1.BackupPhaseCompleted)
+		awaitPhase(env, "nightly", v1alpha1.RunPhaseCompleted)
 		env.Delete(again)
 		env.WaitForDeletion(again)
 	}
@@ -135,7 +135,7 @@ func TestReadOnly(t *testing.T) {
 		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{}, AccessMode: v1alpha1.AccessModeReadOnly},
 	})
 	check(t, env, bsl, metav1.ConditionTrue)
-	awaitPhase(env, "theirs", v1alpha1.BackupPhaseCompleted)
+	awaitPhase(env, "theirs", v1alpha1.RunPhaseCompleted)
 	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 	if after := files(t, root); !slices.Equal(before, after) {
 		t.Errorf("the files were %q and are %q", before, after)

@@ -297,7 +297,7 @@ func (w *world) wantNames(want ...string) {
 }
 
 // local creates a Backup that this cluster made.
-func (w *world) local(name, uid, location string, phase v1alpha1.BackupPhase, completed time.Time) *v1alpha1.Backup {
+func (w *world) local(name, uid, location string, phase v1alpha1.RunPhase, completed time.Time) *v1alpha1.Backup {
 	w.t.Helper()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}}
 	w.must(w.client.Create(w.t.Context(), b))

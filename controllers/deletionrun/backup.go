@@ -104,7 +104,7 @@ func (r *Reconciler) reconcileWithoutBackup(ctx context.Context, s *scope) error
 	}
 	if d.Spec.Cause != v1alpha1.DeletionCauseRequested || (d.Spec.BackupUID != "" && d.Spec.StorageLocation == "" && d.Status.StorageLocation == "") {
 		s.RecordOutcome(lifecycle.Outcome{
-			Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+			Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 			Message: fmt.Sprintf("Backup %s does not exist anymore", d.Spec.BackupName),
 		}, r.Now())
 		return nil
@@ -181,7 +181,7 @@ func (r *Reconciler) endIfReplaced(s *scope, found deletion.StoredBackup) bool {
 			"to destroy any backup of that name, create a DeletionRun with spec.destroyForeign: true and without spec.backupUID", storedName(d), meant)}, r.Now())
 	default:
 		s.RecordOutcome(lifecycle.Outcome{
-			Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+			Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 			Message: fmt.Sprintf("Backup %s with UID %s does not exist anymore; another backup has its name", storedName(d), meant),
 		}, r.Now())
 	}

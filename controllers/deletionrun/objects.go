@@ -106,11 +106,11 @@ func outcomeForLeftovers(d *v1alpha1.DeletionRun) lifecycle.Outcome {
 	what := "Backup " + d.Status.BackupName + " is destroyed"
 	if left := d.Status.LeftBehind; len(left) > 0 {
 		return lifecycle.Outcome{
-			Phase: lifecycle.PhasePartiallyFailed, Reason: v1alpha1.ReasonPartiallyFailed,
+			Phase: v1alpha1.RunPhasePartiallyFailed, Reason: v1alpha1.ReasonPartiallyFailed,
 			Message: fmt.Sprintf("%s, and %s left behind: %s", what, leftoverCount(len(left)), strings.Join(left, "; ")),
 		}
 	}
-	return lifecycle.Outcome{Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: what}
+	return lifecycle.Outcome{Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: what}
 }
 
 func leftoverCount(n int) string {

@@ -102,7 +102,7 @@ func (r *Reconciler) endIfProtected(ctx context.Context, s *scope, b *v1alpha1.B
 		return false, err
 	}
 	s.RecordOutcome(lifecycle.Outcome{
-		Phase: lifecycle.PhaseCancelled, Reason: v1alpha1.ReasonKept,
+		Phase: v1alpha1.RunPhaseCancelled, Reason: v1alpha1.ReasonKept,
 		Message: fmt.Sprintf("Backup %s is kept as one of the newest %d successful Backups of Schedule %s (keepLast)", b.Name, *by.Spec.KeepLast, by.Name),
 	}, r.Now())
 	return true, nil

@@ -165,10 +165,14 @@ func (r *Reconciler) adoptOutcome(ctx context.Context, s *scope) (bool, error) {
 		}
 		if other.Status.BackupUID == targetOf(d).uid && lifecycle.IsCompletedOrPartiallyFailed(other) {
 			d.Status.LeftBehind = other.Status.LeftBehind
-			s.RecordOutcome(lifecycle.Outcome{
-				Phase: other.GetPhase(), Reason: other.GetPhase(),
+			o := lifecycle.Outcome{
+				Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 				Message: fmt.Sprintf("DeletionRun %s destroyed the backup: %s", other.Name, lifecycle.OutcomeMessage(other)),
-			}, r.Now())
+			}
+			if other.Status.Phase == v1alpha1.RunPhasePartiallyFailed {
+				o.Phase, o.Reason = v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+			}
+			s.RecordOutcome(o, r.Now())
 			return true, nil
 		}
 	}

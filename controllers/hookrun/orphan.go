@@ -6,7 +6,6 @@ package hookrun
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -54,9 +53,9 @@ func isOrphanedCleanupOwed(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) b
 // preHookRunFor returns the Pre HookRun that belongs to an owed HookRun; nil if it no longer
 // exists.
 func preHookRunFor(run *v1alpha1.HookRun, siblings []v1alpha1.HookRun) *v1alpha1.HookRun {
-	after, isPost := strings.CutPrefix(string(run.Spec.Hook), "Post")
+	pre, isPost := preHookPoints[run.Spec.Hook]
 	for i := range siblings {
-		if isPost && string(siblings[i].Spec.Hook) == "Pre"+after && siblings[i].Spec.ActionName == run.Spec.ActionName {
+		if isPost && siblings[i].Spec.Hook == pre && siblings[i].Spec.ActionName == run.Spec.ActionName {
 			return &siblings[i]
 		}
 	}

@@ -102,14 +102,17 @@ func (r *Reconciler) addCallContext(ctx context.Context, run *v1alpha1.HookRun, 
 	if restore, ok := parent.(*v1alpha1.Restore); ok {
 		call.BackupName, call.BackupOutputs = restore.Status.BackupName, toStringOutputs(restore.Status.BackupOutputs)
 	}
-	pre, after := map[v1alpha1.HookPoint]v1alpha1.HookPoint{
-		v1alpha1.HookPostBackup: v1alpha1.HookPreBackup, v1alpha1.HookPostRestore: v1alpha1.HookPreRestore,
-	}[run.Spec.Hook]
+	pre, after := preHookPoints[run.Spec.Hook]
 	if !after {
 		return nil
 	}
 	call.Outputs, err = r.listOutputs(ctx, run, pre)
 	return err
+}
+
+// preHookPoints maps each Post hook point to its Pre hook point.
+var preHookPoints = map[v1alpha1.HookPoint]v1alpha1.HookPoint{
+	v1alpha1.HookPostBackup: v1alpha1.HookPreBackup, v1alpha1.HookPostRestore: v1alpha1.HookPreRestore,
 }
 
 // addDeletedBackup adds the Backup that a DeletionRun deletes, converted to velero.io/v1.

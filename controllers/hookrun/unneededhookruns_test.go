@@ -25,7 +25,7 @@ func recordCallOutcome(t *testing.T, env *suite.Env, backup *v1alpha1.Backup, ed
 		t.Fatal("the Backup does not exist")
 	}
 	now := metav1.Now()
-	backup.Status.Phase, backup.Status.CompletionTimestamp = v1alpha1.BackupPhaseCancelled, &now
+	backup.Status.Phase, backup.Status.CompletionTimestamp = v1alpha1.RunPhaseCancelled, &now
 	conditions.Set(backup, v1alpha1.ConditionSucceeded, metav1.ConditionFalse, v1alpha1.ReasonCancelled, "Cancelled")
 	conditions.SetSummary(backup, conditions.Stalled, v1alpha1.ReasonCancelled, "Cancelled")
 	for _, edit := range edits {

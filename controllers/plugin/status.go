@@ -90,7 +90,7 @@ func (r *Reconciler) recordOutcome(ctx context.Context, plugin *v1alpha1.Plugin,
 		return err
 	}
 	if outcome.Err != nil {
-		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, "LoadFailed", "Load", "%s", plugin.Status.Message)
+		r.Recorder.Eventf(plugin, nil, corev1.EventTypeWarning, v1alpha1.ReasonLoadFailed, "Load", "%s", plugin.Status.Message)
 	} else {
 		r.Recorder.Eventf(plugin, nil, corev1.EventTypeNormal, v1alpha1.ReasonLoaded, "Load", "%s", loadedMessage(plugin))
 	}
@@ -163,7 +163,7 @@ func describeLoadError(err error) (reason, message string) {
 	if loadErr, ok := errors.AsType[*catalog.LoadError](err); ok {
 		return loadErr.Reason, loadErr.Message
 	}
-	return "LoadFailed", "The plugin could not be loaded because of an internal error; see the operator's log"
+	return v1alpha1.ReasonLoadFailed, "The plugin could not be loaded because of an internal error; see the operator's log"
 }
 
 // toProvidedActions returns the actions that this version of the API knows, each in its

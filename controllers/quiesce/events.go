@@ -15,17 +15,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
 const (
-	// ReasonQuiesceOverdue is emitted when a workload was quiesced for as long as allowed.
-	ReasonQuiesceOverdue = "QuiesceOverdue"
-	// ReasonQuiesceAbandoned is emitted when a workload was still quiesced for runs that will not
-	// unquiesce it.
-	ReasonQuiesceAbandoned = "QuiesceAbandoned"
-	// actionUnquiesce is the action of both events.
+	// actionUnquiesce is the action of the events.
 	actionUnquiesce = "Unquiesce"
 	// maxNamed is how many workloads an event names.
 	maxNamed = 5
@@ -42,9 +38,9 @@ const (
 func releaseEventReason(holders, ended []string) (reason, cause string) {
 	counts := func(uid string) bool { return !slices.Contains(ended, uid) }
 	if len(holders) > 0 && !slices.ContainsFunc(holders, counts) {
-		return ReasonQuiesceAbandoned, causeAbandoned
+		return v1alpha1.ReasonQuiesceAbandoned, causeAbandoned
 	}
-	return ReasonQuiesceOverdue, causeOverdue
+	return v1alpha1.ReasonQuiesceOverdue, causeOverdue
 }
 
 // emitReleaseEvents emits events about the workloads whose holds had expired, or whose holders had
@@ -84,9 +80,9 @@ func (r *Reconciler) emitReleaseEvents(ctx context.Context, due map[quiesce.Ref]
 		switch {
 		case len(names) == 0:
 		case slices.Contains(ended, string(run.GetUID())):
-			r.emitWarningEvent(run, ReasonQuiesceAbandoned, "Its workloads were still quiesced after it had ended, and were unquiesced: "+joinAbbreviated(names))
+			r.emitWarningEvent(run, v1alpha1.ReasonQuiesceAbandoned, "Its workloads were still quiesced after it had ended, and were unquiesced: "+joinAbbreviated(names))
 		default:
-			r.emitWarningEvent(run, ReasonQuiesceOverdue, fmt.Sprintf("Its workloads were quiesced for as long as maxQuiesceDuration allows, and it had not ended. "+
+			r.emitWarningEvent(run, v1alpha1.ReasonQuiesceOverdue, fmt.Sprintf("Its workloads were quiesced for as long as maxQuiesceDuration allows, and it had not ended. "+
 				"They run again, and may change while they are read; if the run needs longer, raise maxQuiesceDuration of its Plugin: %s", joinAbbreviated(names)))
 		}
 	}

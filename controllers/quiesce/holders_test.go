@@ -21,7 +21,7 @@ import (
 func (s *stage) ended(b *v1alpha1.Backup, owed metav1.ConditionStatus, reason string) {
 	s.t.Helper()
 	now := metav1.NewTime(s.start)
-	b.Status.Phase, b.Status.CompletionTimestamp = v1alpha1.BackupPhaseCompleted, &now
+	b.Status.Phase, b.Status.CompletionTimestamp = v1alpha1.RunPhaseCompleted, &now
 	conditions.SetSummary(b, conditions.Current, v1alpha1.ReasonCompleted, "Completed")
 	if owed != "" {
 		conditions.Set(b, v1alpha1.ConditionCleanupOwed, owed, reason, "by a test")

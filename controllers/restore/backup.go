@@ -113,10 +113,10 @@ func selectBackupByName(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backup) (
 		return nil, "" // the location has another backup of that name
 	}
 	if b.Spec.ImportedFrom == nil && !lifecycle.IsFinished(b) {
-		return nil, fmt.Sprintf("Backup %s has not ended (%s); wait for it, and create a new Restore", b.Name, cmp.Or(b.GetPhase(), "New"))
+		return nil, fmt.Sprintf("Backup %s has not ended (%s); wait for it, and create a new Restore", b.Name, cmp.Or(b.Status.Phase, v1alpha1.RunPhaseNew))
 	}
 	if b.Spec.ImportedFrom == nil && !lifecycle.IsCompletedOrPartiallyFailed(b) {
-		return nil, fmt.Sprintf("Backup %s ended as %s and has no objects; restore another one", b.Name, b.GetPhase())
+		return nil, fmt.Sprintf("Backup %s ended as %s and has no objects; restore another one", b.Name, b.Status.Phase)
 	}
 	return b, ""
 }
@@ -126,7 +126,7 @@ func selectNewestOfSchedule(spec *v1alpha1.RestoreSpec, backups []v1alpha1.Backu
 	for i := range backups {
 		b := &backups[i]
 		if b.Labels[v1alpha1.LabelScheduleName] != names.LabelValue(spec.ScheduleName) ||
-			b.Status.Phase != v1alpha1.BackupPhaseCompleted || b.Status.StartTimestamp == nil || isDataMissing(spec, b) {
+			b.Status.Phase != v1alpha1.RunPhaseCompleted || b.Status.StartTimestamp == nil || isDataMissing(spec, b) {
 			continue
 		}
 		if found == nil || found.Status.StartTimestamp.Before(b.Status.StartTimestamp) {
@@ -163,7 +163,7 @@ func (r *Reconciler) readCandidateBackups(ctx context.Context, o *v1alpha1.Resto
 	}
 	// A Backup that is unfinished in the cache may have completed by now.
 	list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(b v1alpha1.Backup) bool {
-		return lifecycle.IsFinished(&b) && b.Status.Phase != v1alpha1.BackupPhaseCompleted
+		return lifecycle.IsFinished(&b) && b.Status.Phase != v1alpha1.RunPhaseCompleted
 	})
 	slices.SortFunc(list.Items, func(a, b v1alpha1.Backup) int { return startTimeOf(&b).Compare(startTimeOf(&a).Time) })
 	for i := range list.Items {

@@ -16,7 +16,7 @@ import (
 )
 
 // backup returns a Backup in main that started at an hour and has a phase.
-func backup(name, schedule string, phase v1alpha1.BackupPhase, hour int) v1alpha1.Backup {
+func backup(name, schedule string, phase v1alpha1.RunPhase, hour int) v1alpha1.Backup {
 	at := metav1.NewTime(time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC))
 	b := v1alpha1.Backup{}
 	b.Name, b.UID, b.Status.StorageLocation = name, types.UID("u-"+name), "main"
@@ -24,7 +24,7 @@ func backup(name, schedule string, phase v1alpha1.BackupPhase, hour int) v1alpha
 	if schedule != "" {
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule}
 	}
-	if phase != v1alpha1.BackupPhaseInProgress {
+	if phase != v1alpha1.RunPhaseInProgress {
 		b.Status.CompletionTimestamp = &at
 	}
 	return b
@@ -48,19 +48,19 @@ func TestSelectBackup(t *testing.T) {
 	planned := backup("planned", "", "", 1)
 	planned.Status, planned.Spec.StorageLocation = v1alpha1.BackupStatus{}, "main"
 	list := []v1alpha1.Backup{
-		backup("done", "", v1alpha1.BackupPhaseCompleted, 1),
-		backup("partly", "", v1alpha1.BackupPhasePartiallyFailed, 1),
-		backup("running", "", v1alpha1.BackupPhaseInProgress, 1),
-		backup("failed", "", v1alpha1.BackupPhaseFailed, 1),
+		backup("done", "", v1alpha1.RunPhaseCompleted, 1),
+		backup("partly", "", v1alpha1.RunPhasePartiallyFailed, 1),
+		backup("running", "", v1alpha1.RunPhaseInProgress, 1),
+		backup("failed", "", v1alpha1.RunPhaseFailed, 1),
 		planned,
-		backup("n-1", "nightly", v1alpha1.BackupPhaseCompleted, 1),
-		withData(backup("n-3", "nightly", v1alpha1.BackupPhaseCompleted, 3), metav1.ConditionTrue),
-		backup("n-2", "nightly", v1alpha1.BackupPhaseCompleted, 2),
-		backup("n-4", "nightly", v1alpha1.BackupPhasePartiallyFailed, 4),
-		backup("n-5", "nightly", v1alpha1.BackupPhaseInProgress, 5),
-		withData(backup("n-6", "nightly", v1alpha1.BackupPhaseCompleted, 6), metav1.ConditionFalse),
-		backup("w-1", "weekly", v1alpha1.BackupPhaseFailed, 1),
-		withData(backup("m-1", "monthly", v1alpha1.BackupPhaseCompleted, 1), metav1.ConditionFalse),
+		backup("n-1", "nightly", v1alpha1.RunPhaseCompleted, 1),
+		withData(backup("n-3", "nightly", v1alpha1.RunPhaseCompleted, 3), metav1.ConditionTrue),
+		backup("n-2", "nightly", v1alpha1.RunPhaseCompleted, 2),
+		backup("n-4", "nightly", v1alpha1.RunPhasePartiallyFailed, 4),
+		backup("n-5", "nightly", v1alpha1.RunPhaseInProgress, 5),
+		withData(backup("n-6", "nightly", v1alpha1.RunPhaseCompleted, 6), metav1.ConditionFalse),
+		backup("w-1", "weekly", v1alpha1.RunPhaseFailed, 1),
+		withData(backup("m-1", "monthly", v1alpha1.RunPhaseCompleted, 1), metav1.ConditionFalse),
 		imported("bare", v1alpha1.ImportSource{StorageLocation: "other"}),
 		imported("renamed", v1alpha1.ImportSource{StorageLocation: "other", BackupName: "done", BackupUID: "v-1"}),
 	}

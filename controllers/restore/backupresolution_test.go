@@ -86,7 +86,7 @@ func TestABackupWithoutStatusIsReadFromItsLocation(t *testing.T) {
 // TestWhatIsBeingDestroyedIsNotRestored has Backups in two locations, one of them under another
 // name, and DeletionRuns in different states.
 func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
-	own := backup("nightly", "", v1alpha1.BackupPhaseCompleted, 1)
+	own := backup("nightly", "", v1alpha1.RunPhaseCompleted, 1)
 	found := imported("nightly-1", v1alpha1.ImportSource{StorageLocation: "other", BackupName: "nightly", BackupUID: "v-1"})
 	ended := deletion("ended", &own, true)
 	ended.Status.CompletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -152,7 +152,7 @@ func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
 				contains(t, problem)
 				return
 			}
-			contains(t, problem, `backup "nightly" in BackupStorageLocation `, "is being destroyed by DeletionRun "+tc.by, "restore another one")
+			contains(t, problem, `backup "nightly" in BackupStorageLocation `, "is being destroyed by DeletionRun "+tc.by, "restore another backup")
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestResolveBackup_Requests(t *testing.T) {
 			}
 			objects := []client.Object{newLocation("main", true)}
 			for i := range 200 {
-				b := backup(fmt.Sprintf("nightly-%d", i), "nightly", v1alpha1.BackupPhaseCompleted, i)
+				b := backup(fmt.Sprintf("nightly-%d", i), "nightly", v1alpha1.RunPhaseCompleted, i)
 				objects = append(objects, &b, deletion(fmt.Sprintf("of-another-%d", i), &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "u-another"}}, true))
 			}
 			for _, object := range objects {
@@ -217,8 +217,8 @@ func TestResolveBackup_Requests(t *testing.T) {
 // TestResolveBackup_StaleCache has a cache that is behind the API server.
 func TestResolveBackup_StaleCache(t *testing.T) {
 	t.Parallel()
-	running, done := backup("nightly-2", "nightly", v1alpha1.BackupPhaseInProgress, 2), backup("nightly-2", "nightly", v1alpha1.BackupPhaseCompleted, 2)
-	older := backup("nightly-1", "nightly", v1alpha1.BackupPhaseCompleted, 1)
+	running, done := backup("nightly-2", "nightly", v1alpha1.RunPhaseInProgress, 2), backup("nightly-2", "nightly", v1alpha1.RunPhaseCompleted, 2)
+	older := backup("nightly-1", "nightly", v1alpha1.RunPhaseCompleted, 1)
 	works := deletion("works", &done, false)
 	for name, tc := range map[string]struct {
 		spec         v1alpha1.RestoreSpec

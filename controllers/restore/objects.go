@@ -179,11 +179,11 @@ func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[restore.RunR
 func outcomeForCounts(s *scope) lifecycle.Outcome {
 	status := &s.Object.Status
 	o := lifecycle.Outcome{
-		Phase: lifecycle.PhaseCompleted, Reason: v1alpha1.ReasonCompleted,
+		Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted,
 		Message: describeCounts(status.Counts, s.Object.Spec.DryRun) + s.OperationsOutcomeText(),
 	}
 	if status.Errors > 0 {
-		o.Phase, o.Reason = lifecycle.PhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
+		o.Phase, o.Reason = v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
 		todo := ", with the reason in the results file: fix the cause and restore again"
 		if hasUnstoredResults(s.Object) {
 			todo = ": fix the cause and restore again"

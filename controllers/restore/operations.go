@@ -64,7 +64,7 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 		s.RecordOutcome(outcomeForCounts(s), r.Now())
 	default: // a user has to find out what is wrong with the operator
 		o := outcomeForCounts(s)
-		o.Phase, o.Reason = lifecycle.PhaseFailed, v1alpha1.ReasonFailed
+		o.Phase, o.Reason = v1alpha1.RunPhaseFailed, v1alpha1.ReasonFailed
 		o.Message += "; the results of the operations could not be stored: " + r.Redactor.String(stored.Err.Error())
 		s.RecordOutcome(o, r.Now())
 	}

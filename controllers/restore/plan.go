@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
 // reconcilePlan validates the Restore, waits for a slot, reads the manifest of the backup, and
@@ -141,11 +142,11 @@ func (r *Reconciler) manifestProblems(of storedBackup, looked *lifecycle.Result[
 	case looked.Err == nil && of.uid != "" && uid != "" && uid != of.uid:
 		return []string{fmt.Sprintf("BackupStorageLocation %s now has another backup named %q: the Backup with the UID %.64q created it, and not %q; "+
 			"to restore it, name the Backup with that spec.importedFrom.backupUID; otherwise restore another backup", of.location, of.name, uid, of.uid)}
-	case looked.Err == nil && (phase == "" || phase == lifecycle.PhaseCompleted || phase == lifecycle.PhasePartiallyFailed):
+	case looked.Err == nil && (phase == "" || phase == velero.PhaseCompleted || phase == velero.PhasePartiallyFailed):
 		return nil
 	case looked.Err == nil: // Velero keeps the manifests of failed backups, too
 		return []string{fmt.Sprintf("backup %q in BackupStorageLocation %s is %s; only a backup that is %s or %s can be restored",
-			of.name, of.location, phase, lifecycle.PhaseCompleted, lifecycle.PhasePartiallyFailed)}
+			of.name, of.location, phase, velero.PhaseCompleted, velero.PhasePartiallyFailed)}
 	case errors.Is(looked.Err, restore.ErrBackupNotFound):
 		return []string{missingBackupMessage(of.name, of.location, looked.Value.otherBackups)}
 	case errors.Is(looked.Err, restore.ErrUnverified):

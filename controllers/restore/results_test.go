@@ -31,31 +31,31 @@ func TestResultsNotStored(t *testing.T) {
 	for name, tc := range map[string]struct {
 		made     restore.RunResult
 		err      error
-		phase    v1alpha1.RestorePhase
+		phase    v1alpha1.RunPhase
 		stored   metav1.ConditionStatus
 		warnings int64
 		says     string
 	}{
-		"stored at once": {phase: v1alpha1.RestorePhaseCompleted},
+		"stored at once": {phase: v1alpha1.RunPhaseCompleted},
 		"the store is full": {
-			err: notStored(objectstore.ErrNoSpace), phase: v1alpha1.RestorePhaseCompleted, stored: metav1.ConditionFalse, warnings: 1,
+			err: notStored(objectstore.ErrNoSpace), phase: v1alpha1.RunPhaseCompleted, stored: metav1.ConditionFalse, warnings: 1,
 			says: "there was nothing to restore, 1 warning; what became of each object could not be stored: no space left",
 		},
 		"the store is read-only": {
-			err: notStored(objectstore.ErrReadOnly), phase: v1alpha1.RestorePhaseCompleted, stored: metav1.ConditionFalse, warnings: 1,
+			err: notStored(objectstore.ErrReadOnly), phase: v1alpha1.RunPhaseCompleted, stored: metav1.ConditionFalse, warnings: 1,
 		},
 		"the store does not answer": {
-			err: notStored(objectstore.ErrUnavailable), phase: v1alpha1.RestorePhaseCompleted, stored: metav1.ConditionUnknown, warnings: 1,
+			err: notStored(objectstore.ErrUnavailable), phase: v1alpha1.RunPhaseCompleted, stored: metav1.ConditionUnknown, warnings: 1,
 		},
 		"an object failed, and the store is full": {
-			made: failed, err: notStored(objectstore.ErrNoSpace), phase: v1alpha1.RestorePhasePartiallyFailed, stored: metav1.ConditionFalse, warnings: 5,
+			made: failed, err: notStored(objectstore.ErrNoSpace), phase: v1alpha1.RunPhasePartiallyFailed, stored: metav1.ConditionFalse, warnings: 5,
 			says: "1 created, 1 failed; 1 error: fix the cause and restore again, 5 warnings; what became of each object could not be stored: " +
-				"no space left in the object store; the first errors: shop: the token ",
+				"no space left in the object store; first errors: shop: the token ",
 		},
 		"an object failed, and the reason is stored": {
-			made: failed, phase: v1alpha1.RestorePhasePartiallyFailed, warnings: 4, says: "1 error, with the reason in the results file",
+			made: failed, phase: v1alpha1.RunPhasePartiallyFailed, warnings: 4, says: "1 error, with the reason in the results file",
 		},
-		"the restore was not completed": {made: failed, err: objectstore.ErrNoSpace, phase: v1alpha1.RestorePhaseFailed, warnings: 4},
+		"the restore was not completed": {made: failed, err: objectstore.ErrNoSpace, phase: v1alpha1.RunPhaseFailed, warnings: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New(), Now: time.Now}}

@@ -144,7 +144,7 @@ func TestNeverExpires(t *testing.T) {
 			b.Status.Expiration = b.Status.StartTimestamp
 		},
 		"running": func(b *v1alpha1.Backup) {
-			b.Status.Phase, b.Status.CompletionTimestamp = v1alpha1.BackupPhaseInProgress, nil
+			b.Status.Phase, b.Status.CompletionTimestamp = v1alpha1.RunPhaseInProgress, nil
 			conditions.SetSummary(b, conditions.InProgress, "Archiving", "")
 		},
 		"with pending actions": func(b *v1alpha1.Backup) {
@@ -173,7 +173,7 @@ func TestNeverExpires(t *testing.T) {
 func TestFailedOnesExpire(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	for name, phase := range map[string]v1alpha1.BackupPhase{"a": v1alpha1.BackupPhaseFailed, "b": v1alpha1.BackupPhaseCancelled, "c": v1alpha1.BackupPhasePartiallyFailed} {
+	for name, phase := range map[string]v1alpha1.RunPhase{"a": v1alpha1.RunPhaseFailed, "b": v1alpha1.RunPhaseCancelled, "c": v1alpha1.RunPhasePartiallyFailed} {
 		s.at(month, s.backup(name, func(b *v1alpha1.Backup) { b.Status.Phase = phase }))
 	}
 	s.expectDoomed("a", "b", "c")
@@ -212,7 +212,7 @@ func TestRestores(t *testing.T) {
 			}
 			s.keeps(month, b)
 			s.keeps(2*month, b)
-			restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RestorePhaseFailed, &metav1.Time{Time: s.now}
+			restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RunPhaseFailed, &metav1.Time{Time: s.now}
 			s.writeStatus(restore)
 			s.at(2*month, b)
 			s.expectDoomed("nightly")
@@ -224,7 +224,7 @@ func TestRestores(t *testing.T) {
 func restoring(schedule, stored, location string) v1alpha1.Restore {
 	return v1alpha1.Restore{
 		Spec:   v1alpha1.RestoreSpec{ScheduleName: schedule},
-		Status: v1alpha1.RestoreStatus{BackupName: stored, StorageLocation: location, Phase: v1alpha1.RestorePhaseInProgress},
+		Status: v1alpha1.RestoreStatus{BackupName: stored, StorageLocation: location, Phase: v1alpha1.RunPhaseInProgress},
 	}
 }
 
@@ -235,7 +235,7 @@ func TestADeletionThatDidNothing(t *testing.T) {
 	b := s.backup("nightly")
 	s.at(month, b)
 	first := s.deletion()
-	s.ends(first, v1alpha1.DeletionRunPhaseFailedValidation)
+	s.ends(first, v1alpha1.RunPhaseFailedValidation)
 	s.at(month+59*time.Minute, b)
 	if s.deletion().UID != first.UID {
 		t.Error("another one exists immediately, which fails as well")
@@ -252,7 +252,7 @@ func TestADeletionThatDidNothing(t *testing.T) {
 		t.Error("no third one exists")
 	}
 	done := s.deletion()
-	s.ends(done, v1alpha1.DeletionRunPhaseCompleted)
+	s.ends(done, v1alpha1.RunPhaseCompleted)
 	s.at(month+9*time.Hour, b)
 	if s.deletion().UID != done.UID {
 		t.Error("another one exists after the Backup was destroyed")

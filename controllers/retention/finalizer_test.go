@@ -138,7 +138,7 @@ func TestWhoDestroysADeletedBackup(t *testing.T) {
 		}, false, false},
 		"a user, deleted": {func(s *stage, b *v1alpha1.Backup) { s.Delete(holds(s, s.requested("by-hand", b.Name))) }, true, false},
 		"a user, invalid": {func(s *stage, b *v1alpha1.Backup) {
-			s.ends(s.requested("by-hand", b.Name), v1alpha1.DeletionRunPhaseFailedValidation)
+			s.ends(s.requested("by-hand", b.Name), v1alpha1.RunPhaseFailedValidation)
 		}, true, false},
 		"a user, finished": {func(s *stage, b *v1alpha1.Backup) { s.destroys(s.requested("by-hand", b.Name), b) }, false, true},
 		"a user, twice": {func(s *stage, b *v1alpha1.Backup) {
@@ -185,7 +185,7 @@ func TestADeletionThatLeavesTheBackup(t *testing.T) {
 		s.at(0, b)
 		s.expectDoomed("nightly")
 	})
-	for _, phase := range []v1alpha1.DeletionRunPhase{"FailedValidation", "Cancelled", "Completed"} {
+	for _, phase := range []v1alpha1.RunPhase{"FailedValidation", "Cancelled", "Completed"} {
 		t.Run("ended as "+string(phase), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
@@ -292,7 +292,7 @@ func TestAClaimedBackup(t *testing.T) {
 	for name, end := range map[string]func(*stage, *v1alpha1.DeletionRun, *v1alpha1.Backup){
 		"the data is deleted": (*stage).destroys,
 		"it ends without effect": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) {
-			s.ends(d, v1alpha1.DeletionRunPhaseCancelled)
+			s.ends(d, v1alpha1.RunPhaseCancelled)
 		},
 		"it is deleted": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) { s.Delete(d) },
 	} {

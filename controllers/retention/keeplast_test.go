@@ -17,7 +17,7 @@ import (
 
 // night is a Backup that Schedule nightly created.
 type night struct {
-	phase v1alpha1.BackupPhase
+	phase v1alpha1.RunPhase
 	// lost is set if its data is missing, doomed if a user requested its deletion, and copied if
 	// it is a copy of one.
 	lost, doomed, copied bool
@@ -36,7 +36,7 @@ func (s *stage) night(n int, night night) *v1alpha1.Backup {
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: "nightly"}
 		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: at.Format(time.RFC3339)}
 		b.Status.Phase, b.Status.StartTimestamp = night.phase, &metav1.Time{Time: at}
-		if night.phase == v1alpha1.BackupPhaseInProgress {
+		if night.phase == v1alpha1.RunPhaseInProgress {
 			b.Status.CompletionTimestamp = nil
 			conditions.SetSummary(b, conditions.InProgress, "Archiving", "")
 		}

@@ -112,7 +112,7 @@ func TestMassExpiry_AllClocks(t *testing.T) {
 	}
 	s.expectHoldCondition(bsl, metav1.ConditionFalse, v1alpha1.ReasonExpiryResumed, "")
 	for _, d := range s.deletions() {
-		s.ends(&d, v1alpha1.DeletionRunPhaseCompleted)
+		s.ends(&d, v1alpha1.RunPhaseCompleted)
 	}
 	s.atAll(year+30*time.Minute, all)
 	if n := s.numDoomed(); n != 20 {
@@ -166,7 +166,7 @@ func (s *stage) gone(all []*v1alpha1.Backup) (left []*v1alpha1.Backup) {
 		went[d.Spec.BackupName] = true
 		if d.Status.CompletionTimestamp == nil {
 			d.Status.StorageLocation = "main"
-			s.ends(&d, v1alpha1.DeletionRunPhaseCompleted)
+			s.ends(&d, v1alpha1.RunPhaseCompleted)
 		}
 	}
 	for _, b := range all {
@@ -321,7 +321,7 @@ func TestMassExpiry_WithoutLocation(t *testing.T) {
 		t.Errorf("the events are %q", s.told)
 	}
 	failed := s.backup("failed", func(b *v1alpha1.Backup) {
-		b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseFailedValidation, ""
+		b.Status.Phase, b.Status.StorageLocation = v1alpha1.RunPhaseFailedValidation, ""
 	})
 	s.at(month, failed)
 	s.expectDoomed("failed")
@@ -350,7 +350,7 @@ func TestClockSetBack(t *testing.T) {
 	s.at(month, b)
 	d := s.deletion()
 	s.now = s.start.Add(year)
-	s.ends(d, v1alpha1.DeletionRunPhaseFailed)
+	s.ends(d, v1alpha1.RunPhaseFailed)
 	s.at(month+time.Hour, b) // the old one makes way
 	s.at(month+time.Hour, b)
 	if again := s.deletion(); again.UID == d.UID {

@@ -64,7 +64,7 @@ func TestWoken(t *testing.T) {
 	})
 	s.expectDoomed("later")
 
-	restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RestorePhaseCompleted, &metav1.Time{Time: s.now}
+	restore.Status.Phase, restore.Status.CompletionTimestamp = v1alpha1.RunPhaseCompleted, &metav1.Time{Time: s.now}
 	s.writeStatus(restore)
 	first := s.awaitDeletion(b, nil)
 	s.WaitForEvent(b, "Normal Expired: The Backup expired at")

@@ -65,7 +65,7 @@ func (s *stage) Eventf(_, _ runtime.Object, level, reason, action, note string, 
 func (s *stage) backup(name string, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	s.t.Helper()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.BackupSpec{TTL: &metav1.Duration{Duration: month}}}
-	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, "main"
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.RunPhaseCompleted, "main"
 	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &metav1.Time{Time: s.start}, &metav1.Time{Time: s.start.Add(time.Minute)}
 	conditions.SetSummary(b, conditions.Current, "Completed", "")
 	for _, edit := range edits {
@@ -163,7 +163,7 @@ func (s *stage) requested(name, backup string) *v1alpha1.DeletionRun {
 }
 
 // ends makes a DeletionRun end now.
-func (s *stage) ends(d *v1alpha1.DeletionRun, phase v1alpha1.DeletionRunPhase) {
+func (s *stage) ends(d *v1alpha1.DeletionRun, phase v1alpha1.RunPhase) {
 	s.t.Helper()
 	d.Status.Phase, d.Status.CompletionTimestamp = phase, &metav1.Time{Time: s.now}
 	s.writeStatus(d)

@@ -33,43 +33,43 @@ func keep(succeeded, failed, last int32) func(*v1alpha1.ScheduleSpec) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const (
-		good    = v1alpha1.BackupPhaseCompleted
-		partial = v1alpha1.BackupPhasePartiallyFailed
-		bad     = v1alpha1.BackupPhaseFailed
+		good    = v1alpha1.RunPhaseCompleted
+		partial = v1alpha1.RunPhasePartiallyFailed
+		bad     = v1alpha1.RunPhaseFailed
 	)
 	restoring := func(s *stage, restore v1alpha1.RestoreSpec) {
 		suite.Create(s.Env, &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{GenerateName: "back-"}, Spec: restore})
 	}
 	for name, tc := range map[string]struct {
 		keep   func(*v1alpha1.ScheduleSpec)
-		phases [5]v1alpha1.BackupPhase
+		phases [5]v1alpha1.RunPhase
 		edit   func(*v1alpha1.Backup)
 		also   func(*stage)
 		want   []string
 	}{
-		"all succeeded": {keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good}, want: []string{"1 03:00", "2 03:00", "3 03:00"}},
-		"no limit":      {keep: keep(0, 9, 1), phases: [5]v1alpha1.BackupPhase{good, bad, good, bad, partial}},
-		"failed":        {keep: keep(0, 1, 1), phases: [5]v1alpha1.BackupPhase{bad, "Cancelled", good, "FailedValidation", bad}, want: []string{"1 03:00", "2 03:00", "4 03:00"}},
+		"all succeeded": {keep: keep(2, 0, 1), phases: [5]v1alpha1.RunPhase{good, good, good, good, good}, want: []string{"1 03:00", "2 03:00", "3 03:00"}},
+		"no limit":      {keep: keep(0, 9, 1), phases: [5]v1alpha1.RunPhase{good, bad, good, bad, partial}},
+		"failed":        {keep: keep(0, 1, 1), phases: [5]v1alpha1.RunPhase{bad, "Cancelled", good, "FailedValidation", bad}, want: []string{"1 03:00", "2 03:00", "4 03:00"}},
 		"in part": {
-			keep: keep(2, 0, 0), phases: [5]v1alpha1.BackupPhase{good, partial, partial, partial, bad},
+			keep: keep(2, 0, 0), phases: [5]v1alpha1.RunPhase{good, partial, partial, partial, bad},
 			want: []string{"1 03:00", "2 03:00", "5 03:00"},
 		},
 		"the last that succeeded": {
-			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, partial, partial, partial, bad},
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.RunPhase{good, partial, partial, partial, bad},
 			want: []string{"2 03:00", "5 03:00"},
 		},
-		"running": {keep: keep(1, 0, 1), phases: [5]v1alpha1.BackupPhase{good, "", good, "InProgress", "New"}, want: []string{"1 03:00"}},
+		"running": {keep: keep(1, 0, 1), phases: [5]v1alpha1.RunPhase{good, "", good, "InProgress", "New"}, want: []string{"1 03:00"}},
 		"one that is restored": {
-			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good},
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.RunPhase{good, good, good, good, good},
 			also: func(s *stage) { restoring(s, v1alpha1.RestoreSpec{BackupName: s.backupName("2 03:00")}) },
 			want: []string{"1 03:00", "3 03:00"},
 		},
 		"any may be restored": {
-			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good},
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.RunPhase{good, good, good, good, good},
 			also: func(s *stage) { restoring(s, v1alpha1.RestoreSpec{ScheduleName: "nightly"}) },
 		},
 		"one that is being destroyed": {
-			keep: keep(2, 0, 1), phases: [5]v1alpha1.BackupPhase{good, good, good, good, good},
+			keep: keep(2, 0, 1), phases: [5]v1alpha1.RunPhase{good, good, good, good, good},
 			also: func(s *stage) {
 				suite.Create(s.Env, &v1alpha1.DeletionRun{
 					ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Spec: v1alpha1.DeletionRunSpec{BackupName: s.backupName("5 03:00")},
@@ -78,11 +78,11 @@ func TestLimits(t *testing.T) {
 			want: []string{"1 03:00", "2 03:00", "5 03:00"},
 		},
 		"those of others": {
-			keep: keep(1, 0, 0), phases: [5]v1alpha1.BackupPhase{good, good, good, bad, bad},
+			keep: keep(1, 0, 0), phases: [5]v1alpha1.RunPhase{good, good, good, bad, bad},
 			edit: func(b *v1alpha1.Backup) { b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"} },
 		},
 		"labeled manually": {
-			keep: keep(1, 0, 0), phases: [5]v1alpha1.BackupPhase{good, good, good, bad, bad},
+			keep: keep(1, 0, 0), phases: [5]v1alpha1.RunPhase{good, good, good, bad, bad},
 			edit: func(b *v1alpha1.Backup) { b.Annotations = nil },
 		},
 	} {
@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 				if tc.edit != nil {
 					edits = append(edits, tc.edit)
 				}
-				if b := s.made(at, edits...); !slices.Contains([]v1alpha1.BackupPhase{"", "New", "InProgress"}, phase) {
+				if b := s.made(at, edits...); !slices.Contains([]v1alpha1.RunPhase{"", "New", "InProgress"}, phase) {
 					s.end(b, phase, fmt.Sprintf("%d 04:00", i+1))
 				}
 			}

@@ -181,7 +181,7 @@ func (s *stage) made(text string, edits ...func(*v1alpha1.Backup)) *v1alpha1.Bac
 }
 
 // end finishes a Backup an hour after a time, with nothing owed.
-func (s *stage) end(b *v1alpha1.Backup, phase v1alpha1.BackupPhase, text string) {
+func (s *stage) end(b *v1alpha1.Backup, phase v1alpha1.RunPhase, text string) {
 	s.t.Helper()
 	before := b.DeepCopy()
 	b.Status.Phase, b.Status.CompletionTimestamp = phase, &metav1.Time{Time: s.time(text)}

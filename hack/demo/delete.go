@@ -97,7 +97,7 @@ func filesBelow(dir string) ([]string, error) {
 func deletionChecks() []check[*deletionFacts] {
 	return []check[*deletionFacts]{
 		{"The DeletionRun is Completed and left nothing behind", func(f *deletionFacts) error {
-			if s := f.deletion.Status; s.Phase != v1alpha1.DeletionRunPhaseCompleted || len(s.LeftBehind) > 0 {
+			if s := f.deletion.Status; s.Phase != v1alpha1.RunPhaseCompleted || len(s.LeftBehind) > 0 {
 				return fmt.Errorf("it is %s: %s", s.Phase, s.Message)
 			}
 			return nil

@@ -119,7 +119,7 @@ func (s *story) take(event watch.Event, ok bool) error {
 			return nil
 		}
 		s.settled = isSettled(object)
-		s.tell(s.name, change{what: s.kind.Name, name: s.name, phase: object.GetPhase(), text: subjectText(object)})
+		s.tell(s.name, change{what: s.kind.Name, name: s.name, phase: string(object.GetPhase()), text: subjectText(object)})
 	case *v1alpha1.HookRun:
 		if object.Spec.ParentRef.Kind != s.kind.Name || object.Spec.ParentRef.Name != s.name {
 			return nil
@@ -175,7 +175,7 @@ func subjectText(s lifecycle.Object) string {
 	if s.GetPhase() == "" {
 		return "created"
 	}
-	if done, total, counted := progress(s); counted && s.GetPhase() == lifecycle.PhaseInProgress {
+	if done, total, counted := progress(s); counted && s.GetPhase() == v1alpha1.RunPhaseInProgress {
 		return fmt.Sprintf("%s (%d of %d objects)", s.Run().Message, done, total)
 	}
 	return s.Run().Message

@@ -40,7 +40,7 @@ func TestStory(t *testing.T) {
 	tell(backup)
 	tell(backup) // Nothing that a person can see.
 	tell(hookRun)
-	backup.Status.Phase = v1alpha1.BackupPhaseInProgress
+	backup.Status.Phase = v1alpha1.RunPhaseInProgress
 	backup.Status.Message = "Archiving"
 	backup.Status.Progress = &v1alpha1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4}
 	tell(backup)
@@ -53,7 +53,7 @@ func TestStory(t *testing.T) {
 	operation.Status.Progress = &v1alpha1.AsyncOperationProgress{Completed: 1, Total: 4}
 	tell(operation)
 	tell(operation)
-	backup.Status.Phase = v1alpha1.BackupPhaseCompleted
+	backup.Status.Phase = v1alpha1.RunPhaseCompleted
 	backup.Status.Message = "9 objects"
 	backup.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: "True"}}
 	tell(backup)
@@ -96,7 +96,7 @@ func TestStoryOfARestore(t *testing.T) {
 		open:  map[string]bool{}, said: map[string]change{},
 	}
 	restore := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "again"}}
-	restore.Status.Phase = v1alpha1.RestorePhaseInProgress
+	restore.Status.Phase = v1alpha1.RunPhaseInProgress
 	restore.Status.Message = "Restoring"
 	restore.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: 9, ItemsRestored: 4}
 	if err := s.take(watch.Event{Type: watch.Added, Object: restore}, true); err != nil {

@@ -38,7 +38,7 @@ func restoredAsItShouldBe(t *testing.T) *restoreFacts {
 	f.log = []string{"msg=\"Froze the application\" namespaces=shop-frontend,shop-backend,shop-data-restored\n"}
 	f.restore.UID = backup.backup.UID
 	f.restore.Status = v1alpha1.RestoreStatus{
-		Phase:                      v1alpha1.RestorePhaseCompleted,
+		Phase:                      v1alpha1.RunPhaseCompleted,
 		RunStatus:                  backup.backup.Status.RunStatus,
 		PreRestoreActionsStatuses:  backup.backup.Status.PreBackupActionsStatuses,
 		PostRestoreActionsStatuses: backup.backup.Status.PostBackupActionsStatuses,
@@ -58,7 +58,7 @@ func TestRestoreChecksNotice(t *testing.T) {
 	}{
 		"nothing":           {func(*restoreFacts) {}, ""},
 		"other data":        {func(f *restoreFacts) { f.copied = nil }, "byte by byte"},
-		"phase":             {func(f *restoreFacts) { f.restore.Status.Phase = v1alpha1.RestorePhasePartiallyFailed }, "is Completed"},
+		"phase":             {func(f *restoreFacts) { f.restore.Status.Phase = v1alpha1.RunPhasePartiallyFailed }, "is Completed"},
 		"warning":           {func(f *restoreFacts) { f.restore.Status.Warnings = 1 }, "is Completed"},
 		"clean-up owed":     {func(f *restoreFacts) { f.restore.Status.Conditions[5].Status = metav1.ConditionTrue }, "conditions"},
 		"no post action":    {func(f *restoreFacts) { f.restore.Status.PostRestoreActionsStatuses = nil }, "actions are Completed"},

@@ -65,7 +65,7 @@ func asItShouldBe() *facts {
 	f.backup.UID = "uid"
 	f.backup.Annotations = map[string]string{"example.io/notify.postbackup": "skip"}
 	f.backup.Status = v1alpha1.BackupStatus{
-		Phase:                    v1alpha1.BackupPhaseCompleted,
+		Phase:                    v1alpha1.RunPhaseCompleted,
 		PreBackupActionsStatuses: action(0, 2), PostBackupActionsStatuses: action(3, 5),
 		Progress: &v1alpha1.BackupProgress{TotalItems: 2, ItemsBackedUp: 2},
 		RunStatus: v1alpha1.RunStatus{
@@ -99,7 +99,7 @@ func TestChecksNotice(t *testing.T) {
 		want  string
 	}{
 		"nothing":             {func(*facts) {}, ""},
-		"phase":               {func(f *facts) { f.backup.Status.Phase = v1alpha1.BackupPhaseFailed }, "is Completed"},
+		"phase":               {func(f *facts) { f.backup.Status.Phase = v1alpha1.RunPhaseFailed }, "is Completed"},
 		"no operation":        {func(f *facts) { f.operations = nil }, "waited for the one operation"},
 		"a failed operation":  {func(f *facts) { f.operations[0].Status.Phase = v1alpha1.AsyncOperationPhaseFailed }, "waited for the one operation"},
 		"it did not wait":     {func(f *facts) { f.operations[0].Status.CompletionTimestamp = &metav1.Time{Time: time.Now()} }, "waited for the one operation"},

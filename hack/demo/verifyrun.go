@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 const actionName = "example.io/freeze"
@@ -46,7 +45,7 @@ func verify[F any](p *printer, facts F, all []check[F]) error {
 
 func (r *ran) checkOutcome() error {
 	s := r.of.Run()
-	if phase := r.of.GetPhase(); phase != lifecycle.PhaseCompleted || s.Errors != 0 || s.Warnings != 0 {
+	if phase := r.of.GetPhase(); phase != v1alpha1.RunPhaseCompleted || s.Errors != 0 || s.Warnings != 0 {
 		return fmt.Errorf("it is %s with %d errors and %d warnings: %s", phase, s.Errors, s.Warnings, s.Message)
 	}
 	return nil
@@ -72,11 +71,11 @@ func (r *ran) checkActions() error {
 	first, second := r.of.ActionsStatuses()
 	pre, err := onlyAction(*first)
 	if err != nil {
-		return fmt.Errorf("the %s actions: %w", r.kind.PreHookPoint(), err)
+		return fmt.Errorf("the %s actions: %w", r.kind.PreHookPoint, err)
 	}
 	post, err := onlyAction(*second)
 	if err != nil {
-		return fmt.Errorf("the %s actions: %w", r.kind.PostHookPoint(), err)
+		return fmt.Errorf("the %s actions: %w", r.kind.PostHookPoint, err)
 	}
 	done := r.of.Run().CompletionTimestamp
 	if done == nil || pre.CompletionTimestamp.After(done.Time) || post.StartTimestamp.Before(done) {
@@ -112,7 +111,7 @@ func (r *ran) checkRuns() error {
 			errs = append(errs, fmt.Errorf("%s does not belong to the %s", hookRun.Name, r.kind.Name))
 		}
 	}
-	if want := []string{string(r.kind.PreHookPoint()) + " " + actionName, string(r.kind.PostHookPoint()) + " " + actionName}; !slices.Equal(points, want) {
+	if want := []string{string(r.kind.PreHookPoint) + " " + actionName, string(r.kind.PostHookPoint) + " " + actionName}; !slices.Equal(points, want) {
 		errs = append(errs, fmt.Errorf("the HookRuns are for %q, want %q", points, want))
 	}
 	return errors.Join(errs...)

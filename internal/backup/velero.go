@@ -55,9 +55,9 @@ type veleroProgress struct {
 // Phase returns the phase of a committed backup.
 func (r Result) Phase() string {
 	if r.Errors > 0 {
-		return "PartiallyFailed"
+		return velero.PhasePartiallyFailed
 	}
-	return "Completed"
+	return velero.PhaseCompleted
 }
 
 // encodeVeleroManifest returns velero-backup.json of a backup with a number of operations.

@@ -102,7 +102,7 @@ func TestBackupOfGrapnel(t *testing.T) {
 			ImportedFrom:         &v1alpha1.ImportSource{StorageLocation: "main", BackupUID: "u-1"},
 		},
 		Status: v1alpha1.BackupStatus{
-			Phase: v1alpha1.BackupPhasePartiallyFailed, StorageLocation: "main", FormatVersion: "1.1.0",
+			Phase: v1alpha1.RunPhasePartiallyFailed, StorageLocation: "main", FormatVersion: "1.1.0",
 			Progress: &v1alpha1.BackupProgress{TotalItems: 3, ItemsBackedUp: 3},
 			Files: &v1alpha1.BackupFiles{
 				Archive: "clusters/east/backups/nightly/nightly.tar.gz", Results: "clusters/east/backups/nightly/nightly-results.gz",
@@ -141,7 +141,7 @@ func TestBackupOfVelero(t *testing.T) {
 			ImportedFrom: &v1alpha1.ImportSource{StorageLocation: "main", BackupUID: "v-1"},
 		},
 		Status: v1alpha1.BackupStatus{
-			Phase: v1alpha1.BackupPhaseCompleted, StorageLocation: "main", FormatVersion: "1.1.0", Expiration: at("2025-02-01T03:04:05Z"),
+			Phase: v1alpha1.RunPhaseCompleted, StorageLocation: "main", FormatVersion: "1.1.0", Expiration: at("2025-02-01T03:04:05Z"),
 			Progress: &v1alpha1.BackupProgress{TotalItems: 1, ItemsBackedUp: 1},
 			Files: &v1alpha1.BackupFiles{
 				Archive: "clusters/east/backups/nightly/nightly.tar.gz", Log: "clusters/east/backups/nightly/nightly-logs.gz",
@@ -180,7 +180,7 @@ func TestPhases(t *testing.T) {
 	}
 	for _, phase := range []string{"Completed", "PartiallyFailed", "Failed", "FailedValidation"} {
 		got, err := backupimport.BackupFromManifest(source, []byte(manifest(`{`+ended+`,"phase":"`+phase+`","failureReason":"no\nhunter22"}`)), nil)
-		if err != nil || got.GetPhase() != phase || conditions.Get(got, "Succeeded").Reason != phase {
+		if err != nil || string(got.Status.Phase) != phase || conditions.Get(got, "Succeeded").Reason != phase {
 			t.Errorf("%s: %+v, %v", phase, got, err)
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
 // status has the fields that are read from the status of velero-backup.json.
@@ -42,7 +43,7 @@ type progress struct {
 
 // outcome is the outcome of a backup, in the terms of the API.
 type outcome struct {
-	phase  v1alpha1.BackupPhase
+	phase  v1alpha1.RunPhase
 	reason string
 }
 
@@ -50,16 +51,17 @@ type outcome struct {
 // reason is what is wrong with the manifest.
 func (s status) outcomeForPhase() (o outcome, reason string) {
 	switch s.Phase {
-	case "Completed":
-		return outcome{v1alpha1.BackupPhaseCompleted, v1alpha1.ReasonCompleted}, ""
-	case "PartiallyFailed":
-		return outcome{v1alpha1.BackupPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed}, ""
-	case "Failed":
-		return outcome{v1alpha1.BackupPhaseFailed, v1alpha1.ReasonFailed}, ""
-	case "FailedValidation":
-		return outcome{v1alpha1.BackupPhaseFailedValidation, v1alpha1.ReasonFailedValidation}, ""
-	case "New", "Queued", "ReadyToStart", "InProgress", "Uploading", "UploadingPartialFailure", "Deleting",
-		"WaitingForPluginOperations", "WaitingForPluginOperationsPartiallyFailed", "Finalizing", "FinalizingPartiallyFailed":
+	case velero.PhaseCompleted:
+		return outcome{v1alpha1.RunPhaseCompleted, v1alpha1.ReasonCompleted}, ""
+	case velero.PhasePartiallyFailed:
+		return outcome{v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed}, ""
+	case velero.PhaseFailed:
+		return outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonFailed}, ""
+	case velero.PhaseFailedValidation:
+		return outcome{v1alpha1.RunPhaseFailedValidation, v1alpha1.ReasonFailedValidation}, ""
+	case velero.PhaseNew, velero.PhaseQueued, velero.PhaseReadyToStart, velero.PhaseInProgress, velero.PhaseUploading,
+		velero.PhaseUploadingPartialFailure, velero.PhaseWaitingForPluginOperations, velero.PhaseWaitingForPluginOperationsPartiallyFailed,
+		velero.PhaseFinalizing, velero.PhaseFinalizingPartiallyFailed, velero.PhaseDeleting:
 		return outcome{}, ""
 	case "":
 		return outcome{}, "does not say how the backup ended"
@@ -82,7 +84,7 @@ func (m manifest) setBackupStatus(b *v1alpha1.Backup, from Source, o outcome, gr
 	run.CompletionTimestamp = completed
 	run.Warnings, run.Errors = max(0, m.Status.Warnings), max(0, m.Status.Errors)
 	run.Operations = m.Status.operationCounts()
-	if o.phase == v1alpha1.BackupPhaseFailed {
+	if o.phase == v1alpha1.RunPhaseFailed {
 		if from.Redact != nil {
 			m.Status.FailureReason = from.Redact(m.Status.FailureReason)
 		}
@@ -91,7 +93,7 @@ func (m manifest) setBackupStatus(b *v1alpha1.Backup, from Source, o outcome, gr
 	run.Message = m.Status.outcomeMessage(b) + "; found in BackupStorageLocation " + from.Location
 	succeeded := metav1.ConditionFalse
 	state := conditions.Stalled
-	if o.phase == v1alpha1.BackupPhaseCompleted {
+	if o.phase == v1alpha1.RunPhaseCompleted {
 		succeeded, state = metav1.ConditionTrue, conditions.Current
 	}
 	conditions.Set(b, v1alpha1.ConditionSucceeded, succeeded, o.reason, run.Message)
@@ -139,7 +141,7 @@ func clampToInt32(n int64) int32 { return int32(min(max(0, n), math.MaxInt32)) }
 // storedFiles returns the names of the stored files. The manifest of Velero does not list its
 // files, which are always these.
 func storedFiles(from Source, o outcome, grapnel *storage.GrapnelManifest) *v1alpha1.BackupFiles {
-	if o.phase != v1alpha1.BackupPhaseCompleted && o.phase != v1alpha1.BackupPhasePartiallyFailed {
+	if o.phase != v1alpha1.RunPhaseCompleted && o.phase != v1alpha1.RunPhasePartiallyFailed {
 		return nil
 	}
 	key := func(file storage.File) string {

@@ -37,12 +37,12 @@ func TestWhose(t *testing.T) {
 		err    string
 	}{
 		"own":                       {edit: request("u-1", false), shown: 4},
-		"another's":                 {edit: request("u-2", false), taken: "made by Backup /nightly (UID u-1", stays: true},
+		"another's":                 {edit: request("u-2", false), taken: "created by Backup /nightly (UID u-1", stays: true},
 		"another's, by force":       {edit: request("", true), shown: 4},
-		"Velero's":                  {edit: request("u-1", false), change: velero, taken: "made by another system", stays: true},
+		"Velero's":                  {edit: request("u-1", false), change: velero, taken: "created by another system", stays: true},
 		"Velero's, by force":        {edit: request("", true), change: velero, shown: 4},
-		"another's, of known UID":   {edit: request("u-2", true), taken: "made by Backup /nightly (UID u-1", stays: true},
-		"another of Velero":         {edit: request("u-2", true), change: velero, taken: "made by another system", stays: true},
+		"another's, of known UID":   {edit: request("u-2", true), taken: "created by Backup /nightly (UID u-1", stays: true},
+		"another of Velero":         {edit: request("u-2", true), change: velero, taken: "created by another system", stays: true},
 		"Velero's, of known UID":    {edit: request("u-1", true), change: velero, shown: 4},
 		"being made, by force":      {edit: request("u-2", true), change: change{"velero-backup.json": "", "nightly-grapnel.json": ""}, taken: "is taken", stays: true},
 		"damaged, of known UID":     {edit: request("u-2", true), change: unowned, shown: 4},

@@ -6,10 +6,11 @@ package executor
 import (
 	"context"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/sdk"
 )
 
-// The points of a run at which hook actions are executed; the values of Call.Point. An action of a
-// point is registered with kind "<point>Action".
+// The points of a run at which hook actions are executed; the values of Call.Point.
 const (
 	// PointPreBackup is before the items of a Backup are collected.
 	PointPreBackup = "PreBackup"
@@ -22,6 +23,15 @@ const (
 	// PointDelete is when a backup is deleted, before its files are.
 	PointDelete = "Delete"
 )
+
+// actionKinds are the kinds that the actions of each point are registered with.
+var actionKinds = map[string]string{
+	PointPreBackup:   string(sdk.KindPreBackupAction),
+	PointPostBackup:  string(sdk.KindPostBackupAction),
+	PointPreRestore:  string(sdk.KindPreRestoreAction),
+	PointPostRestore: string(sdk.KindPostRestoreAction),
+	PointDelete:      string(sdk.KindDeleteAction),
+}
 
 const (
 	// MinRetryAfter is the shortest delay that an executor returns in Answer.RetryAfter. A shorter
@@ -89,10 +99,8 @@ type Call struct {
 	BackupOutputs map[string]map[string]string
 }
 
-// ActionKind returns the kind of the action: the point followed by "Action".
-func (c Call) ActionKind() string {
-	return c.Point + "Action"
-}
+// ActionKind returns the kind of the action, for example "PreBackupAction".
+func (c Call) ActionKind() string { return actionKinds[c.Point] }
 
 // Answer is the result of an action that did not fail.
 type Answer struct {

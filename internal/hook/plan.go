@@ -72,7 +72,7 @@ type BrokenPlugin struct {
 
 // Input is everything that a plan is built from.
 type Input struct {
-	// Points names the two sides, for example "prebackup" and "postbackup": the suffixes of skip
+	// Points names the sides. In lower case, the names of the first two are the suffixes of skip
 	// annotations.
 	Points Points
 	// Actions are all known actions of Plugins that are not suspended, older

@@ -14,7 +14,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
-var backup = hook.Points{Kind: "Backup"}
+var (
+	backup  = hook.Points{Kind: "Backup", Pre: "PreBackup", Post: "PostBackup", Item: "BackupItem"}
+	restore = hook.Points{Kind: "Restore", Pre: "PreRestore", Post: "PostRestore", Item: "RestoreItem"}
+)
 
 // pre and post return an action of the Plugin "plug".
 func pre(name string, order int32) hook.Action {
@@ -297,7 +300,7 @@ func TestMakeSkips(t *testing.T) {
 		},
 		"no skip annotation": {annotations: map[string]string{"example.org/note": "skip", "prebackup": "skip"}, want: all},
 		"a restore": {
-			points:      hook.Points{Kind: "Restore"},
+			points:      restore,
 			annotations: map[string]string{"bare/prerestore": "skip"},
 			want: want{
 				Pre: []string{"x.io/q"}, Post: []string{"!x.io/q"},
@@ -406,7 +409,7 @@ func TestMakeKeepsTheDeclaration(t *testing.T) {
 
 // Recoverable contains what a Plugin may still resolve, and nothing permanent.
 func TestBuildPlan_Awaited(t *testing.T) {
-	invalid := map[string]string{hook.Points{Kind: "Backup"}.SkipAnnotationKey("example.io/a", hook.Pre): "yes"}
+	invalid := map[string]string{backup.SkipAnnotationKey("example.io/a", hook.Pre): "yes"}
 	for name, tc := range map[string]struct {
 		in   hook.Input
 		want []string

@@ -9,25 +9,24 @@ import (
 	"strings"
 )
 
-// Points names the two sides of a kind of parent.
+// Points names the sides of a kind of parent.
 type Points struct {
-	// Kind is Backup or Restore; for a kind with a single point, the name of that point.
+	// Kind is the name of the kind, for example Backup.
 	Kind string
-	// HasSinglePoint is set if there is only one point: its actions are on the Pre side.
-	HasSinglePoint bool
+	// Pre, Post and Item are the names of the sides, for example PreBackup, PostBackup and
+	// BackupItem. Post is empty if there is only one point: its actions are on the Pre side.
+	Pre, Post, Item string
 }
 
 // SideName returns the name of a side, for example PreBackup.
 func (p Points) SideName(side Side) string {
-	switch {
-	case p.HasSinglePoint && side == Pre:
-		return p.Kind
-	case side == Pre:
-		return "Pre" + p.Kind
-	case side == Post:
-		return "Post" + p.Kind
+	switch side {
+	case Pre:
+		return p.Pre
+	case Post:
+		return p.Post
 	default:
-		return p.Kind + "Item"
+		return p.Item
 	}
 }
 

@@ -19,10 +19,10 @@ var hookPoints = map[sdk.Kind]struct {
 	points hook.Points
 	side   hook.Side
 }{
-	sdk.KindPreBackupAction:   {hook.Points{Kind: "Backup"}, hook.Pre},
-	sdk.KindPostBackupAction:  {hook.Points{Kind: "Backup"}, hook.Post},
-	sdk.KindPreRestoreAction:  {hook.Points{Kind: "Restore"}, hook.Pre},
-	sdk.KindPostRestoreAction: {hook.Points{Kind: "Restore"}, hook.Post},
+	sdk.KindPreBackupAction:   {backup, hook.Pre},
+	sdk.KindPostBackupAction:  {backup, hook.Post},
+	sdk.KindPreRestoreAction:  {restore, hook.Pre},
+	sdk.KindPostRestoreAction: {restore, hook.Post},
 }
 
 // checkSkipKey checks that Kubernetes accepts the annotation that skips an action, if the name of

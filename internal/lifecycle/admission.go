@@ -94,7 +94,7 @@ func (d *Driver[T]) AwaitPlugins(s *Scope[T], plan hook.Plan) (waiting bool) {
 // period.
 func (d *Driver[T]) admissionDeadline(object T, now time.Time) time.Time {
 	grace := d.AdmissionGrace
-	if d.Kind.SinglePoint != "" {
+	if d.Kind.HasSingleHookPoint() {
 		grace = min(grace, deletionAdmissionGrace)
 	}
 	since := now

@@ -108,7 +108,7 @@ func TestAwaitAdmission_Status(t *testing.T) {
 	if !d.AwaitAdmission(s, v1alpha1.ReasonWaitingForLocation, []string{"there is no location", "create one"}) {
 		t.Fatal("the run does not wait")
 	}
-	const want = "Waiting until 12:02:00 UTC for what may still be created: there is no location; create one"
+	const want = "Waiting until 12:02:00 UTC for objects that may still be created: there is no location; create one"
 	for _, condition := range []string{v1alpha1.ConditionSucceeded, v1alpha1.ConditionReconciling} {
 		c := conditions.Get(s.Object, condition)
 		if c == nil || c.Reason != v1alpha1.ReasonWaitingForLocation || c.Message != want {

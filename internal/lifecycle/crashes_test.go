@@ -172,7 +172,7 @@ func TestAdmitAttempt_IsolationEnds(t *testing.T) {
 			}
 			var pre []*v1alpha1.HookRun
 			if tc.frozen {
-				pre = []*v1alpha1.HookRun{run(BackupKind.PreHookPoint(), "freeze", v1alpha1.HookRunPhaseCompleted)}
+				pre = []*v1alpha1.HookRun{run(BackupKind.PreHookPoint, "freeze", v1alpha1.HookRunPhaseCompleted)}
 				pre[0].Status.StartTimestamp = &metav1.Time{Time: noon}
 			}
 			if got := p.try(other, "archive"); got != AttemptAdmitted {

@@ -188,18 +188,18 @@ func (d *Driver[T]) FailedOutcome(s *Scope[T], what string, err error) Outcome {
 		}
 		return o
 	case stuck:
-		return Outcome{PhaseFailed, v1alpha1.ReasonStoreStalled, fmt.Sprintf("%s: %s: %s; find out why, then create a new %s",
+		return Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonStoreStalled, fmt.Sprintf("%s: %s: %s; find out why, then create a new %s",
 			what, d.stuckStepMessage(s), text, d.Kind.Name)}
 	case errors.Is(err, objectstore.ErrStalled):
-		return Outcome{PhaseFailed, v1alpha1.ReasonStoreStalled, what + ": " + text}
+		return Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonStoreStalled, what + ": " + text}
 	case s.IsDeadlineExceeded():
 		return s.CancelledOutcome()
 	case errors.As(err, &late):
-		return Outcome{PhaseFailed, v1alpha1.ReasonDeadlineExceeded, what + ": " + text + "; " + d.Kind.timeoutHint()}
+		return Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonDeadlineExceeded, what + ": " + text + "; " + d.Kind.timeoutHint()}
 	case errors.Is(err, errCrashed):
-		return Outcome{PhaseFailed, v1alpha1.ReasonRunCrashed, what + ": " + text}
+		return Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonRunCrashed, what + ": " + text}
 	}
-	return Outcome{PhaseFailed, v1alpha1.ReasonFailed, what + ": " + text}
+	return Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonFailed, what + ": " + text}
 }
 
 // stuckStepMessage returns what a step that was left behind probably waits for.
@@ -209,7 +209,7 @@ func (d *Driver[T]) stuckStepMessage(s *Scope[T]) string {
 
 // timeoutHint returns how a user can give the next run more time.
 func (k KindTraits) timeoutHint() string {
-	if k.SinglePoint != "" {
+	if k.HasSingleHookPoint() {
 		return "find out what takes so long, or raise the operator's flag --default-run-timeout, then create a new " + k.Name
 	}
 	return "find out what takes so long, or set spec.timeouts of the next " + k.Name

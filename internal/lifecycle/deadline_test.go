@@ -133,22 +133,23 @@ func TestFailedOutcome(t *testing.T) {
 	late := &deadlineError{what: "archive", limit: time.Hour}
 	stuck := fmt.Errorf("%w within 1m0s (%w)", runner.ErrStuck, late)
 	for name, tc := range map[string]struct {
-		err                   error
-		age                   time.Duration
-		cancel                bool
-		wantPhase, wantReason string
-		wantText              string
+		err        error
+		age        time.Duration
+		cancel     bool
+		wantPhase  v1alpha1.RunPhase
+		wantReason string
+		wantText   string
 	}{
-		"an error":                  {err: errors.New("no space"), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonFailed, wantText: "It failed: no space"},
-		"a deadline of the work":    {err: fmt.Errorf("%w: %w", late, context.Canceled), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 1h0m0s of the archive has passed"},
-		"a deadline of the run":     {err: context.Canceled, age: 25 * time.Hour, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 24h0m0s of the Backup has passed"},
-		"a step that hangs":         {err: stuck, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
-		"it hangs, and the run":     {err: stuck, age: 25 * time.Hour, wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
-		"a store that stalled":      {err: fmt.Errorf("writing: %w", objectstore.ErrStalled), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "It failed: writing"},
-		"a user":                    {err: errRunCanceled, cancel: true, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "Cancelled: spec.desiredState is Cancel"},
-		"a user, and it hangs":      {err: stuck, cancel: true, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "probably because BackupStorageLocation main does not respond"},
-		"a user after the deadline": {err: errRunCanceled, cancel: true, age: 25 * time.Hour, wantPhase: PhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "spec.desiredState is Cancel"},
-		"crashes":                   {err: fmt.Errorf("%w 3 times", errCrashed), wantPhase: PhaseFailed, wantReason: v1alpha1.ReasonRunCrashed, wantText: "crashed 3 times"},
+		"an error":                  {err: errors.New("no space"), wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonFailed, wantText: "It failed: no space"},
+		"a deadline of the work":    {err: fmt.Errorf("%w: %w", late, context.Canceled), wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 1h0m0s of the archive has passed"},
+		"a deadline of the run":     {err: context.Canceled, age: 25 * time.Hour, wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonDeadlineExceeded, wantText: "the deadline of 24h0m0s of the Backup has passed"},
+		"a step that hangs":         {err: stuck, wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
+		"it hangs, and the run":     {err: stuck, age: 25 * time.Hour, wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "probably because BackupStorageLocation main does not respond"},
+		"a store that stalled":      {err: fmt.Errorf("writing: %w", objectstore.ErrStalled), wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonStoreStalled, wantText: "It failed: writing"},
+		"a user":                    {err: errRunCanceled, cancel: true, wantPhase: v1alpha1.RunPhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "Cancelled: spec.desiredState is Cancel"},
+		"a user, and it hangs":      {err: stuck, cancel: true, wantPhase: v1alpha1.RunPhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "probably because BackupStorageLocation main does not respond"},
+		"a user after the deadline": {err: errRunCanceled, cancel: true, age: 25 * time.Hour, wantPhase: v1alpha1.RunPhaseCancelled, wantReason: v1alpha1.ReasonCancelled, wantText: "spec.desiredState is Cancel"},
+		"crashes":                   {err: fmt.Errorf("%w 3 times", errCrashed), wantPhase: v1alpha1.RunPhaseFailed, wantReason: v1alpha1.ReasonRunCrashed, wantText: "crashed 3 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, b := driverWith(t, nil), begun(tc.age)

@@ -37,7 +37,7 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 		// The recorder drops events that differ only in their notes, so there is one for all
 		// warnings.
 		if warnings := o.Run().PlanWarnings; len(warnings) > 0 {
-			d.emitEvent(ctx, o, corev1.EventTypeWarning, "PlanWarning", "Plan", strings.Join(warnings, "; "))
+			d.emitEvent(ctx, o, corev1.EventTypeWarning, v1alpha1.ReasonPlanWarning, "Plan", strings.Join(warnings, "; "))
 		}
 	}
 	if reason, was := succeededReason(o), succeededReason(before); reason != was {
@@ -53,7 +53,7 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	}
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionResultsStored, "Store", metav1.ConditionTrue)
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
-	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.PostHookPoint()), metav1.ConditionTrue)
+	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.PostHookPoint), metav1.ConditionTrue)
 }
 
 func succeededReason(o conditions.Object) string {
@@ -65,7 +65,7 @@ func succeededReason(o conditions.Object) string {
 
 func (d *Driver[T]) emitOutcome(ctx context.Context, o T) {
 	level := corev1.EventTypeWarning
-	if o.GetPhase() == PhaseCompleted {
+	if o.GetPhase() == v1alpha1.RunPhaseCompleted {
 		level = corev1.EventTypeNormal
 	}
 	action := d.Kind.Name

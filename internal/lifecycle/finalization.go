@@ -18,7 +18,7 @@ func (d *Driver[T]) AwaitPostActionLog(s *Scope[T], upload func(*Scope[T]) *Resu
 	s.SetPostActionsCondition()
 	if HasStartedHookRun(s.Post) {
 		uploaded := upload(s)
-		if AwaitUploadStep(d, s, StepPostLog, fmt.Sprintf("storing the log of the %s actions", d.Kind.PostHookPoint()), uploaded) {
+		if AwaitUploadStep(d, s, StepPostLog, fmt.Sprintf("storing the log of the %s actions", d.Kind.PostHookPoint), uploaded) {
 			return false, false
 		}
 		hasLog = uploaded.Value

@@ -68,7 +68,7 @@ func TestDriver_AwaitPostActionLog(t *testing.T) {
 					d.RunPostActions,
 					reconcileFinalization(d, tc.storeLog),
 				}
-				newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
+				newScope(BackupKind, b).RecordOutcome(Outcome{v1alpha1.RunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
 				for range 20 { // by then the first attempt has failed, and the second hangs
 					finishOnce(t, d, b, tc.post, phases)
 				}
@@ -98,7 +98,7 @@ func TestDriver_AwaitPostActionLog_LogLost(t *testing.T) {
 			d.RunPostActions,
 			reconcileFinalization(d, func(context.Context) (bool, error) { return false, objectstore.ErrNoSpace }),
 		}
-		newScope(BackupKind, b).RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
+		newScope(BackupKind, b).RecordOutcome(Outcome{v1alpha1.RunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: enough"}, time.Now())
 		for range 20 {
 			finishOnce(t, d, b, v1alpha1.HookRunPhaseCompleted, phases)
 		}

@@ -94,7 +94,6 @@ func notReadyReason(p *v1alpha1.Plugin) string {
 
 // actionsForPlugin returns the actions for this kind of run that a Plugin provides or declares.
 func (k KindTraits) actionsForPlugin(p *v1alpha1.Plugin, problem string) []hook.Action {
-	sides := k.sidesByActionKind()
 	type key struct {
 		kind v1alpha1.ActionKind
 		name string
@@ -106,14 +105,14 @@ func (k KindTraits) actionsForPlugin(p *v1alpha1.Plugin, problem string) []hook.
 	var actions []hook.Action
 	for _, provided := range p.Status.Actions {
 		id := key{provided.Kind, provided.Name}
-		if side, ok := sides[provided.Kind]; ok {
+		if side, ok := k.sideOfActionKind(provided.Kind); ok {
 			actions = append(actions, k.mergeDeclaration(p, id.kind, provided.Name, side, declared[id], problem))
 		}
 		delete(declared, id)
 	}
 	for _, d := range p.Spec.Actions {
 		_, missing := declared[key{d.Kind, d.Name}]
-		if side, ok := sides[d.Kind]; ok && missing {
+		if side, ok := k.sideOfActionKind(d.Kind); ok && missing {
 			actions = append(actions, k.mergeDeclaration(p, d.Kind, d.Name, side, d, cmp.Or(problem,
 				fmt.Sprintf("the plugin does not provide a %s of that name; fix spec.actions", d.Kind))))
 		}
@@ -128,13 +127,13 @@ func (k KindTraits) mergeDeclaration(
 ) hook.Action {
 	policy := cmp.Or(declared.FailurePolicy, p.Spec.FailurePolicy, v1alpha1.FailurePolicyFail)
 	action := hook.Action{
-		Plugin: p.Name, Name: name, Side: side, Kind: string(kind), Async: kind == k.asyncItemActionKind(),
+		Plugin: p.Name, Name: name, Side: side, Kind: string(kind), Async: kind == k.AsyncItemActionKind,
 		Order: declared.Order, Timeout: defaultActionTimeout,
 		Retries: declared.Retries, IgnoreUnreachable: policy == v1alpha1.FailurePolicyIgnore,
 		FailOnInterruption: declared.OnInterruption == v1alpha1.InterruptionPolicyFail,
 		RunOn:              ToStrings(declared.RunOn), NotReady: problem,
 	}
-	if k.SinglePoint != "" && action.Retries == 0 {
+	if k.HasSingleHookPoint() && action.Retries == 0 {
 		action.Retries = defaultDeleteRetries
 	}
 	if declared.Timeout != nil && declared.Timeout.Duration > 0 {

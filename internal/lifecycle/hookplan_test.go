@@ -73,7 +73,7 @@ func TestBuildHookPlan(t *testing.T) {
 			plugins: []v1alpha1.Plugin{plugin("a", neverLoaded, func(p *v1alpha1.Plugin) {
 				p.Spec.FailurePolicy = v1alpha1.FailurePolicyIgnore
 			})},
-			warnings: [][]string{{"Plugin a", "left out"}},
+			warnings: [][]string{{"Plugin a", "skipped"}},
 		},
 		"known and broken": {
 			plugins: []v1alpha1.Plugin{plugin("a", broken)},

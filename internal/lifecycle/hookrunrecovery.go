@@ -23,7 +23,7 @@ func (d *Driver[T]) recreateHookRun(ctx context.Context, o T, point v1alpha1.Hoo
 	if IsFinalized(o) || (action.CompletionTimestamp != nil && (!owed || !isCleanupLost(o, action))) {
 		return d.Kind.reconstructHookRun(o, point, action), nil
 	}
-	if d.Kind.SinglePoint != "" {
+	if d.Kind.HasSingleHookPoint() {
 		return d.Kind.failedHookRun(o, point, action, "its HookRun was deleted without its finalizer"), nil // delete actions are not owed
 	}
 	plugins, err := d.ListPlugins(ctx, d.Client)
@@ -44,7 +44,7 @@ func (d *Driver[T]) recreateHookRun(ctx context.Context, o T, point v1alpha1.Hoo
 // isCleanupAction reports whether an action is the second half of a pair.
 func (k KindTraits) isCleanupAction(s Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus) bool {
 	pre, _ := s.ActionsStatuses()
-	return point == k.PostHookPoint() && *pre != nil &&
+	return point == k.PostHookPoint && *pre != nil &&
 		slices.ContainsFunc(**pre, func(first v1alpha1.ActionStatus) bool { return first.PluginName == action.PluginName })
 }
 
@@ -70,7 +70,7 @@ func (k KindTraits) replanAction(
 		return step, false, &loadingError{plugin: loading}
 	}
 	steps := hooks.Pre
-	if point == k.PostHookPoint() {
+	if point == k.PostHookPoint {
 		steps = hooks.Post
 	}
 	i := slices.IndexFunc(steps, func(step hook.PlannedAction) bool { return step.Name == action.PluginName })
@@ -85,7 +85,7 @@ func (k KindTraits) replanAction(
 // provides it.
 func (k KindTraits) planActionOf(s Object, point v1alpha1.HookPoint, action v1alpha1.ActionStatus, p *v1alpha1.Plugin) hook.PlannedAction {
 	side := hook.Pre
-	if point == k.PostHookPoint() {
+	if point == k.PostHookPoint {
 		side = hook.Post
 	}
 	_, parameters := s.Desired()

@@ -151,7 +151,7 @@ func TestRecreateHookRun_WhileLoading(t *testing.T) {
 		{PluginName: "thaw", HookRunName: "b-post-thaw", Plugin: "db"}, {PluginName: "start", HookRunName: other.Name, Plugin: "web"},
 	}
 	s := newScope(BackupKind, b)
-	s.RecordOutcome(Outcome{Phase: PhaseFailed, Reason: v1alpha1.ReasonFailed, Message: "no space"}, noon)
+	s.RecordOutcome(Outcome{Phase: v1alpha1.RunPhaseFailed, Reason: v1alpha1.ReasonFailed, Message: "no space"}, noon)
 	if err := d.listPlannedHookRuns(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

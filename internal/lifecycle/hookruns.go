@@ -41,14 +41,14 @@ func (d *Driver[T]) createHookRuns(ctx context.Context, s *Scope[T], hooks hook.
 		return errStaleCache
 	}
 	for _, step := range hooks.Pre {
-		run, err := d.createHookRun(ctx, s.Object, d.Kind.PreHookPoint(), step)
+		run, err := d.createHookRun(ctx, s.Object, d.Kind.PreHookPoint, step)
 		if err != nil {
 			return err
 		}
 		s.Pre = append(s.Pre, run)
 	}
 	for _, step := range hooks.Post {
-		run, err := d.createHookRun(ctx, s.Object, d.Kind.PostHookPoint(), step)
+		run, err := d.createHookRun(ctx, s.Object, d.Kind.PostHookPoint, step)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (k KindTraits) newHookRun(o metav1.Object, point v1alpha1.HookPoint, step h
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(), Name: k.hookRunName(o, point, step.Name),
 			Labels: map[string]string{
-				k.nameLabelKey():        names.LabelValue(o.GetName()),
+				k.NameLabel:             names.LabelValue(o.GetName()),
 				v1alpha1.LabelParentUID: string(o.GetUID()),
 				v1alpha1.LabelHook:      string(point),
 			},
@@ -136,10 +136,10 @@ func (d *Driver[T]) listPlannedHookRuns(ctx context.Context, s *Scope[T]) error 
 	for i := range list.Items {
 		byName[list.Items[i].Name] = &list.Items[i]
 	}
-	if s.Pre, err = d.resolveHookRuns(ctx, s, d.Kind.PreHookPoint(), *pre, byName); err != nil {
+	if s.Pre, err = d.resolveHookRuns(ctx, s, d.Kind.PreHookPoint, *pre, byName); err != nil {
 		return err
 	}
-	s.Post, err = d.resolveHookRuns(ctx, s, d.Kind.PostHookPoint(), *post, byName)
+	s.Post, err = d.resolveHookRuns(ctx, s, d.Kind.PostHookPoint, *post, byName)
 	return err
 }
 

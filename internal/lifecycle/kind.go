@@ -4,7 +4,6 @@
 package lifecycle
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -15,6 +14,10 @@ import (
 type KindTraits struct {
 	// Name is the name of the kind, for example Backup.
 	Name string
+	// NameLabel is the key of the label with the name of the run.
+	NameLabel string
+	// SlotsFlag is the operator's flag that sets how many runs may be active at a time.
+	SlotsFlag string
 	// WorkReason is the reason of the condition Succeeded, and the first word of the event,
 	// while objects are read or written.
 	WorkReason string
@@ -23,94 +26,73 @@ type KindTraits struct {
 	// Failure is the word for a failure in Velero's metric names for the kind.
 	Failure string
 	// FailedPrePhase is the phase of a run whose Pre action failed.
-	FailedPrePhase string
+	FailedPrePhase v1alpha1.RunPhase
 	// RunningPre, RunningPost, PreActionFailed, PostActionFailed and PostActionsSucceeded are
 	// the reasons that name a hook point.
 	RunningPre, RunningPost, PreActionFailed, PostActionFailed, PostActionsSucceeded string
-	// SinglePoint is the only hook point of a kind that has none before and after its work. An
-	// action that fails there stops nothing. The action kinds are named after this point.
-	SinglePoint v1alpha1.HookPoint
+	// PreHookPoint is the hook point before the work, PostHookPoint the one after the outcome.
+	// A kind without PostHookPoint has a single point. An action that fails there stops nothing.
+	PreHookPoint, PostHookPoint v1alpha1.HookPoint
+	// PreActionKind and PostActionKind are the kinds of the actions of the hook points.
+	PreActionKind, PostActionKind v1alpha1.ActionKind
+	// ItemActionKind and AsyncItemActionKind are the kinds of item actions.
+	ItemActionKind, AsyncItemActionKind v1alpha1.ActionKind
 }
 
 // The kinds of runs.
 var (
 	BackupKind = KindTraits{
-		Name: "Backup", WorkReason: v1alpha1.ReasonArchiving, NothingDoneMessage: "nothing was archived", Failure: "failure",
-		FailedPrePhase: string(v1alpha1.BackupPhaseFailedPreBackupActions),
+		Name: "Backup", NameLabel: v1alpha1.LabelBackupName, SlotsFlag: "--max-concurrent-backups",
+		WorkReason: v1alpha1.ReasonArchiving, NothingDoneMessage: "nothing was archived", Failure: "failure",
+		FailedPrePhase: v1alpha1.RunPhaseFailedPreBackupActions,
 		RunningPre:     v1alpha1.ReasonRunningPreActions, PreActionFailed: v1alpha1.ReasonPreActionFailed,
 		RunningPost: v1alpha1.ReasonRunningPostActions, PostActionFailed: v1alpha1.ReasonPostActionFailed,
 		PostActionsSucceeded: v1alpha1.ReasonPostActionsSucceeded,
+		PreHookPoint:         v1alpha1.HookPreBackup, PostHookPoint: v1alpha1.HookPostBackup,
+		PreActionKind: v1alpha1.ActionKindPreBackup, PostActionKind: v1alpha1.ActionKindPostBackup,
+		ItemActionKind: v1alpha1.ActionKindBackupItem, AsyncItemActionKind: v1alpha1.ActionKindAsyncBackupItem,
 	}
 	RestoreKind = KindTraits{
-		Name: "Restore", WorkReason: v1alpha1.ReasonRestoring, NothingDoneMessage: "nothing was restored", Failure: "failed",
-		FailedPrePhase: string(v1alpha1.RestorePhaseFailedPreRestoreActions),
+		Name: "Restore", NameLabel: v1alpha1.LabelRestoreName, SlotsFlag: "--max-concurrent-restores",
+		WorkReason: v1alpha1.ReasonRestoring, NothingDoneMessage: "nothing was restored", Failure: "failed",
+		FailedPrePhase: v1alpha1.RunPhaseFailedPreRestoreActions,
 		RunningPre:     v1alpha1.ReasonRunningPreRestoreActions, PreActionFailed: v1alpha1.ReasonPreRestoreActionFailed,
 		RunningPost: v1alpha1.ReasonRunningPostRestoreActions, PostActionFailed: v1alpha1.ReasonPostRestoreActionFailed,
 		PostActionsSucceeded: v1alpha1.ReasonPostRestoreActionsSucceeded,
+		PreHookPoint:         v1alpha1.HookPreRestore, PostHookPoint: v1alpha1.HookPostRestore,
+		PreActionKind: v1alpha1.ActionKindPreRestore, PostActionKind: v1alpha1.ActionKindPostRestore,
+		ItemActionKind: v1alpha1.ActionKindRestoreItem, AsyncItemActionKind: v1alpha1.ActionKindAsyncRestoreItem,
 	}
 	DeletionRunKind = KindTraits{
-		Name: "DeletionRun", WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted", Failure: "failure",
-		RunningPre: v1alpha1.ReasonRunningDeleteActions, SinglePoint: v1alpha1.HookDelete,
+		Name: "DeletionRun", NameLabel: v1alpha1.LabelDeletionRunName, SlotsFlag: "--max-concurrent-deletions",
+		WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted", Failure: "failure",
+		RunningPre:   v1alpha1.ReasonRunningDeleteActions,
+		PreHookPoint: v1alpha1.HookDelete, PreActionKind: v1alpha1.ActionKindDelete,
+		ItemActionKind: v1alpha1.ActionKindDeleteItem,
 	}
 )
 
-// PreHookPoint is the hook point before the work, or the only one.
-func (k KindTraits) PreHookPoint() v1alpha1.HookPoint {
-	return cmp.Or(k.SinglePoint, v1alpha1.HookPoint("Pre"+k.Name))
-}
-
-// PostHookPoint is the hook point after the outcome.
-func (k KindTraits) PostHookPoint() v1alpha1.HookPoint { return v1alpha1.HookPoint("Post" + k.Name) }
+// HasSingleHookPoint reports whether the kind has only one hook point.
+func (k KindTraits) HasSingleHookPoint() bool { return k.PostHookPoint == "" }
 
 func (k KindTraits) hookPoints() hook.Points {
-	return hook.Points{Kind: k.actionKindStem(), HasSinglePoint: k.SinglePoint != ""}
-}
-
-// actionKindStem is the stem of the names of action kinds.
-func (k KindTraits) actionKindStem() string { return cmp.Or(string(k.SinglePoint), k.Name) }
-
-// pluralName is the plural in the names of flags, for example backups.
-func (k KindTraits) pluralName() string {
-	return strings.ToLower(strings.TrimSuffix(k.Name, "Run")) + "s"
-}
-
-// nameLabelKey is the key of the label with the name of the run.
-func (k KindTraits) nameLabelKey() string {
-	switch k.Name {
-	case RestoreKind.Name:
-		return v1alpha1.LabelRestoreName
-	case DeletionRunKind.Name:
-		return v1alpha1.LabelDeletionRunName
-	}
-	return v1alpha1.LabelBackupName
-}
-
-// sidesByActionKind maps action kinds to the sides on which they run.
-func (k KindTraits) sidesByActionKind() map[v1alpha1.ActionKind]hook.Side {
-	return map[v1alpha1.ActionKind]hook.Side{
-		v1alpha1.ActionKind(k.PreHookPoint()) + "Action":  hook.Pre,
-		v1alpha1.ActionKind(k.PostHookPoint()) + "Action": hook.Post,
-		k.itemActionKind():      hook.Item,
-		k.asyncItemActionKind(): hook.Item,
+	return hook.Points{
+		Kind: k.Name, Pre: string(k.PreHookPoint), Post: string(k.PostHookPoint),
+		Item: strings.TrimSuffix(string(k.ItemActionKind), "Action"),
 	}
 }
 
-// itemActionKind and asyncItemActionKind are the kinds of item actions.
-func (k KindTraits) itemActionKind() v1alpha1.ActionKind {
-	return v1alpha1.ActionKind(k.actionKindStem()) + "ItemAction"
+// sideOfActionKind returns the side on which the actions of a kind run; false if the runs call
+// none of that kind.
+func (k KindTraits) sideOfActionKind(kind v1alpha1.ActionKind) (side hook.Side, ok bool) {
+	switch kind {
+	case k.PreActionKind:
+		return hook.Pre, true
+	case k.PostActionKind:
+		return hook.Post, true
+	case k.ItemActionKind, k.AsyncItemActionKind:
+		return hook.Item, true
+	default:
+		return 0, false
+	}
 }
-
-func (k KindTraits) asyncItemActionKind() v1alpha1.ActionKind { return "Async" + k.itemActionKind() }
-
-// The phases that every kind of run has.
-const (
-	PhaseNew              = "New"
-	PhaseFailedValidation = "FailedValidation"
-	PhaseInProgress       = "InProgress"
-	PhaseWaiting          = "WaitingForPluginOperations"
-	PhaseFinalizing       = "Finalizing"
-	PhaseCompleted        = "Completed"
-	PhasePartiallyFailed  = "PartiallyFailed"
-	PhaseFailed           = "Failed"
-	PhaseCancelled        = "Cancelled"
-)

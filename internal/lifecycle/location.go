@@ -30,7 +30,7 @@ func (d *Driver[T]) ChooseLocation(ctx context.Context, s *Scope[T], wanted stri
 		// Its Secret may come from the same kubectl apply, too. A DeletionRun has its own way to
 		// wait.
 		problems = []string{choice.Problem}
-		return "", d.Kind.SinglePoint == "" && d.AwaitLocationRecovery(s, problems), problems, nil
+		return "", !d.Kind.HasSingleHookPoint() && d.AwaitLocationRecovery(s, problems), problems, nil
 	}
 	return choice.Location.Name, false, nil, nil
 }

@@ -69,7 +69,7 @@ func newMetrics[T Object](
 		attempts:  k.NewCounter("attempt_total", k.Name+"s whose plan was recorded."),
 		successes: k.NewCounter("success_total", k.Name+"s that ended Completed."),
 		partial:   k.NewCounter("partial_failure_total", k.Name+"s that ended PartiallyFailed."),
-		failures:  k.NewCounter(k.Failure+"_total", k.Name+"s that ended Failed or "+k.FailedPrePhase+"."),
+		failures:  k.NewCounter(k.Failure+"_total", k.Name+"s that ended Failed or "+string(k.FailedPrePhase)+"."),
 		invalid:   k.NewCounter("validation_"+k.Failure+"_total", k.Name+"s that ended FailedValidation."),
 		cancelled: k.NewCounter("cancelled_total", k.Name+"s that ended Cancelled."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -95,16 +95,18 @@ func (m *metrics[T]) recordStatusUpdate(before, o T) {
 	if IsFinished(before) || !IsFinished(o) {
 		return
 	}
-	ended := m.failures
+	var ended *prometheus.CounterVec
 	switch o.GetPhase() {
-	case PhaseFailedValidation:
+	case v1alpha1.RunPhaseFailedValidation:
 		ended = m.invalid
-	case PhaseCompleted:
+	case v1alpha1.RunPhaseCompleted:
 		ended = m.successes
-	case PhasePartiallyFailed:
+	case v1alpha1.RunPhasePartiallyFailed:
 		ended = m.partial
-	case PhaseCancelled:
+	case v1alpha1.RunPhaseCancelled:
 		ended = m.cancelled
+	default:
+		ended = m.failures
 	}
 	ended.WithLabelValues(schedule).Inc()
 	if start := o.Run().StartTimestamp; start != nil {
@@ -136,8 +138,8 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 		if !ok {
 			return nil
 		}
-		phases[o.GetPhase()]++
-		if start := o.Run().StartTimestamp; o.GetPhase() == PhaseCompleted && start != nil {
+		phases[string(o.GetPhase())]++
+		if start := o.Run().StartTimestamp; o.GetPhase() == v1alpha1.RunPhaseCompleted && start != nil {
 			schedule := m.schedule(o)
 			last[schedule] = max(last[schedule], float64(start.Unix()))
 		}

@@ -63,7 +63,7 @@ func planned[T Object](o T) T {
 }
 
 // ended returns an object as a run that finished three seconds later.
-func ended[T Object](o T, phase string) T {
+func ended[T Object](o T, phase v1alpha1.RunPhase) T {
 	at := metav1.NewTime(noon.Add(3 * time.Second))
 	o.SetPhase(phase)
 	o.Run().CompletionTimestamp = &at
@@ -76,7 +76,7 @@ func measured[T Object](t *testing.T, kind KindTraits, empty func() T, list clie
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	completed := func(name string, owed metav1.ConditionStatus, reason string) T {
-		o := ended(planned(empty()), PhaseCompleted)
+		o := ended(planned(empty()), v1alpha1.RunPhaseCompleted)
 		o.SetNamespace("site")
 		o.SetName(name)
 		conditions.Set(o, v1alpha1.ConditionCleanupOwed, owed, reason, "clean-up")
@@ -93,11 +93,11 @@ func measured[T Object](t *testing.T, kind KindTraits, empty func() T, list clie
 	}
 	m.recordStatusUpdate(empty(), planned(empty()))
 	m.recordStatusUpdate(planned(empty()), planned(empty()))
-	for _, phase := range []string{PhaseCompleted, PhasePartiallyFailed, PhaseFailed, kind.FailedPrePhase, PhaseCancelled} {
+	for _, phase := range []v1alpha1.RunPhase{v1alpha1.RunPhaseCompleted, v1alpha1.RunPhasePartiallyFailed, v1alpha1.RunPhaseFailed, kind.FailedPrePhase, v1alpha1.RunPhaseCancelled} {
 		m.recordStatusUpdate(planned(empty()), ended(planned(empty()), phase))
 		m.recordStatusUpdate(ended(planned(empty()), phase), ended(planned(empty()), phase))
 	}
-	m.recordStatusUpdate(empty(), ended(empty(), PhaseFailedValidation))
+	m.recordStatusUpdate(empty(), ended(empty(), v1alpha1.RunPhaseFailedValidation))
 	return scrape(t, registry)
 }
 

@@ -126,7 +126,7 @@ func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.A
 			Name: names.ChildName(o.GetName()+"-"+item.Name, maxChildNameLength, string(o.GetUID()), fmt.Sprint(attempt), started.Kind, started.Action,
 				item.Group, item.Version, item.Resource, item.Namespace, item.Name, started.ID),
 			Labels: map[string]string{
-				d.Kind.nameLabelKey():   names.LabelValue(o.GetName()),
+				d.Kind.NameLabel:        names.LabelValue(o.GetName()),
 				v1alpha1.LabelParentUID: string(o.GetUID()),
 			},
 			Finalizers: []string{v1alpha1.FinalizerAsyncOperation},

@@ -217,14 +217,14 @@ func TestAwaitOperations(t *testing.T) {
 		change  func(*Scope[*v1alpha1.Backup])
 
 		done      bool
-		phase     string
+		phase     v1alpha1.RunPhase
 		condition metav1.ConditionStatus
 		says      string
 		cancelled int
 	}{
 		"none":           {done: true},
-		"one is running": {phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2, phase: PhaseWaiting, condition: metav1.ConditionUnknown, says: "1 of 2 operations done"},
-		"one failed":     {phases: []v1alpha1.AsyncOperationPhase{running, failed}, started: 2, phase: PhaseWaiting + PhasePartiallyFailed, condition: metav1.ConditionUnknown, says: "1 failed"},
+		"one is running": {phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2, phase: v1alpha1.RunPhaseWaitingForPluginOperations, condition: metav1.ConditionUnknown, says: "1 of 2 operations done"},
+		"one failed":     {phases: []v1alpha1.AsyncOperationPhase{running, failed}, started: 2, phase: v1alpha1.RunPhaseWaitingForPluginOperationsPartiallyFailed, condition: metav1.ConditionUnknown, says: "1 failed"},
 		"all completed":  {phases: []v1alpha1.AsyncOperationPhase{completed}, started: 1, done: true, condition: metav1.ConditionTrue, says: "1 of 1 operation done"},
 		"all ended":      {phases: []v1alpha1.AsyncOperationPhase{completed, failed}, started: 2, done: true, condition: metav1.ConditionFalse, says: "1 failed"},
 		"one was deleted without its finalizer": {
@@ -233,11 +233,11 @@ func TestAwaitOperations(t *testing.T) {
 		"the Backup is canceled": {
 			phases: []v1alpha1.AsyncOperationPhase{running, completed}, started: 2,
 			change: func(s *Scope[*v1alpha1.Backup]) { s.Object.Spec.DesiredState = v1alpha1.DesiredStateCancel },
-			phase:  PhaseWaiting, condition: metav1.ConditionUnknown, says: "1 of 2", cancelled: 1,
+			phase:  v1alpha1.RunPhaseWaitingForPluginOperations, condition: metav1.ConditionUnknown, says: "1 of 2", cancelled: 1,
 		},
 		"the archive failed": {
 			phases: []v1alpha1.AsyncOperationPhase{running}, change: func(s *Scope[*v1alpha1.Backup]) { s.WorkFailed = true },
-			phase: PhaseWaiting, condition: metav1.ConditionUnknown, says: "0 of 1", cancelled: 1,
+			phase: v1alpha1.RunPhaseWaitingForPluginOperations, condition: metav1.ConditionUnknown, says: "0 of 1", cancelled: 1,
 		},
 		"an earlier attempt's": {
 			phases: []v1alpha1.AsyncOperationPhase{running}, change: func(s *Scope[*v1alpha1.Backup]) { s.Object.Status.Attempts = 2 },

@@ -203,25 +203,34 @@ func toResourceIdentifier(item v1alpha1.OperationItem) velero.ResourceIdentifier
 func (s *Scope[T]) markWaitingForOperations(open int32) {
 	sentence := s.OperationsMessage()
 	if s.IsCancelRequested() || s.WorkFailed {
-		s.setPhaseAfterItems(PhaseWaiting, v1alpha1.ReasonCancelling, fmt.Sprintf("Canceling %s of plugins: %s", Pluralize(int64(open), "operation"), sentence))
+		s.setWaitingPhase(v1alpha1.ReasonCancelling, fmt.Sprintf("Canceling %s of plugins: %s", Pluralize(int64(open), "operation"), sentence))
 		return
 	}
-	s.setPhaseAfterItems(PhaseWaiting, v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins: "+sentence)
+	s.setWaitingPhase(v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins: "+sentence)
 }
 
-// setPhaseAfterItems is MarkRunning for a later phase, whose name shows whether there were
-// errors already.
-func (s *Scope[T]) setPhaseAfterItems(phase, reason, message string) {
-	if status := s.Object.Run(); status.Errors > 0 || status.Operations != nil && status.Operations.Failed+status.Operations.Cancelled > 0 {
-		phase += PhasePartiallyFailed
+// hasErrors reports whether the run has errors, or operations that did not complete.
+func (s *Scope[T]) hasErrors() bool {
+	status := s.Object.Run()
+	return status.Errors > 0 || status.Operations != nil && status.Operations.Failed+status.Operations.Cancelled > 0
+}
+
+// setWaitingPhase records that the run waits for operations of plugins.
+func (s *Scope[T]) setWaitingPhase(reason, message string) {
+	s.Object.SetPhase(v1alpha1.RunPhaseWaitingForPluginOperations)
+	if s.hasErrors() {
+		s.Object.SetPhase(v1alpha1.RunPhaseWaitingForPluginOperationsPartiallyFailed)
 	}
-	s.Object.SetPhase(phase)
 	s.markOutcomeUnknown(reason, message)
 }
 
 // SetFinalizingPhase records that the results of the operations are being stored.
 func (s *Scope[T]) SetFinalizingPhase(message string) {
-	s.setPhaseAfterItems(PhaseFinalizing, v1alpha1.ReasonFinalizing, message)
+	s.Object.SetPhase(v1alpha1.RunPhaseFinalizing)
+	if s.hasErrors() {
+		s.Object.SetPhase(v1alpha1.RunPhaseFinalizingPartiallyFailed)
+	}
+	s.markOutcomeUnknown(v1alpha1.ReasonFinalizing, message)
 }
 
 // awaitOperationCache reports whether the cache shows fewer operations than exist. It asks the
@@ -238,7 +247,7 @@ func (d *Driver[T]) awaitOperationCache(ctx context.Context, s *Scope[T], known 
 		d.throttle.markCacheSynced(s.Object.GetUID())
 		return false, nil
 	}
-	s.setPhaseAfterItems(PhaseWaiting, v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins")
+	s.setWaitingPhase(v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins")
 	s.RequeueAfter(time.Second)
 	return true, nil
 }

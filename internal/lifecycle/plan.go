@@ -59,8 +59,8 @@ func (d *Driver[T]) MarkWaitingForSlot(s *Scope[T]) {
 	if IsPlanned(s.Object) {
 		say = s.MarkRunning
 	}
-	say(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag --max-concurrent-%s sets their number",
-		d.Slots, d.Kind.pluralName()))
+	say(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for one of %d slots; the operator's flag %s sets their number",
+		d.Slots, d.Kind.SlotsFlag))
 }
 
 // cancelPlanning ends a run that was canceled before its plan was recorded. It returns false
@@ -70,7 +70,7 @@ func (d *Driver[T]) cancelPlanning(s *Scope[T]) bool {
 		s.MarkWaiting(v1alpha1.ReasonCancelling, "Canceling")
 		return false
 	}
-	s.RecordOutcome(Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled before it started: " + s.CancelReason()}, d.Now())
+	s.RecordOutcome(Outcome{v1alpha1.RunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled before it started: " + s.CancelReason()}, d.Now())
 	return true
 }
 
@@ -89,9 +89,9 @@ func (d *Driver[T]) RecordPlan(ctx context.Context, s *Scope[T], hooks hook.Plan
 }
 
 func (k KindTraits) describePlan(hooks hook.Plan) string {
-	parts := []string{fmt.Sprintf("%d %s and %d %s actions are planned", len(hooks.Pre), k.PreHookPoint(), len(hooks.Post), k.PostHookPoint())}
-	if k.SinglePoint != "" {
-		parts[0] = fmt.Sprintf("%d %s actions are planned", len(hooks.Pre), k.PreHookPoint())
+	parts := []string{fmt.Sprintf("%d %s and %d %s actions are planned", len(hooks.Pre), k.PreHookPoint, len(hooks.Post), k.PostHookPoint)}
+	if k.HasSingleHookPoint() {
+		parts[0] = fmt.Sprintf("%d %s actions are planned", len(hooks.Pre), k.PreHookPoint)
 	}
 	for _, skip := range hooks.Skipped {
 		parts = append(parts, fmt.Sprintf("%s %s is skipped: %s", k.hookPoints().SideName(skip.Side), skip.Name, skip.Reason))

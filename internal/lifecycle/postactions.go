@@ -63,7 +63,7 @@ func isHookRunUnfinished(run *v1alpha1.HookRun) bool { return !isHookRunFinished
 // isHookRunNeeded reports whether a HookRun has to run now that the outcome is known.
 func (s *Scope[T]) isHookRunNeeded(run *v1alpha1.HookRun) bool {
 	switch {
-	case run.Spec.Hook == s.kind.PreHookPoint():
+	case run.Spec.Hook == s.kind.PreHookPoint:
 		return false
 	case run.Spec.Owed:
 		pre := s.preHookRunFor(run)
@@ -92,10 +92,14 @@ func (s *Scope[T]) preHookRunFor(post *v1alpha1.HookRun) *v1alpha1.HookRun {
 }
 
 // outcomeForPhase returns the value of runOn that matches a phase.
-func outcomeForPhase(phase string) v1alpha1.Outcome {
+func outcomeForPhase(phase v1alpha1.RunPhase) v1alpha1.Outcome {
 	switch phase {
-	case PhaseCompleted, PhasePartiallyFailed, PhaseCancelled:
-		return v1alpha1.Outcome(phase)
+	case v1alpha1.RunPhaseCompleted:
+		return v1alpha1.OutcomeCompleted
+	case v1alpha1.RunPhasePartiallyFailed:
+		return v1alpha1.OutcomePartiallyFailed
+	case v1alpha1.RunPhaseCancelled:
+		return v1alpha1.OutcomeCancelled
 	default:
 		return v1alpha1.OutcomeFailed
 	}
@@ -237,10 +241,10 @@ func (s *Scope[T]) SetPostActionsCondition() {
 			failed = append(failed, fmt.Sprintf("%s (%s)", run.Spec.ActionName, run.Status.Message))
 		}
 	}
-	status, reason, message := metav1.ConditionTrue, s.kind.PostActionsSucceeded, fmt.Sprintf("Every %s action that ran succeeded", s.kind.PostHookPoint())
+	status, reason, message := metav1.ConditionTrue, s.kind.PostActionsSucceeded, fmt.Sprintf("Every %s action that ran succeeded", s.kind.PostHookPoint)
 	if len(failed) > 0 {
 		status, reason = metav1.ConditionFalse, s.kind.PostActionFailed
-		message = TruncateMessage(fmt.Sprintf("%s action failed: %s", s.kind.PostHookPoint(), strings.Join(failed, ", ")))
+		message = TruncateMessage(fmt.Sprintf("%s action failed: %s", s.kind.PostHookPoint, strings.Join(failed, ", ")))
 	}
 	conditions.Set(s.Object, v1alpha1.ConditionPostActionsSucceeded, status, reason, message)
 }

@@ -61,7 +61,7 @@ func TestIsHookRunNeeded(t *testing.T) {
 		return func(h *v1alpha1.HookRun) { h.Spec.RunOn = outcomes }
 	}
 	for name, tc := range map[string]struct {
-		phase v1alpha1.BackupPhase
+		phase v1alpha1.RunPhase
 		pre   *v1alpha1.HookRun
 		run   *v1alpha1.HookRun
 		want  bool
@@ -72,18 +72,18 @@ func TestIsHookRunNeeded(t *testing.T) {
 		"a pair whose Pre was canceled": {pre: run(pre, "a", v1alpha1.HookRunPhaseCancelled), run: run(post, "a", "", owed), want: true},
 		"a pair that never started":     {pre: run(pre, "a", v1alpha1.HookRunPhaseSkipped), run: run(post, "a", "", owed)},
 		"a pair after any outcome": {
-			phase: v1alpha1.BackupPhaseCompleted, pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted),
+			phase: v1alpha1.RunPhaseCompleted, pre: run(pre, "a", v1alpha1.HookRunPhaseCompleted),
 			run: run(post, "a", "", owed, runOn(v1alpha1.OutcomeFailed)), want: true,
 		},
-		"by default after any outcome": {phase: v1alpha1.BackupPhaseCancelled, run: run(post, "a", ""), want: true},
+		"by default after any outcome": {phase: v1alpha1.RunPhaseCancelled, run: run(post, "a", ""), want: true},
 		"only after failures, and it failed": {
-			phase: v1alpha1.BackupPhaseFailedPreBackupActions, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed)), want: true,
+			phase: v1alpha1.RunPhaseFailedPreBackupActions, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed)), want: true,
 		},
 		"only after failures, and it was completed": {
-			phase: v1alpha1.BackupPhaseCompleted, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed, v1alpha1.OutcomeCancelled)),
+			phase: v1alpha1.RunPhaseCompleted, run: run(post, "a", "", runOn(v1alpha1.OutcomeFailed, v1alpha1.OutcomeCancelled)),
 		},
 		"only after partial failures": {
-			phase: v1alpha1.BackupPhasePartiallyFailed, run: run(post, "a", "", runOn(v1alpha1.OutcomePartiallyFailed)), want: true,
+			phase: v1alpha1.RunPhasePartiallyFailed, run: run(post, "a", "", runOn(v1alpha1.OutcomePartiallyFailed)), want: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestUpdateCleanupOwed(t *testing.T) {
 			s := newScope(BackupKind, queued("b", 0))
 			s.Pre, s.Post = []*v1alpha1.HookRun{quiesced}, []*v1alpha1.HookRun{tc.post}
 			s.markCleanupOwed(quiesced)
-			s.RecordOutcome(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+			s.RecordOutcome(Outcome{v1alpha1.RunPhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
 			if got := s.updateCleanupOwed(noon, tc.abandoned); got != tc.done {
 				t.Errorf("no clean-up owed: %v, want %v", got, tc.done)
 			}
@@ -209,7 +209,7 @@ func TestIsCancelRequestedAfterOutcome(t *testing.T) {
 		s.Object.Generation++
 	}
 	decide := func(s *Scope[*v1alpha1.Backup]) {
-		s.RecordOutcome(Outcome{PhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+		s.RecordOutcome(Outcome{v1alpha1.RunPhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
 	}
 	for name, tc := range map[string]struct {
 		steps []func(*Scope[*v1alpha1.Backup])
@@ -260,7 +260,7 @@ func TestSettled(t *testing.T) {
 	if IsFinalized(s.Object) {
 		t.Error("a running Backup counts as finalized")
 	}
-	s.RecordOutcome(Outcome{PhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
+	s.RecordOutcome(Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonFailed, "the store is full"}, noon)
 	if IsFinalized(s.Object) || s.Object.Status.FailureReason != "the store is full" {
 		t.Errorf("after the outcome: finalized %v, failureReason %q", IsFinalized(s.Object), s.Object.Status.FailureReason)
 	}

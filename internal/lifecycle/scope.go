@@ -20,8 +20,8 @@ type Object interface {
 	conditions.Object
 	// Run returns the part of the status that all kinds have in common.
 	Run() *v1alpha1.RunStatus
-	GetPhase() string
-	SetPhase(phase string)
+	GetPhase() v1alpha1.RunPhase
+	SetPhase(phase v1alpha1.RunPhase)
 	// ActionsStatuses returns pointers to the lists of the actions before and after the work.
 	ActionsStatuses() (pre, post **[]v1alpha1.ActionStatus)
 	// Desired returns the desired state of the run, and the parameters for plugins.
@@ -127,7 +127,7 @@ func IsFinished(s Object) bool { return s.Run().CompletionTimestamp != nil }
 
 // IsCompletedOrPartiallyFailed reports whether all or most of the work was done.
 func IsCompletedOrPartiallyFailed(s Object) bool {
-	return s.GetPhase() == PhaseCompleted || s.GetPhase() == PhasePartiallyFailed
+	return s.GetPhase() == v1alpha1.RunPhaseCompleted || s.GetPhase() == v1alpha1.RunPhasePartiallyFailed
 }
 
 // IsFinalized reports whether the run is finished and nothing is owed.

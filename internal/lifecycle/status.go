@@ -24,13 +24,13 @@ const (
 
 // MarkWaiting records what a run that has not started waits for.
 func (s *Scope[T]) MarkWaiting(reason, message string) {
-	s.Object.SetPhase(PhaseNew)
+	s.Object.SetPhase(v1alpha1.RunPhaseNew)
 	s.markOutcomeUnknown(reason, message)
 }
 
 // MarkRunning records what a run that has started does now.
 func (s *Scope[T]) MarkRunning(reason, message string) {
-	s.Object.SetPhase(PhaseInProgress)
+	s.Object.SetPhase(v1alpha1.RunPhaseInProgress)
 	s.markOutcomeUnknown(reason, message)
 }
 
@@ -70,16 +70,17 @@ func OutcomeMessage(o conditions.Object) string {
 
 // Outcome is the outcome of a run.
 type Outcome struct {
-	Phase, Reason, Message string
+	Phase           v1alpha1.RunPhase
+	Reason, Message string
 }
 
 // CancelledOutcome returns the outcome of a run that was canceled by a user. If its deadline
 // ended the run, the outcome is a failure.
 func (s *Scope[T]) CancelledOutcome() Outcome {
 	if s.IsDeadlineExceeded() && !s.isCancelRequestedByUser() {
-		return Outcome{PhaseFailed, v1alpha1.ReasonDeadlineExceeded, "Failed: " + s.CancelReason() + "; " + s.kind.timeoutHint()}
+		return Outcome{v1alpha1.RunPhaseFailed, v1alpha1.ReasonDeadlineExceeded, "Failed: " + s.CancelReason() + "; " + s.kind.timeoutHint()}
 	}
-	return Outcome{PhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.CancelReason()}
+	return Outcome{v1alpha1.RunPhaseCancelled, v1alpha1.ReasonCancelled, "Cancelled: " + s.CancelReason()}
 }
 
 // RecordOutcome records the outcome, which is final.
@@ -89,12 +90,12 @@ func (s *Scope[T]) RecordOutcome(o Outcome, now time.Time) {
 	s.Object.SetPhase(o.Phase)
 	status.CompletionTimestamp = &at
 	succeeded := metav1.ConditionFalse
-	if o.Phase == PhaseCompleted {
+	if o.Phase == v1alpha1.RunPhaseCompleted {
 		succeeded = metav1.ConditionTrue
 	}
 	conditions.Set(s.Object, v1alpha1.ConditionSucceeded, succeeded, o.Reason, TruncateMessage(o.Message))
 	status.Message = TruncateMessage(OutcomeMessage(s.Object))
-	if !IsCompletedOrPartiallyFailed(s.Object) && o.Phase != PhaseFailedValidation {
+	if !IsCompletedOrPartiallyFailed(s.Object) && o.Phase != v1alpha1.RunPhaseFailedValidation {
 		status.FailureReason = status.Message
 	}
 	conditions.SetSummary(s.Object, conditions.InProgress, o.Reason, status.Message)
@@ -107,7 +108,7 @@ func (s *Scope[T]) FailValidation(errs []string, now time.Time) {
 	if len(errs) > 1 {
 		message = fmt.Sprintf("%d problems must be fixed: %s", len(errs), strings.Join(errs, "; "))
 	}
-	s.RecordOutcome(Outcome{PhaseFailedValidation, v1alpha1.ReasonFailedValidation, message}, now)
+	s.RecordOutcome(Outcome{v1alpha1.RunPhaseFailedValidation, v1alpha1.ReasonFailedValidation, message}, now)
 }
 
 // MarkFinalized records that no work is left. The summary conditions show the outcome.
@@ -119,7 +120,7 @@ func (s *Scope[T]) MarkFinalized() {
 	}
 	s.Object.Run().Message = message
 	state := conditions.Stalled
-	if s.Object.GetPhase() == PhaseCompleted {
+	if s.Object.GetPhase() == v1alpha1.RunPhaseCompleted {
 		state = conditions.Current
 	}
 	conditions.SetSummary(s.Object, state, succeeded.Reason, message)

@@ -48,7 +48,7 @@ func BackupToVelero(b *v1alpha1.Backup) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown.Metadata.Name, shown.Phase = b.StoredName(), "Deleting"
+	shown.Metadata.Name, shown.Phase = b.StoredName(), velero.PhaseDeleting
 	if from := b.Spec.ImportedFrom; from != nil && from.BackupUID != "" {
 		shown.Metadata.UID = types.UID(from.BackupUID) // actions may have stored data under this UID
 	}

@@ -71,7 +71,7 @@ func runState(b *v1alpha1.Backup) schedule.RunState {
 	switch {
 	case !lifecycle.IsFinished(b):
 		return schedule.Active
-	case b.Status.Phase == v1alpha1.BackupPhaseCompleted:
+	case b.Status.Phase == v1alpha1.RunPhaseCompleted:
 		return schedule.Succeeded
 	case lifecycle.IsCompletedOrPartiallyFailed(b):
 		return schedule.Partial

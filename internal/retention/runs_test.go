@@ -35,7 +35,7 @@ func nightly(edits ...func(*v1alpha1.Backup)) v1alpha1.Backup {
 }
 
 // ended finishes a Backup with nothing left to do.
-func ended(phase v1alpha1.BackupPhase) func(*v1alpha1.Backup) {
+func ended(phase v1alpha1.RunPhase) func(*v1alpha1.Backup) {
 	return func(b *v1alpha1.Backup) {
 		b.Status.Phase, b.Status.CompletionTimestamp = phase, &metav1.Time{Time: end}
 		conditions.SetSummary(b, conditions.Current, "Done", "")

@@ -10,8 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The phases of the runs that plugins see.
+// Velero's phases of backups and restores that plugins see and manifests contain.
 const (
+	// PhaseNew is that of a run that has not started.
+	PhaseNew = "New"
+	// PhaseQueued is that of a run that waits for others.
+	PhaseQueued = "Queued"
+	// PhaseReadyToStart is that of a run that leaves the queue.
+	PhaseReadyToStart = "ReadyToStart"
+	// PhaseFailedValidation is that of a run whose spec is invalid.
+	PhaseFailedValidation = "FailedValidation"
 	// PhaseInProgress is that of a run that processes its objects.
 	PhaseInProgress = "InProgress"
 	// PhaseFinalizing is that of a backup whose operations have ended and which archives
@@ -19,6 +27,23 @@ const (
 	PhaseFinalizing = "Finalizing"
 	// PhaseFinalizingPartiallyFailed is PhaseFinalizing for a backup with errors.
 	PhaseFinalizingPartiallyFailed = "FinalizingPartiallyFailed"
+	// PhaseUploading is that of a backup with uploads in older versions of Velero.
+	PhaseUploading = "Uploading"
+	// PhaseUploadingPartialFailure is PhaseUploading for a backup with errors.
+	PhaseUploadingPartialFailure = "UploadingPartialFailure"
+	// PhaseWaitingForPluginOperations is that of a run that waits for operations.
+	PhaseWaitingForPluginOperations = "WaitingForPluginOperations"
+	// PhaseWaitingForPluginOperationsPartiallyFailed is PhaseWaitingForPluginOperations for a
+	// run with errors.
+	PhaseWaitingForPluginOperationsPartiallyFailed = "WaitingForPluginOperationsPartiallyFailed"
+	// PhaseCompleted is that of a run that succeeded.
+	PhaseCompleted = "Completed"
+	// PhasePartiallyFailed is that of a run with errors of single objects.
+	PhasePartiallyFailed = "PartiallyFailed"
+	// PhaseFailed is that of a run that failed as a whole.
+	PhaseFailed = "Failed"
+	// PhaseDeleting is that of a backup that is being deleted.
+	PhaseDeleting = "Deleting"
 )
 
 // Metadata is the part of an object's metadata that Velero and its plugins read.

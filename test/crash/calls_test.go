@@ -59,16 +59,16 @@ func (l *testOperator) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends in
 		checkCallsOf(t, run, calls, ends)
 		paid = paid || (run.Spec.Owed && run.Status.Phase == v1alpha1.HookRunPhaseCompleted)
 	}
-	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(kind.PreHookPoint()) })
-	if started < 0 || kind.SinglePoint != "" {
+	started := slices.IndexFunc(calls, func(c call) bool { return c.Point == string(kind.PreHookPoint) })
+	if started < 0 || kind.HasSingleHookPoint() {
 		return // nothing is owed
 	}
 	cleaned := slices.IndexFunc(calls, func(c call) bool {
-		return c.Point == string(kind.PostHookPoint()) && c.Action == l.pair()
+		return c.Point == string(kind.PostHookPoint) && c.Action == l.pair()
 	})
 	lastPre := started
 	for i, c := range calls {
-		if c.Point == string(kind.PreHookPoint()) {
+		if c.Point == string(kind.PreHookPoint) {
 			lastPre = i
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
@@ -86,13 +87,14 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 	scene.record(t, l)
 	kind := scene.work.kind()
 	for _, c := range []struct {
-		at, phase        string
+		at               string
+		phase            v1alpha1.RunPhase
 		pre, notify, pay string
 		calls            int
 	}{
-		{string(kind.PreHookPoint()) + ":1", "Failed" + string(kind.PreHookPoint()) + "Actions", "Failed", "Completed", "Completed", 3},
-		{string(kind.PostHookPoint()) + ":1", lifecycle.PhaseCompleted, "Completed", "Failed", "Completed", 3},
-		{string(kind.PostHookPoint()) + ":2", lifecycle.PhaseCompleted, "Completed", "Completed", "Completed", 4},
+		{string(kind.PreHookPoint) + ":1", kind.FailedPrePhase, "Failed", "Completed", "Completed", 3},
+		{string(kind.PostHookPoint) + ":1", v1alpha1.RunPhaseCompleted, "Completed", "Failed", "Completed", 3},
+		{string(kind.PostHookPoint) + ":2", v1alpha1.RunPhaseCompleted, "Completed", "Completed", "Completed", 4},
 	} {
 		for _, w := range []when{before, after} {
 			t.Run(fmt.Sprintf("killed %s the action works, %s", w, c.at), func(t *testing.T) {
@@ -106,7 +108,7 @@ func crashOnce(t *testing.T, s *site, scene scenario) {
 				if calls := l.callsOf(t, l.hookRuns(t, last)); len(calls) != c.calls {
 					t.Errorf("the calls are %+v, want %d", calls, c.calls)
 				}
-				if worked := strings.Contains(text(t, got.Left), "settings"); worked != (c.phase == lifecycle.PhaseCompleted) {
+				if worked := strings.Contains(text(t, got.Left), "settings"); worked != (c.phase == v1alpha1.RunPhaseCompleted) {
 					t.Errorf("the run is %s, and objects were written: %v", got.Phase, worked)
 				}
 			})

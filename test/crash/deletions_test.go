@@ -43,7 +43,7 @@ func (deletions) begin(t *testing.T, l *testOperator, name string) lifecycle.Obj
 	b.SetLabels(l.labels())
 	o := &v1alpha1.Restore{ObjectMeta: l.meta(victim(name)), Spec: v1alpha1.RestoreSpec{BackupName: b.GetName()}}
 	for _, object := range []lifecycle.Object{b, o} {
-		if last, ends := l.follow(t, object, disturbance{api: &trap{}, store: &trap{}}); ends > 0 || last.GetPhase() != lifecycle.PhaseCompleted {
+		if last, ends := l.follow(t, object, disturbance{api: &trap{}, store: &trap{}}); ends > 0 || last.GetPhase() != v1alpha1.RunPhaseCompleted {
 			t.Fatalf("what is to be destroyed is %s", l.describe(object.GetName(), last))
 		}
 	}

@@ -60,7 +60,7 @@ func (r restores) setUp(t *testing.T, l *testOperator) {
 	b := &v1alpha1.Backup{ObjectMeta: l.meta(r.backup(l))}
 	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(l.name + "-*")}
 	last, ends := l.follow(t, b, disturbance{api: &trap{}, store: &trap{}})
-	if ends > 0 || last.GetPhase() != lifecycle.PhaseCompleted {
+	if ends > 0 || last.GetPhase() != v1alpha1.RunPhaseCompleted {
 		t.Fatalf("the backup to restore is %s", l.describe(b.Name, last))
 	}
 }

@@ -27,7 +27,8 @@ import (
 // result is everything that must not depend on how often the operator ended. The
 // name of the run is replaced wherever it appears.
 type result struct {
-	Phase, Message, FailureReason   string
+	Phase                           v1alpha1.RunPhase
+	Message, FailureReason          string
 	Warnings, Errors                int64
 	Pre, Post, HookRuns, Conditions []string
 	// Operations are those that count.

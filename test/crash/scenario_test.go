@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // scenario is a run that is done again and again, each time hit somewhere else.
@@ -24,7 +23,7 @@ type scenario struct {
 	operations bool
 	// once says that an attempt that was interrupted is not repeated, unless it is owed.
 	once  bool
-	phase string
+	phase v1alpha1.RunPhase
 	// prepare adds what makes the run end as it does.
 	prepare func(t *testing.T, l *testOperator, d *disturbance)
 	sweeps  []sweep
@@ -44,10 +43,10 @@ type scenario struct {
 // faults returns what FAULT_CALL says.
 func (s scenario) faults() string {
 	kind := s.work.kind()
-	if kind.SinglePoint != "" {
-		return string(kind.SinglePoint) + "=" + s.pre
+	if kind.HasSingleHookPoint() {
+		return string(kind.PreHookPoint) + "=" + s.pre
 	}
-	return string(kind.PreHookPoint()) + "=" + s.pre + "," + string(kind.PostHookPoint()) + "=" + s.post
+	return string(kind.PreHookPoint) + "=" + s.pre + "," + string(kind.PostHookPoint) + "=" + s.post
 }
 
 // kills are the ways to be killed at a write.
@@ -70,14 +69,14 @@ func thorough() []sweep {
 // scenarios returns all of them. The first of a kind of work is an ordinary run.
 func scenarios() []scenario {
 	small, large := backups{data: smallData}, backups{data: largeData}
-	cancelled := string(v1alpha1.BackupPhaseCancelled)
+	cancelled := v1alpha1.RunPhaseCancelled
 	return []scenario{
 		{
-			name: "done", work: small, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
+			name: "done", work: small, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, sweeps: thorough(), calls: true, logged: true,
 		},
 		{
-			name: "refused", work: small, pre: "error", post: "outputs", phase: string(v1alpha1.BackupPhaseFailedPreBackupActions),
+			name: "refused", work: small, pre: "error", post: "outputs", phase: v1alpha1.RunPhaseFailedPreBackupActions,
 			prepare: nothing, sweeps: kills()[1:], calls: true, logged: true, sampled: true,
 		},
 		{
@@ -90,7 +89,7 @@ func scenarios() []scenario {
 			sweeps: kills()[1:], calls: true, sampled: true,
 		},
 		{
-			name: "large", work: large, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
+			name: "large", work: large, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, logged: true, sampled: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: store, only: archived},
@@ -103,7 +102,7 @@ func scenarios() []scenario {
 		},
 		{
 			// Writes of events tell of nothing new: those of Backups are the same.
-			name: "restored", work: restores{defines: true}, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
+			name: "restored", work: restores{defines: true}, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, calls: true, logged: true,
 			sweeps: append(kills(),
 				sweep{how: asked, when: after, target: api, only: own},
@@ -111,7 +110,7 @@ func scenarios() []scenario {
 		},
 		{
 			// What a namespace needs comes along, and nothing else.
-			name: "chosen", work: restores{defines: true, chosen: true}, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
+			name: "chosen", work: restores{defines: true, chosen: true}, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, logged: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: defined},
@@ -120,12 +119,12 @@ func scenarios() []scenario {
 		},
 		{
 			name: "replaced", work: restores{policy: v1alpha1.ExistingResourcePolicyRecreate}, pre: "outputs", post: "outputs",
-			phase: lifecycle.PhaseCompleted, prepare: nothing, logged: true, alike: recreatedIsCreated, sampled: true,
+			phase: v1alpha1.RunPhaseCompleted, prepare: nothing, logged: true, alike: recreatedIsCreated, sampled: true,
 			// Before a write is, but for that one, after the write before.
 			sweeps: []sweep{{how: killed, when: after, target: api, only: placed}},
 		},
 		{
-			name: "denied", work: restores{}, pre: "error", post: "outputs", phase: string(v1alpha1.RestorePhaseFailedPreRestoreActions),
+			name: "denied", work: restores{}, pre: "error", post: "outputs", phase: v1alpha1.RunPhaseFailedPreRestoreActions,
 			prepare: nothing, sweeps: kills()[2:], logged: true, sampled: true,
 		},
 		{
@@ -134,7 +133,7 @@ func scenarios() []scenario {
 			sampled: true,
 		},
 		{
-			name: "moved", work: backups{data: movedData}, operations: true, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
+			name: "moved", work: backups{data: movedData}, operations: true, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, sampled: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: following},
@@ -145,7 +144,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "carried", work: restores{operations: true}, operations: true, pre: "outputs", post: "outputs", phase: lifecycle.PhaseCompleted,
+			name: "carried", work: restores{operations: true}, operations: true, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, sampled: true,
 			sweeps: []sweep{
 				{how: killed, when: before, target: api, only: operated},
@@ -154,12 +153,12 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "destroyed", work: deletions{}, pre: "none", phase: lifecycle.PhaseCompleted,
+			name: "destroyed", work: deletions{}, pre: "none", phase: v1alpha1.RunPhaseCompleted,
 			prepare: nothing, calls: true, sweeps: append(kills(), sweep{how: asked, when: after, target: api}),
 		},
 		{
 			// Its action is called three times, with pauses.
-			name: "stranded", work: deletions{}, pre: "error", phase: lifecycle.PhasePartiallyFailed, prepare: nothing, sampled: true,
+			name: "stranded", work: deletions{}, pre: "error", phase: v1alpha1.RunPhasePartiallyFailed, prepare: nothing, sampled: true,
 			sweeps: []sweep{{how: killed, when: after, target: api, only: called}},
 		},
 	}

@@ -39,7 +39,7 @@ func deletePre(t *testing.T, l *testOperator, d *disturbance) {
 func whilePre(l *testOperator, d *disturbance, stop func(name string)) {
 	d.onEvent = func(object client.Object) {
 		run, ok := object.(*v1alpha1.HookRun)
-		if ok && run.Spec.Hook == l.work.kind().PreHookPoint() && run.Status.StartTimestamp != nil && run.Spec.ParentRef.Name == d.api.run {
+		if ok && run.Spec.Hook == l.work.kind().PreHookPoint && run.Status.StartTimestamp != nil && run.Spec.ParentRef.Name == d.api.run {
 			stop(d.api.run)
 		}
 	}

@@ -154,8 +154,8 @@ func without(texts, others []string) []string {
 func (s scenario) sweepCalls(t *testing.T, l *testOperator, want result) {
 	t.Helper()
 	kind := s.work.kind()
-	points := []string{string(kind.PreHookPoint()) + ":1", string(kind.PostHookPoint()) + ":1", string(kind.PostHookPoint()) + ":2"}
-	if kind.SinglePoint != "" {
+	points := []string{string(kind.PreHookPoint) + ":1", string(kind.PostHookPoint) + ":1", string(kind.PostHookPoint) + ":2"}
+	if kind.HasSingleHookPoint() {
 		points = points[:1]
 	}
 	for _, w := range []when{before, after} {

@@ -49,7 +49,7 @@ func (l *testOperator) single() string { return l.name + ".crash.example.io/noti
 // mover is the action that starts operations.
 func (l *testOperator) mover() v1alpha1.PluginAction {
 	return v1alpha1.PluginAction{
-		Kind: v1alpha1.ActionKind("Async" + l.work.kind().Name + "ItemAction"), Name: l.name + ".crash.example.io/move",
+		Kind: l.work.kind().AsyncItemActionKind, Name: l.name + ".crash.example.io/move",
 		Operation: &v1alpha1.OperationPolicy{PollInterval: &metav1.Duration{Duration: 100 * time.Millisecond}},
 	}
 }
@@ -124,9 +124,9 @@ func (l *testOperator) plugin(faults string, more map[string]string) v1alpha1.Pl
 // actions are those of the lane's plugin.
 func (l *testOperator) actions() []v1alpha1.PluginAction {
 	kind := l.work.kind()
-	pre, post := v1alpha1.ActionKind(kind.PreHookPoint())+"Action", v1alpha1.ActionKind(kind.PostHookPoint())+"Action"
+	pre, post := kind.PreActionKind, kind.PostActionKind
 	list := []v1alpha1.PluginAction{{Kind: pre, Name: l.pair()}, {Kind: post, Name: l.pair()}, {Kind: post, Name: l.single()}}
-	if kind.SinglePoint != "" {
+	if kind.HasSingleHookPoint() {
 		list = []v1alpha1.PluginAction{{Kind: pre, Name: l.pair()}, {Kind: v1alpha1.ActionKindDeleteItem, Name: l.single()}}
 	}
 	if l.operations {

@@ -75,7 +75,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: c, image: %[1]s, co
 		c.evict(ctx, "grapnel.dev/plugin=evicted")
 		for _, plugin := range bad {
 			By(plugin.name)
-			b := c.backupEnds(ctx, plugin.name, v1alpha1.BackupPhaseFailedPreBackupActions)
+			b := c.backupEnds(ctx, plugin.name, v1alpha1.RunPhaseFailedPreBackupActions)
 			Expect(b.Status.Message).To(MatchRegexp(plugin.says))
 			_, _ = fmt.Fprintln(GinkgoWriter, b.Status.Message)
 		}
@@ -115,7 +115,7 @@ executor: {podExec: {selector: {matchLabels: {app: loud}}, command: [sh, -c, %q]
 actions: [{name: e2e.example.io/loud-exec, kind: PreBackupAction, retries: 3, selector: {matchLabels: {story: loud}}}]
 `, print)) // A busy kubelet may reset the connection before all of it was read, which is a failure.
 		c.backup(ctx, "loud", "loud", "loud")
-		c.backupEnds(ctx, "loud", v1alpha1.BackupPhaseCompleted)
+		c.backupEnds(ctx, "loud", v1alpha1.RunPhaseCompleted)
 		Expect(len(c.stored(ctx, "e2e/backups/loud/loud-logs.gz"))).To(BeNumerically("<", 16<<20))
 		Expect(c.kubectl(ctx, "get", "pods", "-n", namespace, "-l", operatorLabels,
 			"-o", "jsonpath={.items[*].status.containerStatuses[0].restartCount}")).To(Equal("0"))

@@ -93,7 +93,7 @@ func describeEndpoints() {
 		const parameters = "parameters: {e2e.example.io/webhook: {who: me}, e2e.example.io/elsewhere: {who: me}}"
 
 		c.backup(ctx, "elsewhere", "elsewhere", "elsewhere", parameters)
-		b := c.backupEnds(ctx, "elsewhere", v1alpha1.BackupPhaseCompleted)
+		b := c.backupEnds(ctx, "elsewhere", v1alpha1.RunPhaseCompleted)
 		for hook, says := range map[v1alpha1.HookPoint]string{
 			v1alpha1.HookPreBackup: "PreBackup: attempt 1 for elsewhere, by me", v1alpha1.HookPostBackup: "PostBackup: attempt 1 for elsewhere, by me",
 		} {
@@ -110,12 +110,12 @@ func describeEndpoints() {
 		c.kubectl(ctx, "rollout", "restart", "deployment/endpoints", "-n", "elsewhere")
 		c.rolledOut(ctx, "elsewhere", "deployment/endpoints")
 		c.backup(ctx, "elsewhere-again", "elsewhere", "elsewhere", parameters)
-		b = c.backupEnds(ctx, "elsewhere-again", v1alpha1.BackupPhaseCompleted)
+		b = c.backupEnds(ctx, "elsewhere-again", v1alpha1.RunPhaseCompleted)
 		Expect(c.hookRun(ctx, b, v1alpha1.HookPreBackup, "e2e.example.io/elsewhere").Status.Outputs).NotTo(Equal(before))
 
 		By("calling the endpoint around a Restore, and when the backup is destroyed")
 		c.restore(ctx, "elsewhere", "elsewhere", "elsewhere", parameters)
-		r := c.restoreEnds(ctx, "elsewhere", v1alpha1.RestorePhaseCompleted)
+		r := c.restoreEnds(ctx, "elsewhere", v1alpha1.RunPhaseCompleted)
 		for _, hook := range []v1alpha1.HookPoint{v1alpha1.HookPreRestore, v1alpha1.HookPostRestore} {
 			Expect(c.hookRun(ctx, r, hook, "e2e.example.io/webhook").Status.Message).To(Equal(string(hook) + ": attempt 1 for elsewhere, by me"))
 		}

@@ -60,7 +60,7 @@ actions:
 		jobs := c.created(ctx, &batchv1.JobList{}, client.InNamespace(namespace))
 
 		c.backup(ctx, "with-job", "jobs", "jobs", "parameters: {e2e.example.io/script: {greeting: 'twice $(date)'}}")
-		b := c.backupEnds(ctx, "with-job", v1alpha1.BackupPhaseCompleted)
+		b := c.backupEnds(ctx, "with-job", v1alpha1.RunPhaseCompleted)
 
 		By("telling what the script said, and not running what a parameter says")
 		run := c.hookRun(ctx, b, v1alpha1.HookPreBackup, "e2e.example.io/script")
@@ -81,7 +81,7 @@ actions:
 		c.createNamespace(ctx, "failing")
 		c.plugin(ctx, "failing", script("failing", "PreBackupAction", "e2e.example.io/failing", "echo the disk is full; exit 3"))
 		c.backup(ctx, "fails", "failing", "failing")
-		b := c.backupEnds(ctx, "fails", v1alpha1.BackupPhaseFailedPreBackupActions)
+		b := c.backupEnds(ctx, "fails", v1alpha1.RunPhaseFailedPreBackupActions)
 		Expect(b.Status.Message).To(MatchRegexp(regexp.QuoteMeta("the disk is full")))
 	}, SpecTimeout(minutes(3)))
 }

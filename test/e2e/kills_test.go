@@ -84,7 +84,7 @@ func describeKills() {
 		c.backup(ctx, b.Name, "kills", "kills")
 		killedAt(b, v1alpha1.HookPreBackup)
 		killedAt(b, v1alpha1.HookPostBackup)
-		c.backupEnds(ctx, b.Name, v1alpha1.BackupPhaseCompleted)
+		c.backupEnds(ctx, b.Name, v1alpha1.RunPhaseCompleted)
 
 		c.kubectl(ctx, "delete", "namespace", "kills", "--timeout=110s")
 		r := &v1alpha1.Restore{}
@@ -92,7 +92,7 @@ func describeKills() {
 		c.restore(ctx, r.Name, b.Name, "kills")
 		killedAt(r, v1alpha1.HookPreRestore)
 		killedAt(r, v1alpha1.HookPostRestore)
-		c.restoreEnds(ctx, r.Name, v1alpha1.RestorePhaseCompleted)
+		c.restoreEnds(ctx, r.Name, v1alpha1.RunPhaseCompleted)
 		Expect(c.kubectl(ctx, "get", "configmap", "kept", "-n", "kills", "-o", "jsonpath={.data.a}")).To(Equal("b"))
 
 		By("having started no Job twice")
@@ -107,13 +107,13 @@ func describeKills() {
 		c.backup(ctx, b.Name, "many", "none")
 		Eventually(ctx, c.phase(ctx, "backups/many")).Should(BeElementOf("InProgress", "Completed"))
 		c.killOperator(ctx)
-		c.backupEnds(ctx, b.Name, v1alpha1.BackupPhaseCompleted)
+		c.backupEnds(ctx, b.Name, v1alpha1.RunPhaseCompleted)
 
 		c.kubectl(ctx, "delete", "namespace", "many", "--timeout=110s")
 		c.restore(ctx, "many", "many", "none")
 		Eventually(ctx, c.phase(ctx, "restores/many")).Should(BeElementOf("InProgress", "Completed"))
 		c.killOperator(ctx)
-		c.restoreEnds(ctx, "many", v1alpha1.RestorePhaseCompleted)
+		c.restoreEnds(ctx, "many", v1alpha1.RunPhaseCompleted)
 		Expect(c.kubectl(ctx, "get", "configmaps", "-n", "many", "-l", "many=yes", "-o", `jsonpath={range .items[*]}x{end}`)).To(HaveLen(400))
 	}, SpecTimeout(minutes(10)))
 }
@@ -141,7 +141,7 @@ func describeLeaders() {
 		c.backup(ctx, b.Name, "leaders", "kills")
 		c.hookRunning(ctx, b, "e2e.example.io/step")
 		c.killOperator(ctx)
-		c.backupEnds(ctx, b.Name, v1alpha1.BackupPhaseCompleted)
+		c.backupEnds(ctx, b.Name, v1alpha1.RunPhaseCompleted)
 
 		By("having it hand over")
 		c.backup(ctx, "handed-over", "leaders", "kills")
@@ -150,7 +150,7 @@ func describeLeaders() {
 		before := c.leader(ctx)
 		c.kubectl(ctx, "delete", "pod", before, "-n", namespace, "--wait=false")
 		c.anotherLeads(ctx, before)
-		c.backupEnds(ctx, b.Name, v1alpha1.BackupPhaseCompleted)
+		c.backupEnds(ctx, b.Name, v1alpha1.RunPhaseCompleted)
 		Expect(jobs()).To(HaveLen(4))
 	}, SpecTimeout(minutes(6)))
 }

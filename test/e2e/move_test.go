@@ -22,7 +22,7 @@ func (c *cluster) moveStore(ctx context.Context) {
 	c.createNamespace(ctx, "moved")
 	c.kubectl(ctx, "create", "configmap", "kept", "-n", "moved", "--from-literal=a=b")
 	c.backup(ctx, "moved", "moved", "none")
-	c.backupEnds(ctx, "moved", v1alpha1.BackupPhaseCompleted)
+	c.backupEnds(ctx, "moved", v1alpha1.RunPhaseCompleted)
 
 	content, err := os.ReadFile("../../docs/installation.md")
 	Expect(err).NotTo(HaveOccurred())
@@ -55,7 +55,7 @@ func describeMove() {
 	It("restores from the volume to which the store was moved", func(ctx SpecContext) {
 		c.kubectl(ctx, "delete", "namespace", "moved", "--timeout=110s")
 		c.restore(ctx, "moved", "moved", "none")
-		c.restoreEnds(ctx, "moved", v1alpha1.RestorePhaseCompleted)
+		c.restoreEnds(ctx, "moved", v1alpha1.RunPhaseCompleted)
 		Expect(c.kubectl(ctx, "get", "configmap", "kept", "-n", "moved", "-o", "jsonpath={.data.a}")).To(Equal("b"))
 	}, SpecTimeout(minutes(4)))
 }

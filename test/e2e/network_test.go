@@ -93,7 +93,7 @@ func describeNetwork() {
 		c.plugin(ctx, "opened", script("network", "PreBackupAction", "e2e.example.io/opened", connects("open")))
 
 		c.backup(ctx, "network", "reachable", "network")
-		b := c.backupEnds(ctx, "network", v1alpha1.BackupPhaseCompleted)
+		b := c.backupEnds(ctx, "network", v1alpha1.RunPhaseCompleted)
 		for action, says := range map[string]string{"e2e.example.io/closed": "it is closed", "e2e.example.io/opened": "it is open"} {
 			Expect(c.hookRun(ctx, b, v1alpha1.HookPreBackup, action).Status.Message).To(Equal(says))
 		}

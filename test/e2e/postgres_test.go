@@ -100,7 +100,7 @@ func describePostgres() {
 		Expect(err).To(MatchError(ContainSubstring("read-only transaction")))
 		Expect(c.paid(ctx)).To(Equal(first))
 
-		c.backupEnds(ctx, "bank", v1alpha1.BackupPhaseCompleted)
+		c.backupEnds(ctx, "bank", v1alpha1.RunPhaseCompleted)
 		By("letting the client go on afterwards, with every payment that it was told of")
 		c.paysOn(ctx)
 		c.kubectl(ctx, "scale", "deployment/client", "-n", "bank", "--replicas=0")
@@ -113,7 +113,7 @@ func describePostgres() {
 		c.plugin(ctx, "postgres", frozen)
 		c.plugin(ctx, "break-postgres", script("postgres", "PreBackupAction", "e2e.example.io/hold", "sleep 3; exit 1", "order: 2"))
 		c.backup(ctx, "bank-failed", "bank", "postgres")
-		b := c.backupEnds(ctx, "bank-failed", v1alpha1.BackupPhaseFailedPreBackupActions)
+		b := c.backupEnds(ctx, "bank-failed", v1alpha1.RunPhaseFailedPreBackupActions)
 		Expect(c.hookRun(ctx, b, v1alpha1.HookPostBackup, "e2e.example.io/freeze").Status.Phase).To(Equal(v1alpha1.HookRunPhaseCompleted))
 		c.paysOn(ctx)
 	}, SpecTimeout(minutes(5)))

@@ -82,7 +82,7 @@ func (c *cluster) ended(ctx context.Context, run client.Object) v1alpha1.RunStat
 }
 
 // backupEnds waits for a Backup and expects a phase.
-func (c *cluster) backupEnds(ctx context.Context, name string, want v1alpha1.BackupPhase) *v1alpha1.Backup {
+func (c *cluster) backupEnds(ctx context.Context, name string, want v1alpha1.RunPhase) *v1alpha1.Backup {
 	GinkgoHelper()
 	b := &v1alpha1.Backup{}
 	b.Namespace, b.Name = namespace, name
@@ -92,7 +92,7 @@ func (c *cluster) backupEnds(ctx context.Context, name string, want v1alpha1.Bac
 }
 
 // restoreEnds waits for a Restore and expects a phase.
-func (c *cluster) restoreEnds(ctx context.Context, name string, want v1alpha1.RestorePhase) *v1alpha1.Restore {
+func (c *cluster) restoreEnds(ctx context.Context, name string, want v1alpha1.RunPhase) *v1alpha1.Restore {
 	GinkgoHelper()
 	r := &v1alpha1.Restore{}
 	r.Namespace, r.Name = namespace, name

@@ -45,7 +45,7 @@ var _ = Describe("A Backup that is created before what it needs", func() {
 
 		other := env.Create(t, world.Client, s.NewBackup(app))
 		env.WaitFor(t, world.Client, other, "it has completed in the only slot", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 
 		env.Create(t, world.Client, s.NewLocation("later"))
@@ -57,7 +57,7 @@ var _ = Describe("A Backup that is created before what it needs", func() {
 			{Kind: v1alpha1.ActionKindPreBackup, Name: action, Selector: env.SelectorForAction(action)},
 		}))
 		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseCompleted), b.Status.Message)
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), b.Status.Message)
 		Expect(b.Status.StorageLocation).To(Equal("later"))
 		Expect(*b.Status.PreBackupActionsStatuses).To(HaveLen(1), "the action of the Plugin ran")
 	})
@@ -72,7 +72,7 @@ var _ = Describe("A Backup that is created before what it needs", func() {
 			return waitsFor(b, v1alpha1.ReasonWaitingForLocation, `"nowhere" does not exist`)
 		})
 		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseFailedValidation))
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseFailedValidation))
 		Expect(b.Status.ValidationErrors).To(ConsistOf(
 			`BackupStorageLocation "nowhere" does not exist in this namespace; create it, or set spec.storageLocation to one of: ` + env.DefaultLocation))
 	})
@@ -85,7 +85,7 @@ var _ = Describe("A Backup that is created before what it needs", func() {
 		b.Spec.ExcludedNamespaces = b.Spec.IncludedNamespaces
 		b = env.Create(t, world.Client, b)
 		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseFailedValidation))
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseFailedValidation))
 		Expect(b.Status.ValidationErrors).To(ConsistOf(ContainSubstring("nowhere"), ContainSubstring("excluded")))
 	})
 })
@@ -105,7 +105,7 @@ var _ = Describe("A Restore that is created before its Backup", func() {
 		})
 		env.Create(t, world.Client, b)
 		r = env.WaitFor(t, world.Client, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 	})
 })
 
@@ -116,13 +116,13 @@ var _ = Describe("A Backup of a namespace that does not exist", func() {
 		app := world.CreateApp(t, 1)
 		b := env.Create(t, world.Client, s.NewBackup(app, app+"-typo"))
 		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhasePartiallyFailed))
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhasePartiallyFailed))
 		Expect(b.Status.Message).To(ContainSubstring(`namespace "` + app + `-typo" does not exist`))
 		Expect(b.Status.Errors).To(Equal(int64(1)))
 
 		none := env.Create(t, world.Client, s.NewBackup(app+"-typo"))
 		none = env.WaitFor(t, world.Client, none, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(none.Status.Phase).To(Equal(v1alpha1.BackupPhasePartiallyFailed))
+		Expect(none.Status.Phase).To(Equal(v1alpha1.RunPhasePartiallyFailed))
 		Expect(none.Status.Message).To(ContainSubstring("none of the included namespaces exists"))
 	})
 })
@@ -147,6 +147,6 @@ var _ = Describe("A location that fails for a moment when a Backup begins", func
 		})
 		Expect(os.Remove(inTheWay)).To(Succeed())
 		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseCompleted), b.Status.Message)
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), b.Status.Message)
 	})
 })

@@ -137,14 +137,14 @@ var _ = Describe("A damaged archive", func() {
 		s := newArchiveSite(t)
 		app := world.CreateApp(t, 2)
 		b, dir := newStoredBackup(t, s, s.NewBackup(app))
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseCompleted))
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted))
 		file := filepath.Join(dir, b.Name+".tar.gz")
 		good, err := os.ReadFile(file)
 		Expect(err).NotTo(HaveOccurred())
 		change(t, file, edit)
 
 		r, target := newRestore(t, s, b.Name, app, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseFailed), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseFailed), r.Status.Message)
 		for _, text := range append(texts, "nothing was restored") {
 			Expect(r.Status.Message).To(ContainSubstring(text))
 		}
@@ -152,7 +152,7 @@ var _ = Describe("A damaged archive", func() {
 
 		Expect(os.WriteFile(file, good, 0o600)).To(Succeed())
 		r, _ = newRestore(t, s, b.Name, app, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 		Expect(env.FormatActionStatuses(r.Status.PreRestoreActionsStatuses)).To(Equal([]string{archiveAction + " Completed"}))
 		Eventually(func() []string { return openScratchFiles(t, s) }).Should(BeEmpty())
 	},
@@ -176,14 +176,14 @@ var _ = Describe("An archive that does not fit into the scratch directory", func
 		})
 		b, _ := newStoredBackup(t, s, s.NewBackup(app))
 		r, target := newRestore(t, s, b.Name, app, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseFailed), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseFailed), r.Status.Message)
 		Expect(r.Status.Message).To(ContainSubstring("free space in the directory given by --scratch-dir"))
 		expectNothingHappened(t, s, r, target)
 
 		small := world.CreateApp(t, 1)
 		b, _ = newStoredBackup(t, s, s.NewBackup(small))
 		r, _ = newRestore(t, s, b.Name, small, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 	})
 })
 
@@ -196,7 +196,7 @@ var _ = Describe("A backup of Grapnel without its manifest", func() {
 		change(t, filepath.Join(dir, b.Name+"-grapnel.json"), func([]byte) []byte { return nil })
 
 		r, target := newRestore(t, s, b.Name, app, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseFailedValidation), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseFailedValidation), r.Status.Message)
 		Expect(r.Status.Message).To(And(
 			ContainSubstring(b.Name+"-grapnel.json is missing"), ContainSubstring("restore that file from a copy"),
 			ContainSubstring(v1alpha1.AnnotationAllowUnverified+"=true"),
@@ -204,7 +204,7 @@ var _ = Describe("A backup of Grapnel without its manifest", func() {
 		expectNothingHappened(t, s, r, target)
 
 		r, target = newRestore(t, s, b.Name, app, map[string]string{v1alpha1.AnnotationAllowUnverified: "true"})
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 		Expect(r.Status.Warnings).To(BeEquivalentTo(1))
 		Expect(world.Exists(t, env.NewConfigMap(target, 0))).To(BeTrue())
 	})
@@ -218,7 +218,7 @@ var _ = Describe("A backup of Grapnel without its manifest", func() {
 		world.WaitForDeletion(t, b)
 		change(t, filepath.Join(dir, b.Name+"-grapnel.json"), func([]byte) []byte { return nil })
 		r, target := newRestore(t, s, b.Name, app, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseFailedValidation), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseFailedValidation), r.Status.Message)
 		expectNothingHappened(t, s, r, target)
 	})
 })
@@ -233,10 +233,10 @@ var _ = Describe("An object that no archive may hold", func() {
 		b := s.NewBackup(app)
 		b.Spec.IncludedResources = append(b.Spec.IncludedResources, "roles")
 		b, _ = newStoredBackup(t, s, b)
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhasePartiallyFailed), b.Status.Message)
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhasePartiallyFailed), b.Status.Message)
 		Expect(b.Status.Errors).To(BeEquivalentTo(1))
 		r, target := newRestore(t, s, b.Name, app, nil)
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 		Expect(world.Exists(t, env.NewConfigMap(target, 0))).To(BeTrue())
 	})
 })

@@ -66,7 +66,7 @@ var _ = Describe("A Backup that does not end", func() {
 		b = env.WaitFor(t, world.Client, b, "it has ended and owes nothing", func(b *v1alpha1.Backup) bool {
 			return hasPhase(b.Status.PostBackupActionsStatuses, v1alpha1.ActionPhaseCompleted) && !conditions.IsTrue(b, v1alpha1.ConditionCleanupOwed)
 		})
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseFailed))
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseFailed))
 		Expect(conditions.Get(b, v1alpha1.ConditionSucceeded).Reason).To(Equal(v1alpha1.ReasonRunCrashed))
 		Expect(b.Status.Message).To(ContainSubstring("crashed 3 times in the step archive of this Backup"))
 		Expect(b.Status.Attempts).To(Equal(int32(3)))
@@ -82,7 +82,7 @@ var _ = Describe("A Backup that does not end", func() {
 		}
 		Expect(os.WriteFile(release, nil, 0o600)).To(Succeed())
 		b = env.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 		Expect(b.Status.Crashes).To(BeNil())
 	})

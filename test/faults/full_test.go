@@ -39,7 +39,7 @@ var _ = Describe("A location on a volume that is full", func() {
 		small := env.Create(t, world.Client, s.NewLocation("small"))
 		awaitPhase(small, v1alpha1.LocationPhaseAvailable)
 		first := env.Create(t, world.Client, backupIn(s, small, app))
-		awaitBackup(first, v1alpha1.BackupPhaseCompleted)
+		awaitBackup(first, v1alpha1.RunPhaseCompleted)
 
 		fill(filepath.Join(volume, "backups", first.Name))
 		// A change has the location checked at once.
@@ -49,7 +49,7 @@ var _ = Describe("A location on a volume that is full", func() {
 		Expect(conditions.IsTrue(small, v1alpha1.ConditionWritable)).To(BeFalse(), "nothing can be written")
 
 		By("refusing a Backup with what to do")
-		refused := awaitBackup(env.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.BackupPhaseFailedValidation)
+		refused := awaitBackup(env.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.RunPhaseFailedValidation)
 		Expect(fmt.Sprint(refused.Status.ValidationErrors, refused.Status.Message)).To(ContainSubstring("The location is full: delete backups"))
 
 		By("restoring from it")
@@ -60,7 +60,7 @@ var _ = Describe("A location on a volume that is full", func() {
 		restore = env.Create(t, world.Client, restore)
 		// Its results can be stored nowhere, which is a warning of it.
 		restore = env.WaitFor(t, world.Client, restore, "its work has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
-		Expect(restore.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), restore.Status.Message)
+		Expect(restore.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), restore.Status.Message)
 		Expect(restore.Status.Counts.Created).To(BeEquivalentTo(2))
 		Expect(restore.Status.Warnings).To(BeEquivalentTo(1))
 		Expect(restore.Status.Message).To(And(ContainSubstring("2 created"), ContainSubstring("1 warning"),
@@ -82,13 +82,13 @@ var _ = Describe("A location on a volume that is full", func() {
 			Spec:       v1alpha1.DeletionRunSpec{BackupName: first.Name},
 		})
 		env.WaitFor(t, world.Client, deletion, "it has deleted the backup", func(d *v1alpha1.DeletionRun) bool {
-			return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
+			return d.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 		Expect(filepath.Join(volume, "backups", first.Name)).NotTo(BeADirectory())
 
 		By("taking the next Backup")
 		awaitPhase(small, v1alpha1.LocationPhaseAvailable)
-		awaitBackup(env.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.BackupPhaseCompleted)
+		awaitBackup(env.Create(t, world.Client, backupIn(s, small, app)), v1alpha1.RunPhaseCompleted)
 	})
 })
 
@@ -106,7 +106,7 @@ func awaitPhase(l *v1alpha1.BackupStorageLocation, want v1alpha1.LocationPhase) 
 	})
 }
 
-func awaitBackup(b *v1alpha1.Backup, want v1alpha1.BackupPhase) *v1alpha1.Backup {
+func awaitBackup(b *v1alpha1.Backup, want v1alpha1.RunPhase) *v1alpha1.Backup {
 	GinkgoHelper()
 	return env.WaitFor(GinkgoTB(), world.Client, b, "it is "+string(want), func(b *v1alpha1.Backup) bool {
 		return b.Status.Phase == want

@@ -87,7 +87,7 @@ var _ = Describe("A bucket in which others write", func() {
 		s := world.StartOperator(t, "--backup-sync-interval=1s")
 		app := world.CreateApp(t, 1)
 		b := env.WaitFor(t, world.Client, env.Create(t, world.Client, s.NewBackup(app)), "it has completed", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 
 		By("storing 60 forged manifests of 300 KB, and one real backup that is older")
@@ -131,7 +131,7 @@ var _ = Describe("A bucket in which others write", func() {
 			Spec:       v1alpha1.RestoreSpec{BackupName: b.Name, StorageLocation: "shared"},
 		})
 		env.WaitFor(t, world.Client, r, "it has completed", func(r *v1alpha1.Restore) bool {
-			return r.Status.Phase == v1alpha1.RestorePhaseCompleted
+			return r.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 		Expect(world.Exists(t, env.NewConfigMap(app, 0))).To(BeTrue())
 
@@ -141,7 +141,7 @@ var _ = Describe("A bucket in which others write", func() {
 			Spec:       v1alpha1.DeletionRunSpec{BackupName: all[0].Name, DestroyForeign: true},
 		})
 		env.WaitFor(t, world.Client, d, "it has completed", func(d *v1alpha1.DeletionRun) bool {
-			return d.Status.Phase == v1alpha1.DeletionRunPhaseCompleted
+			return d.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 		Eventually(func() int { return len(importedFrom(s, "shared")) }).Should(Equal(limit), "the next one takes its place")
 		Expect(importLimitedEvents(s)).To(Equal(1), "an event for each look is too many")
@@ -163,7 +163,7 @@ var _ = Describe("A bucket in which others write", func() {
 		Expect(all).To(HaveLen(1))
 		Expect(all[0].Name).To(Equal("good"))
 		env.WaitFor(t, world.Client, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), "it has completed", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 	})
 })

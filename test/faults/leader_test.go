@@ -118,7 +118,7 @@ var _ = Describe("A leader that is paused", func() {
 		Expect(awaitLeader(s.Name, first)).NotTo(BeEmpty())
 		env.WaitFor(t, world.Client, b, "its successor has completed it", func(b *v1alpha1.Backup) bool {
 			owed := conditions.Get(b, v1alpha1.ConditionCleanupOwed)
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && owed != nil && owed.Status == metav1.ConditionFalse
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted && owed != nil && owed.Status == metav1.ConditionFalse
 		})
 		Expect(stoppedDeployments(app)).To(BeEmpty(), "its successor gave back everything")
 

@@ -76,7 +76,7 @@ var _ = Describe("The list of a kind in all namespaces", func() {
 		b.Spec.IncludedResources = []v1alpha1.NamePattern{"deepthings.faults.example.org"}
 		env.Create(t, world.Client, b)
 		b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-		Expect(b.Status.Phase).To(Equal(v1alpha1.BackupPhaseCompleted), b.Status.Message)
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), b.Status.Message)
 
 		for _, object := range objects {
 			Expect(world.Client.Delete(ctx, object)).To(Succeed())
@@ -85,7 +85,7 @@ var _ = Describe("The list of a kind in all namespaces", func() {
 		r.Spec.BackupName = b.Name
 		env.Create(t, world.Client, r)
 		r = env.WaitFor(t, world.Client, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
-		Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+		Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 		for _, object := range objects {
 			Expect(world.Exists(t, object)).To(BeTrue(), "%s/%s is restored", object.GetNamespace(), object.GetName())
 		}

@@ -40,7 +40,7 @@ var _ = Describe("A Restore into the namespace of a hostile tenant", func() {
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "services"}
 			env.Create(t, world.Client, b)
 			env.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
-				return b.Status.Phase == v1alpha1.BackupPhaseCompleted
+				return b.Status.Phase == v1alpha1.RunPhaseCompleted
 			})
 
 			By("holding the Restore before the wave of Services")
@@ -64,7 +64,7 @@ var _ = Describe("A Restore into the namespace of a hostile tenant", func() {
 
 			By("waiting for the end of the Restore")
 			r = env.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
-			Expect(r.Status.Phase).To(Equal(v1alpha1.RestorePhaseCompleted), r.Status.Message)
+			Expect(r.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted), r.Status.Message)
 			Expect(r.Status.Attempts).To(Equal(int32(1)), "the operator was restarted")
 			Expect(s.Operator.Done()).NotTo(BeClosed(), "the operator has ended")
 			var list map[string][]string

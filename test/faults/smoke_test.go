@@ -16,7 +16,7 @@ var _ = Describe("An undisturbed operator", func() {
 		s := world.StartOperator(t)
 		b := env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 2)))
 		env.WaitFor(t, world.Client, b, "it has completed", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted
 		})
 	})
 })

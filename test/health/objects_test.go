@@ -55,21 +55,21 @@ func waiting[T lifecycle.Object](s *lifecycle.Scope[T]) {
 }
 
 // working is a run in one of the phases between its beginning and its outcome.
-func working[T lifecycle.Object](phase string) write[T] {
+func working[T lifecycle.Object](phase v1alpha1.RunPhase) write[T] {
 	return func(s *lifecycle.Scope[T]) {
 		s.MarkRunning(v1alpha1.ReasonRunning, "Working on it")
 		s.Object.SetPhase(phase)
 	}
 }
 
-func decided[T lifecycle.Object](phase, message string) write[T] {
+func decided[T lifecycle.Object](phase v1alpha1.RunPhase, message string) write[T] {
 	return func(s *lifecycle.Scope[T]) {
 		s.MarkRunning(v1alpha1.ReasonRunning, "Working on it")
-		s.RecordOutcome(lifecycle.Outcome{Phase: phase, Reason: phase, Message: message}, time.Unix(1, 0))
+		s.RecordOutcome(lifecycle.Outcome{Phase: phase, Reason: string(phase), Message: message}, time.Unix(1, 0))
 	}
 }
 
-func ended[T lifecycle.Object](phase, message string) write[T] {
+func ended[T lifecycle.Object](phase v1alpha1.RunPhase, message string) write[T] {
 	return func(s *lifecycle.Scope[T]) {
 		decided[T](phase, message)(s)
 		s.MarkFinalized()

@@ -24,7 +24,7 @@ import (
 // before anything ran.
 func refused(t *testing.T, b *v1alpha1.Backup, texts ...[]string) {
 	t.Helper()
-	b = outcome(t, b, v1alpha1.BackupPhaseFailedValidation)
+	b = outcome(t, b, v1alpha1.RunPhaseFailedValidation)
 	if len(b.Status.ValidationErrors) != len(texts) {
 		t.Errorf("there are %d validation errors, want %d: %q", len(b.Status.ValidationErrors), len(texts), b.Status.ValidationErrors)
 	}
@@ -164,7 +164,7 @@ func TestANameThatIsTaken(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 1)
-	owner := outcome(t, s.apply(t, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	owner := outcome(t, s.apply(t, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 	world.Delete(t, owner)
 	awaitGone(t, owner)
 	claimed := owner.Name + "-claimed"
@@ -219,7 +219,7 @@ func TestSecretsThatAPluginLogs(t *testing.T) {
 	b.Labels = env.LabelsForActions(pair, preOnly)
 	parameter(b, pair, "fault", "log-secret")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	for _, file := range []storage.File{storage.Logs, storage.PostLogs} {
 		says(t, []string{s.file(t, b, file)}, "Connecting with password=[REDACTED]") // the rules look for what is not there
 	}
@@ -239,7 +239,7 @@ func TestAPluginAppliedRightBeforeIsNotLeftOut(t *testing.T) {
 		b.Labels = env.LabelsForActions(action)
 		createPlugin(t, plugin)
 		s.apply(t, b)
-		b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+		b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 		env.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + action + " #1", "PostBackup " + action + " #1"})
 	}
 }

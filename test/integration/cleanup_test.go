@@ -24,34 +24,34 @@ func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		actions []string
 		stop    func(*testing.T, *v1alpha1.Backup)
-		phase   v1alpha1.BackupPhase
+		phase   v1alpha1.RunPhase
 		undone  map[string]bool
 	}{
 		"it ended well": {
-			actions: []string{pair}, phase: v1alpha1.BackupPhaseCompleted, undone: map[string]bool{pair: true},
+			actions: []string{pair}, phase: v1alpha1.RunPhaseCompleted, undone: map[string]bool{pair: true},
 		},
 		"it failed": {
-			actions: []string{preFails}, phase: v1alpha1.BackupPhaseFailedPreBackupActions, undone: map[string]bool{preFails: true},
+			actions: []string{preFails}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preFails: true},
 		},
 		"it timed out": {
-			actions: []string{preExpires}, phase: v1alpha1.BackupPhaseFailedPreBackupActions, undone: map[string]bool{preExpires: true},
+			actions: []string{preExpires}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preExpires: true},
 		},
 		"it hangs": {
-			actions: []string{preHangs}, phase: v1alpha1.BackupPhaseFailedPreBackupActions, undone: map[string]bool{preHangs: true},
+			actions: []string{preHangs}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preHangs: true},
 		},
 		"it was cancelled": {
-			actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
+			actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.RunPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
 		"the Backup was deleted": {
 			actions: []string{preHolds}, stop: func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Delete(t, b) },
-			phase: v1alpha1.BackupPhaseCancelled, undone: map[string]bool{preHolds: true},
+			phase: v1alpha1.RunPhaseCancelled, undone: map[string]bool{preHolds: true},
 		},
 		"one before it failed": {
-			actions: []string{pair, preFails, third}, phase: v1alpha1.BackupPhaseFailedPreBackupActions,
+			actions: []string{pair, preFails, third}, phase: v1alpha1.RunPhaseFailedPreBackupActions,
 			undone: map[string]bool{pair: true, preFails: true, third: false},
 		},
 		"one before it was cancelled": {
-			actions: []string{preHolds, third}, stop: cancelBackup, phase: v1alpha1.BackupPhaseCancelled,
+			actions: []string{preHolds, third}, stop: cancelBackup, phase: v1alpha1.RunPhaseCancelled,
 			undone: map[string]bool{preHolds: true, third: false},
 		},
 	} {
@@ -115,7 +115,7 @@ func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.P
 		return reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupOverdue &&
 			strings.Contains(b.Status.Message, "the database said no") // and not that it is being tried
 	})
-	if b.Status.Phase != v1alpha1.BackupPhaseCompleted || conditionOf(b, v1alpha1.ConditionSucceeded) != metav1.ConditionTrue {
+	if b.Status.Phase != v1alpha1.RunPhaseCompleted || conditionOf(b, v1alpha1.ConditionSucceeded) != metav1.ConditionTrue {
 		t.Errorf("the outcome is %s", b.Status.Phase)
 	}
 	for name, want := range map[string]metav1.ConditionStatus{
@@ -144,7 +144,7 @@ func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
 	if err := world.Client.Update(t.Context(), updated); err != nil {
 		t.Fatal(err)
 	}
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupDone {
 		t.Errorf("CleanupOwed has the reason %s", got)
 	}
@@ -160,7 +160,7 @@ func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	b, _, action := brokenCleanup(t, s)
 	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupAbandoned {
 		t.Errorf("CleanupOwed has the reason %s", got)
 	}
@@ -197,7 +197,7 @@ func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
 	b.Labels = env.LabelsForActions(after)
 	parameter(b, after, "fault", "error")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")
 	if got := conditionOf(b, v1alpha1.ConditionPostActionsSucceeded); got != metav1.ConditionFalse {
 		t.Errorf("PostActionsSucceeded is %q", got)
 	}

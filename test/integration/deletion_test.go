@@ -35,7 +35,7 @@ func destroy(t *testing.T, b *v1alpha1.Backup) *v1alpha1.DeletionRun {
 
 // destroyed waits for the end of a DeletionRun and checks its phase, and that its message
 // contains some texts.
-func destroyed(t *testing.T, d *v1alpha1.DeletionRun, phase v1alpha1.DeletionRunPhase, texts ...string) *v1alpha1.DeletionRun {
+func destroyed(t *testing.T, d *v1alpha1.DeletionRun, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.DeletionRun {
 	t.Helper()
 	d = await(t, d, "it has ended", func(d *v1alpha1.DeletionRun) bool {
 		return d.Status.CompletionTimestamp != nil && len(d.Finalizers) == 0
@@ -77,14 +77,14 @@ func (s site) gone(t *testing.T, b *v1alpha1.Backup) {
 func TestABackupIsDestroyed(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 3))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 3))), v1alpha1.RunPhaseCompleted)
 	if len(s.stored(t, b.Name)) == 0 {
 		t.Fatal("nothing is stored")
 	}
 	d := deletionOf(b)
 	d.Spec.TTL = &metav1.Duration{Duration: time.Second}
 	env.Create(t, world.Client, d)
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
+	destroyed(t, d, v1alpha1.RunPhaseCompleted, "Backup "+b.Name+" is destroyed")
 	s.gone(t, b)
 	awaitEvent(t, d, "Normal Completed: Backup "+b.Name+" is destroyed")
 	awaitGone(t, d) // after its ttl
@@ -99,14 +99,14 @@ func TestTwoDeletionRuns(t *testing.T) {
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Labels = env.LabelsForActions(action)
 	parameter(b, action, "sleep", "500ms")
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	var runs []*v1alpha1.DeletionRun
 	for range 3 {
 		runs = append(runs, destroy(t, b))
 	}
 	calls, others := 0, 0
 	for _, d := range runs {
-		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+		d = destroyed(t, d, v1alpha1.RunPhaseCompleted)
 		calls += len(deleteCalls(t, d))
 		if strings.Contains(d.Status.Message, "destroyed the backup") || strings.Contains(d.Status.Message, "does not exist anymore") {
 			others++
@@ -126,9 +126,9 @@ func TestARunningBackupIsCancelledFirst(t *testing.T) {
 	env.Create(t, world.Client, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preHolds)
 	d := destroy(t, b)
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	s.gone(t, b)
-	if last := latest(b); last.Status.Phase != v1alpha1.BackupPhaseCancelled || reasonOf(last, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {
+	if last := latest(b); last.Status.Phase != v1alpha1.RunPhaseCancelled || reasonOf(last, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {
 		t.Errorf("it was not cancelled, or its clean-up was not done: %s", describe(b))
 	}
 }
@@ -144,14 +144,14 @@ func TestABackupGoesWithItsData(t *testing.T) {
 		b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 		env.Create(t, world.Client, b)
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 		})
 		world.Delete(t, b)
 		s.gone(t, b)
 	})
 	t.Run("Retain", func(t *testing.T) {
 		t.Parallel()
-		b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+		b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 		files := s.stored(t, b.Name)
 		world.Delete(t, b)
 		awaitGone(t, b)
@@ -163,7 +163,7 @@ func TestABackupGoesWithItsData(t *testing.T) {
 		b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 		env.Create(t, world.Client, b)
 		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
-			return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
+			return b.Status.Phase == v1alpha1.RunPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 		})
 		world.Patch(t, b, `{"spec":{"deletionPolicy":"Retain"}}`)
 		await(t, b, "nothing holds it", func(b *v1alpha1.Backup) bool { return len(b.Finalizers) == 0 && b.Status.CompletionTimestamp != nil })
@@ -184,7 +184,7 @@ func TestANamespaceIsDeleted(t *testing.T) {
 	b.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 	env.Create(t, world.Client, b)
 	await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
-		return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
+		return b.Status.Phase == v1alpha1.RunPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 	})
 	world.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
 	awaitGone(t, b)
@@ -203,21 +203,21 @@ func TestWhatIsToBeDestroyed(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		spec  v1alpha1.DeletionRunSpec
-		phase v1alpha1.DeletionRunPhase
+		phase v1alpha1.RunPhase
 		texts []string
 	}{
 		"a typing error": {
 			v1alpha1.DeletionRunSpec{BackupName: "nightyl"},
-			v1alpha1.DeletionRunPhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"there is no Backup nightyl", "fix spec.backupName"},
 		},
 		"no such location": {
 			v1alpha1.DeletionRunSpec{BackupName: "b", StorageLocation: "nowhere"},
-			v1alpha1.DeletionRunPhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"nowhere", "does not exist"},
 		},
 		"another has the name": {
-			v1alpha1.DeletionRunSpec{BackupName: "b", BackupUID: "1-2-3"}, v1alpha1.DeletionRunPhaseCompleted, []string{"does not exist anymore"},
+			v1alpha1.DeletionRunSpec{BackupName: "b", BackupUID: "1-2-3"}, v1alpha1.RunPhaseCompleted, []string{"does not exist anymore"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

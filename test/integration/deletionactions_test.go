@@ -45,8 +45,8 @@ func TestDeleteActionsRun(t *testing.T) {
 	b.Labels = env.LabelsForActions(a, z)
 	b.Labels["tier"] = "gold"
 	parameter(b, a, "fault", "fail")
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
-	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "Backup "+b.Name+" is destroyed, and one thing is left behind", a)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.RunPhasePartiallyFailed, "Backup "+b.Name+" is destroyed, and one thing is left behind", a)
 	s.gone(t, b)
 	// The example plugin has one that concerns every Backup.
 	env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", a + " Failed", z + " Completed"})
@@ -60,14 +60,14 @@ func TestDeleteActionsChoose(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	for name, tc := range map[string]struct {
 		selector string
-		phase    v1alpha1.DeletionRunPhase
+		phase    v1alpha1.RunPhase
 		called   int
 		text     string
 	}{
-		"it concerns others": {"tier=silver", v1alpha1.DeletionRunPhaseCompleted, 0, "is destroyed"},
-		"it concerns all":    {"", v1alpha1.DeletionRunPhaseCompleted, 1, "is destroyed"},
-		"it does not know":   {"fault:panic", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not report whether it applies to the backup"},
-		"it does not answer": {"fault:hang", v1alpha1.DeletionRunPhasePartiallyFailed, 0, "could not report whether it applies to the backup"},
+		"it concerns others": {"tier=silver", v1alpha1.RunPhaseCompleted, 0, "is destroyed"},
+		"it concerns all":    {"", v1alpha1.RunPhaseCompleted, 1, "is destroyed"},
+		"it does not know":   {"fault:panic", v1alpha1.RunPhasePartiallyFailed, 0, "could not report whether it applies to the backup"},
+		"it does not answer": {"fault:hang", v1alpha1.RunPhasePartiallyFailed, 0, "could not report whether it applies to the backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestDeleteActionsChoose(t *testing.T) {
 				[]v1alpha1.PluginAction{deletes(v1alpha1.PluginAction{Name: action, Timeout: within(2 * time.Second)})}, "FAULT_SELECTOR="+tc.selector))
 			b := s.NewBackup(world.CreateApp(t, 1))
 			b.Labels = env.LabelsForActions(action)
-			b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+			b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 			d := destroyed(t, destroy(t, b), tc.phase, tc.text)
 			s.gone(t, b)
 			if calls := deleteCalls(t, d); len(calls) != tc.called {
@@ -102,8 +102,8 @@ func TestDeleteItemActionsRun(t *testing.T) {
 	}
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
-	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "2 things are left behind", app+"/c6", "panic", app+"/c7", "the snapshot is locked")
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.RunPhasePartiallyFailed, "2 things are left behind", app+"/c6", "panic", app+"/c7", "the snapshot is locked")
 	s.gone(t, b)
 	line := func(name string) string { return action + " " + app + "/" + name }
 	got := strings.Split(strings.TrimSpace(content(t, cleaned)), "\n")
@@ -130,8 +130,8 @@ func TestADeleteItemActionHangs(t *testing.T) {
 	env.Create(t, world.Client, last)
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
-	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed,
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
+	d := destroyed(t, destroy(t, b), v1alpha1.RunPhasePartiallyFailed,
 		"one thing is left behind", action, app+"/z", "did not answer before its deadline")
 	s.gone(t, b)
 	for _, did := range d.Status.DeleteItemActions {
@@ -160,8 +160,8 @@ func TestDeleteActionsThatGoWrong(t *testing.T) {
 			}
 			b := s.NewBackup(world.CreateApp(t, 1))
 			b.Labels = env.LabelsForActions(bad, good)
-			b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
-			d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "one thing is left behind", bad)
+			b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
+			d := destroyed(t, destroy(t, b), v1alpha1.RunPhasePartiallyFailed, "one thing is left behind", bad)
 			s.gone(t, b)
 			env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", bad + " Failed", good + " Completed"})
 			says(t, d.Status.LeftBehind, bad, text)
@@ -184,13 +184,13 @@ func TestTheBackupIsRemovedMeanwhile(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action, late, items)
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
 	world.Delete(t, b)
 	await(t, b, "it is deleted", func(b *v1alpha1.Backup) bool { return !b.DeletionTimestamp.IsZero() })
 	touch(t, goOn)
-	d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	d = destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	s.gone(t, b)
 	env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed", late + " Completed"})
 	says(t, []string{content(t, cleaned)}, items+" "+app+"/c0")

@@ -23,7 +23,7 @@ func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
 	action, release := held(t, v1alpha1.ActionKindDelete)
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
 	world.Delete(t, b)
@@ -31,7 +31,7 @@ func TestABackupIsDeletedWhileItIsDestroyed(t *testing.T) {
 		t.Error("nothing keeps the Backup for the actions")
 	}
 	release()
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	s.gone(t, b)
 }
 
@@ -56,13 +56,13 @@ func TestWhatWaitsKeepsNobodyAway(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
 	b.Spec.StorageLocation = files.Name
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	world.Patch(t, files, `{"spec":{"accessMode":"ReadOnly"}}`)
 	d := destroy(t, b)
 	awaiting(t, d, v1alpha1.ReasonWaitingForLocation)
-	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseCompleted)
+	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RunPhaseCompleted)
 	world.Patch(t, files, `{"spec":{"accessMode":"ReadWrite"}}`)
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	awaitGone(t, b)
 	world.Delete(t, files)
 }
@@ -82,7 +82,7 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 		backups = append(backups, env.Create(t, world.Client, b))
 	}
 	for _, b := range backups {
-		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseCompleted })
+		await(t, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.RunPhaseCompleted })
 		runs = append(runs, destroy(t, b))
 	}
 	for i, d := range runs {
@@ -90,11 +90,11 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 			return d.Status.Message == fmt.Sprintf("Waiting for Backup %s to be deleted; it has the finalizers %s", backups[i].Name, held)
 		})
 	}
-	b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
-	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
+	destroyed(t, destroy(t, b), v1alpha1.RunPhaseCompleted)
 	for i, d := range runs {
 		world.Patch(t, backups[i], `{"metadata":{"finalizers":null}}`)
-		destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+		destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestDeletionsThatAreHeldUpHoldUpNoOthers(t *testing.T) {
 func TestAnotherBackupHasTheName(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.RunPhaseCompleted)
 	files := s.stored(t, b.Name)
 	world.Delete(t, b)
 	awaitGone(t, b)
@@ -113,7 +113,7 @@ func TestAnotherBackupHasTheName(t *testing.T) {
 			BackupName: b.Name, BackupUID: "1-2-3", StorageLocation: env.DefaultLocation, TTL: &metav1.Duration{Duration: time.Hour},
 		},
 	})
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted, "does not exist anymore; another backup has its name")
+	destroyed(t, d, v1alpha1.RunPhaseCompleted, "does not exist anymore; another backup has its name")
 	env.CheckEqual(t, "the files", s.stored(t, b.Name), files)
 }
 
@@ -131,10 +131,10 @@ func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
 	b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
 	b.GenerateName, b.Name = "", schedule.Name+"-20240501030000"
 	b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: "2024-05-01T03:00:00Z"}
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	d := deletionOf(b)
 	d.Spec.Cause = v1alpha1.DeletionCauseScheduleLimit
-	destroyed(t, env.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCancelled, "is kept as one of the newest 1 successful Backups of Schedule "+schedule.Name)
-	destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted) // a person may
+	destroyed(t, env.Create(t, world.Client, d), v1alpha1.RunPhaseCancelled, "is kept as one of the newest 1 successful Backups of Schedule "+schedule.Name)
+	destroyed(t, destroy(t, b), v1alpha1.RunPhaseCompleted) // a person may
 	s.gone(t, b)
 }

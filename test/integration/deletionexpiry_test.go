@@ -20,7 +20,7 @@ func TestABackupExpires(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	world.Patch(t, b, `{"spec":{"ttl":"1s"}}`)
 	s.gone(t, b)
 	awaitEvent(t, b, "Normal Expired: ")
@@ -42,7 +42,7 @@ func TestTheLastOfAScheduleStays(t *testing.T) {
 		b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}
 		b.GenerateName, b.Name = "", fmt.Sprintf("%s-2024050%d030000", schedule.Name, i+1) // as the Schedule calls them
 		b.Annotations = map[string]string{v1alpha1.AnnotationScheduledTime: fmt.Sprintf("2024-05-0%dT03:00:00Z", i+1)}
-		backups[i] = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		backups[i] = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	}
 	older, newest := backups[0], backups[1]
 	for _, b := range backups {

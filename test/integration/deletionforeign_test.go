@@ -129,12 +129,12 @@ func TestABackupOfAnotherSystem(t *testing.T) {
 			}
 			files := s.filesIn(t, location, backup)
 			again := d.DeepCopy()
-			destroyed(t, env.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseFailedValidation,
+			destroyed(t, env.Create(t, world.Client, d), v1alpha1.RunPhaseFailedValidation,
 				"backup "+backup+" was not created by a Backup of this cluster", "create a DeletionRun with spec.destroyForeign: true")
 			env.CheckEqual(t, "the files", s.filesIn(t, location, backup), files)
 
 			again.Spec.DestroyForeign = true
-			again = destroyed(t, env.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
+			again = destroyed(t, env.Create(t, world.Client, again), v1alpha1.RunPhaseCompleted, "is destroyed")
 			env.CheckEqual(t, "the files", s.filesIn(t, location, backup), nil)
 			awaitGone(t, s.awaitBackup(t, backup))
 			if calls := deleteCalls(t, again); len(calls) != 1 && !tc.damaged { // no labels are known of a damaged one
@@ -171,7 +171,7 @@ func TestARetainedBackupIsDestroyed(t *testing.T) {
 	), "FAULT_CALL=PreBackup=outputs"))
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	noted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: tombstone.ConfigMapName(env.DefaultLocation)}}
 	env.WaitFor(t, world.Client, noted, "the backup is noted", func(c *corev1.ConfigMap) bool { return c.Data[b.Name] != "" })
 	world.Delete(t, b)
@@ -181,7 +181,7 @@ func TestARetainedBackupIsDestroyed(t *testing.T) {
 	}
 	d := deletionOf(b)
 	d.Spec.StorageLocation = env.DefaultLocation
-	d = destroyed(t, env.Create(t, world.Client, d), v1alpha1.DeletionRunPhaseCompleted, "Backup "+b.Name+" is destroyed")
+	d = destroyed(t, env.Create(t, world.Client, d), v1alpha1.RunPhaseCompleted, "Backup "+b.Name+" is destroyed")
 	s.gone(t, s.awaitBackup(t, b.Name))
 	env.CheckEqual(t, "the calls", deleteCalls(t, d), []string{"Delete " + action + " #1"})
 	if made := string(d.Status.BackupOutputs[action]["from"]); made != string(runOf(t, b, v1alpha1.HookPreBackup, action).UID) {

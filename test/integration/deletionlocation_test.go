@@ -32,7 +32,7 @@ func TestALocationIsLost(t *testing.T) {
 			b.Spec.StorageLocation, b.Spec.DeletionPolicy = files.Name, v1alpha1.DeletionPolicyDelete
 			env.Create(t, world.Client, b)
 			await(t, b, "it has ended", func(b *v1alpha1.Backup) bool {
-				return b.Status.Phase == v1alpha1.BackupPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
+				return b.Status.Phase == v1alpha1.RunPhaseCompleted && slices.Contains(b.Finalizers, v1alpha1.FinalizerStoredData)
 			})
 			lose(t, files)
 			world.Delete(t, b)
@@ -48,7 +48,7 @@ func TestALocationIsLost(t *testing.T) {
 			})
 			says(t, []string{waiting.Status.Message}, files.Name)
 			world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonData+`":"true"}}}`)
-			d = destroyed(t, d, v1alpha1.DeletionRunPhasePartiallyFailed, "left behind", "the files of backup "+b.Name+" in BackupStorageLocation "+files.Name)
+			d = destroyed(t, d, v1alpha1.RunPhasePartiallyFailed, "left behind", "the files of backup "+b.Name+" in BackupStorageLocation "+files.Name)
 			awaitGone(t, b)
 			awaitEvent(t, d, "Warning DataLeftBehind: ")
 		})

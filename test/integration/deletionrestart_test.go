@@ -23,13 +23,13 @@ func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 		action, release := held(t, v1alpha1.ActionKindDelete)
 		b := s.NewBackup(world.CreateApp(t, 1))
 		b.Labels = env.LabelsForActions(action)
-		b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 		d := destroy(t, b)
 		awaitCalled(t, d, action)
 		s.kill(t)
 		release()
 		s.RestartOperator(t)
-		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+		d = destroyed(t, d, v1alpha1.RunPhaseCompleted)
 		env.CheckEqual(t, "the actions", env.FormatActionStatuses(d.Status.DeleteActionsStatuses), []string{exampleCopy + " Completed", action + " Completed"})
 		s.gone(t, b)
 	})
@@ -45,7 +45,7 @@ func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 		env.Create(t, world.Client, slow)
 		b := s.NewBackup(app)
 		b.Labels = env.LabelsForActions(action)
-		b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 		d := destroy(t, b)
 		shown := func() int { return strings.Count(content(t, cleaned), app+"/c5") }
 		suite.Eventually(t, func() string { // nothing in the cluster tells
@@ -57,7 +57,7 @@ func TestTheOperatorIsKilledInADeletion(t *testing.T) {
 		s.kill(t)
 		touch(t, goOn)
 		s.RestartOperator(t)
-		d = destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+		d = destroyed(t, d, v1alpha1.RunPhaseCompleted)
 		if shown() != 2 || d.Status.Attempts != 2 {
 			t.Errorf("the object was shown %d times in %d attempts, want 2 in 2", shown(), d.Status.Attempts)
 		}

@@ -25,7 +25,7 @@ func restoreOf(b *v1alpha1.Backup, app string, actions ...string) *v1alpha1.Rest
 
 // restored waits for the end of a Restore and checks its phase, and that its message
 // contains some texts.
-func restored(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
+func restored(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
 	r = await(t, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
 	if r.Status.Phase != phase {
@@ -41,14 +41,14 @@ func TestARestoreIsWaitedFor(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	action, release := held(t, v1alpha1.ActionKindPreRestore)
 	app := world.CreateApp(t, 1)
-	b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 	reads := env.Create(t, world.Client, restoreOf(b, app, action))
 	awaitCalled(t, reads, action)
 	d := destroy(t, b)
 	says(t, []string{awaiting(t, d, v1alpha1.ReasonWaitingForRestore).Status.Message}, reads.Name)
 	release()
-	restored(t, reads, v1alpha1.RestorePhaseCompleted, "2 created")
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	restored(t, reads, v1alpha1.RunPhaseCompleted, "2 created")
+	destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	s.gone(t, b)
 	awaitGone(t, reads)
 	if _, err := os.Stat(filepath.Join(s.LocationDir(env.DefaultLocation), "restores", reads.Name)); !os.IsNotExist(err) {
@@ -64,13 +64,13 @@ func TestNothingIsRestoredOfWhatGoes(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
-	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RestorePhaseFailedValidation,
+	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RunPhaseFailedValidation,
 		b.Name, "is being destroyed by DeletionRun "+d.Name, "restore another one")
 	release()
-	destroyed(t, d, v1alpha1.DeletionRunPhaseCompleted)
+	destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	s.gone(t, b)
 }
 
@@ -85,7 +85,7 @@ func TestABackupInUseDoesNotExpire(t *testing.T) {
 	for i := range backups {
 		b := s.NewBackup(app)
 		b.Spec.TTL = &metav1.Duration{Duration: 720 * time.Hour}
-		backups[i] = outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		backups[i] = outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	}
 	used, other := backups[0], backups[1]
 	reads := env.Create(t, world.Client, restoreOf(used, app, action))
@@ -101,7 +101,7 @@ func TestABackupInUseDoesNotExpire(t *testing.T) {
 		t.Errorf("DeletionRun %s was created while a Restore reads the Backup", d.Name)
 	}
 	release()
-	restored(t, reads, v1alpha1.RestorePhaseCompleted)
+	restored(t, reads, v1alpha1.RunPhaseCompleted)
 	s.gone(t, used)
 	awaitEvent(t, used, "Normal Expired: ")
 }

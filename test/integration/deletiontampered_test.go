@@ -29,17 +29,17 @@ func TestSomethingStoredIsGone(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	for name, tc := range map[string]struct {
 		file  func(backup string) string
-		phase v1alpha1.DeletionRunPhase
+		phase v1alpha1.RunPhase
 		text  string
 	}{
-		"the manifest": {func(string) string { return manifestName }, v1alpha1.DeletionRunPhaseCompleted, "is destroyed"},
+		"the manifest": {func(string) string { return manifestName }, v1alpha1.RunPhaseCompleted, "is destroyed"},
 		// The content of the archive can no longer be known.
-		"all":         {func(string) string { return "" }, v1alpha1.DeletionRunPhasePartiallyFailed, "nothing of it is stored any more"},
-		"the archive": {func(b string) string { return b + ".tar.gz" }, v1alpha1.DeletionRunPhasePartiallyFailed, ".tar.gz is missing"},
+		"all":         {func(string) string { return "" }, v1alpha1.RunPhasePartiallyFailed, "nothing of it is stored any more"},
+		"the archive": {func(b string) string { return b + ".tar.gz" }, v1alpha1.RunPhasePartiallyFailed, ".tar.gz is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+			b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 			lose(t, filepath.Join(s.folderOf(env.DefaultLocation, b.Name), tc.file(b.Name)))
 			destroyed(t, destroy(t, b), tc.phase, tc.text)
 			s.gone(t, b)
@@ -59,9 +59,9 @@ func TestAManifestIsDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+			b := outcome(t, env.Create(t, world.Client, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 			write(t, filepath.Join(s.folderOf(env.DefaultLocation, b.Name), file(b.Name)), "not JSON")
-			destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
+			destroyed(t, destroy(t, b), v1alpha1.RunPhaseCompleted, "is destroyed")
 			s.gone(t, b)
 		})
 	}
@@ -72,12 +72,12 @@ func TestAManifestIsDamaged(t *testing.T) {
 func TestNobodyKnowsWhoseItIs(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.RunPhaseCompleted)
 	for _, file := range []string{manifestName, b.Name + "-claim.json", b.Name + "-claim-2.json"} {
 		write(t, filepath.Join(s.folderOf(env.DefaultLocation, b.Name), file), "not JSON")
 	}
 	files := s.stored(t, b.Name)
-	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed,
+	d := destroyed(t, destroy(t, b), v1alpha1.RunPhasePartiallyFailed,
 		"the files of backup "+b.Name+" in BackupStorageLocation "+env.DefaultLocation, "spec.destroyForeign")
 	awaitGone(t, b)
 	awaitEvent(t, d, "Warning DataLeftBehind: ")
@@ -85,7 +85,7 @@ func TestNobodyKnowsWhoseItIs(t *testing.T) {
 
 	again := deletionOf(b)
 	again.Spec.StorageLocation, again.Spec.DestroyForeign = env.DefaultLocation, true
-	destroyed(t, env.Create(t, world.Client, again), v1alpha1.DeletionRunPhaseCompleted, "is destroyed")
+	destroyed(t, env.Create(t, world.Client, again), v1alpha1.RunPhaseCompleted, "is destroyed")
 	s.gone(t, s.awaitBackup(t, b.Name))
 }
 
@@ -99,7 +99,7 @@ func TestAManifestNamesAnotherBackup(t *testing.T) {
 		b := s.NewBackup(app)
 		b.Labels = env.LabelsForActions(pair)
 		parameter(b, pair, "fault", "outputs")
-		return outcome(t, env.Create(t, world.Client, b), v1alpha1.BackupPhaseCompleted)
+		return outcome(t, env.Create(t, world.Client, b), v1alpha1.RunPhaseCompleted)
 	}
 	other, b := backUp(), backUp()
 	from, to := s.folderOf(env.DefaultLocation, other.Name), s.folderOf(env.DefaultLocation, b.Name)
@@ -107,7 +107,7 @@ func TestAManifestNamesAnotherBackup(t *testing.T) {
 	write(t, filepath.Join(to, b.Name+"-grapnel.json"), content(t, filepath.Join(from, other.Name+"-grapnel.json")))
 	files, others := s.stored(t, b.Name), s.stored(t, other.Name)
 
-	d := destroyed(t, destroy(t, b), v1alpha1.DeletionRunPhasePartiallyFailed, "nothing of it is stored any more")
+	d := destroyed(t, destroy(t, b), v1alpha1.RunPhasePartiallyFailed, "nothing of it is stored any more")
 	awaitGone(t, b)
 	says(t, []string{conditions.Get(d, v1alpha1.ConditionDataDeleted).Message}, "Nothing of the backup was stored", b.Name, string(other.UID))
 	if len(d.Status.BackupOutputs) > 0 {

@@ -127,7 +127,7 @@ func TestParametersAreDataToAJob(t *testing.T) {
 	}
 
 	endJob(t, job)
-	outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	outcome(t, b, v1alpha1.RunPhaseCompleted)
 	world.WaitForDeletion(t, job)
 	world.WaitForDeletion(t, secret)
 }
@@ -244,7 +244,7 @@ func TestParametersThatAreNoVariables(t *testing.T) {
 			b := s.NewBackup(app)
 			b.Labels, b.Spec.Parameters = env.LabelsForActions(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
 			s.applyBy(t, jane, b)
-			outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, c.says...)
+			outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, c.says...)
 			noJob(t, s, string(runOf(t, b, v1alpha1.HookPreBackup, action).UID))
 		})
 	}
@@ -286,7 +286,7 @@ func TestTheJobOfSomebodyElse(t *testing.T) {
 	})
 	awaitCall(t, b, v1alpha1.HookPreBackup, first)
 	release()
-	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not created for this action")
+	outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not created for this action")
 	after := &batchv1.Job{}
 	if err := world.Client.Get(t.Context(), types.NamespacedName{Namespace: s.Name, Name: theirs.Name}, after); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestNamesThatLookLikeFiles(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	victim := s.NewBackup(app)
 	victim.GenerateName, victim.Name = "", "names"
-	victim = outcome(t, s.applyBy(t, jane, victim), v1alpha1.BackupPhaseCompleted)
+	victim = outcome(t, s.applyBy(t, jane, victim), v1alpha1.RunPhaseCompleted)
 	before := folder(t, s, victim.Name)
 	for _, name := range []string{
 		"names.tar.gz", "names-claim.json", "names-grapnel.json", "velero-backup.json", "backups", "restores", "grapnel.dev", "0",
@@ -49,7 +49,7 @@ func TestNamesThatLookLikeFiles(t *testing.T) {
 			b := s.NewBackup(app)
 			b.GenerateName, b.Name = "", name
 			b.Labels = env.LabelsForActions(pair)
-			b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
+			b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
 			for _, file := range s.filesIn(t, env.DefaultLocation, name) {
 				if !strings.HasPrefix(file, name) && file != manifestName {
 					t.Errorf("the backup has the file %s", file)
@@ -70,7 +70,7 @@ func TestReferencesThatLookLikePaths(t *testing.T) {
 	t.Parallel()
 	s, jane, _ := meet(t)
 	app := world.CreateApp(t, 1)
-	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 	outside := filepath.Join(s.StoreRoot(), "outside", "backups", b.Name)
 	if err := os.CopyFS(outside, os.DirFS(s.folderOf(env.DefaultLocation, b.Name))); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestReferencesThatLookLikePaths(t *testing.T) {
 			if err := jane.Create(t.Context(), r); err != nil {
 				return // the API server refuses it
 			}
-			restored(t, r, v1alpha1.RestorePhaseFailedValidation)
+			restored(t, r, v1alpha1.RunPhaseFailedValidation)
 		})
 	}
 	b = s.NewBackup(app)

@@ -141,11 +141,11 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 		included, excluded []v1alpha1.NamePattern
 		want               []string
 		// ended is the phase if no command runs.
-		ended v1alpha1.BackupPhase
+		ended v1alpha1.RunPhase
 	}{
 		"one":                            {included: patterns(app), want: []string{app}},
 		"one, and one that is not there": {included: patterns(app, "no-such-namespace"), want: []string{app}},
-		"one that is not there":          {included: patterns("no-such-namespace"), ended: v1alpha1.BackupPhasePartiallyFailed},
+		"one that is not there":          {included: patterns("no-such-namespace"), ended: v1alpha1.RunPhasePartiallyFailed},
 		"those of a pattern":             {included: patterns(app[:len(app)-1]+"?", other), excluded: patterns(other[:len(other)-1] + "*"), want: []string{app}},
 		"the operator's":                 {included: patterns(s.Name)},
 		"the operator's, and one":        {included: patterns(s.Name, other), want: []string{other}},
@@ -156,9 +156,9 @@ func TestCommandsRunInTheNamespacesOfTheBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // Not parallel: each checks the requests to the node.
 			b := s.greedy(action)
 			b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces = c.included, c.excluded
-			phase, want := cmp.Or(c.ended, v1alpha1.BackupPhaseCompleted), []string(nil)
+			phase, want := cmp.Or(c.ended, v1alpha1.RunPhaseCompleted), []string(nil)
 			for _, namespace := range c.want {
-				phase, want = v1alpha1.BackupPhaseFailedPreBackupActions, append(want, at[namespace])
+				phase, want = v1alpha1.RunPhaseFailedPreBackupActions, append(want, at[namespace])
 			}
 			slices.Sort(want)
 			outcome(t, s.applyBy(t, jane, b), phase)
@@ -199,18 +199,18 @@ func TestCommandsRunWhereARestoreMapsTo(t *testing.T) {
 	for _, namespace := range []string{app, other, third, s.Name} {
 		in[namespace] = "/exec/" + namespace + "/" + node.runs(t, namespace, labels) + "/main freeze --now"
 	}
-	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, s.applyBy(t, jane, s.NewBackup(app)), v1alpha1.RunPhaseCompleted)
 	removeLater(t, env.NewConfigMap(s.Name, 0))
 	for name, c := range map[string]struct {
 		target string
 		names  []v1alpha1.NamePattern
 		want   []string
-		phase  v1alpha1.RestorePhase
+		phase  v1alpha1.RunPhase
 	}{
-		"another's":      {other, patterns(app), []string{in[other]}, v1alpha1.RestorePhaseFailedPreRestoreActions},
-		"the operator's": {s.Name, patterns(app), nil, v1alpha1.RestorePhaseCompleted},
+		"another's":      {other, patterns(app), []string{in[other]}, v1alpha1.RunPhaseFailedPreRestoreActions},
+		"the operator's": {s.Name, patterns(app), nil, v1alpha1.RunPhaseCompleted},
 		// Not in all that the cluster has: in what the backup has.
-		"everything": {other, nil, []string{in[other]}, v1alpha1.RestorePhaseFailedPreRestoreActions},
+		"everything": {other, nil, []string{in[other]}, v1alpha1.RunPhaseFailedPreRestoreActions},
 	} {
 		t.Run(name, func(t *testing.T) { // Not parallel: each checks the requests to the node.
 			r := restoreOf(b, app, action)
@@ -255,7 +255,7 @@ func TestNothingChangesOnceABackupHasStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, action)
+	outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, action)
 	env.CheckEqual(t, "commands", node.take(), []string{want})
 	if got := len(runsOf(b)); got != 2 {
 		t.Errorf("there are %d HookRuns, want 2", got)

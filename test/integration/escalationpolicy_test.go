@@ -26,7 +26,7 @@ func TestABackupGivesNoFurtherRights(t *testing.T) {
 	s, jane, _ := meet(t)
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Labels = env.LabelsForActions(pair)
-	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
 	run := runOf(t, b, v1alpha1.HookPreBackup, pair)
 	meta := metav1.ObjectMeta{Namespace: s.Name, Name: "evil"}
 	ctx := t.Context()
@@ -147,11 +147,11 @@ func TestOutputsComeFromTheSameBackup(t *testing.T) {
 	theirs := s.NewBackup(app)
 	theirs.Labels = env.LabelsForActions(action)
 	parameter(theirs, action, "fault", "outputs")
-	theirs = outcome(t, s.applyBy(t, jane, theirs), v1alpha1.BackupPhaseCompleted)
+	theirs = outcome(t, s.applyBy(t, jane, theirs), v1alpha1.RunPhaseCompleted)
 	forged := runOf(t, theirs, v1alpha1.HookPreBackup, action)
 	world.Patch(t, forged, `{"metadata":{"labels":{"grapnel.dev/parent-uid":"`+string(victim.UID)+`"}}}`)
 	release()
-	victim = outcome(t, victim, v1alpha1.BackupPhaseCompleted)
+	victim = outcome(t, victim, v1alpha1.RunPhaseCompleted)
 	told := runOf(t, victim, v1alpha1.HookPostBackup, action).Status.Outputs
 	if told["from"] == "" || told["pre"] != "" {
 		t.Errorf("the PostBackup action was told what another Backup put out: %v", told)

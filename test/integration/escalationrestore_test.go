@@ -106,7 +106,7 @@ func TestNothingThatRunsComesFromAnArchive(t *testing.T) {
 			r.Spec.RestoreStatus = &v1alpha1.RestoreStatusSpec{IncludedResources: patterns("*")}
 			r.Spec.BackupName = s.forge(t, objects)
 			env.Create(t, jane, r)
-			r = restored(t, r, v1alpha1.RestorePhaseCompleted, "6 skipped")
+			r = restored(t, r, v1alpha1.RunPhaseCompleted, "6 skipped")
 			for resource, list := range objects {
 				for _, object := range list {
 					if object.GetNamespace() != "" {
@@ -143,7 +143,7 @@ func TestThePoliciesStay(t *testing.T) {
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{
 		"validatingadmissionpolicies" + group: {toothless}, "validatingadmissionpolicybindings" + group: {lax},
 	})
-	restored(t, env.Create(t, jane, r), v1alpha1.RestorePhaseCompleted, "2 skipped")
+	restored(t, env.Create(t, jane, r), v1alpha1.RunPhaseCompleted, "2 skipped")
 	for _, object := range []client.Object{&policy, &binding} {
 		generation := object.GetGeneration()
 		if !world.Exists(t, object) || object.GetGeneration() != generation {
@@ -174,7 +174,7 @@ func TestARestoreWritesWhatIsInTheArchive(t *testing.T) {
 	r.Spec.BackupName = s.forge(t, map[string][]client.Object{
 		"clusterrolebindings.rbac.authorization.k8s.io": {binding.DeepCopy()}, "backupstoragelocations.grapnel.dev": {location.DeepCopy()},
 	})
-	restored(t, env.Create(t, jane, r), v1alpha1.RestorePhaseCompleted)
+	restored(t, env.Create(t, jane, r), v1alpha1.RunPhaseCompleted)
 	if !world.Exists(t, binding) || !world.Exists(t, location) {
 		t.Error("docs/security.md is wrong: something was left out")
 	}
@@ -228,7 +228,7 @@ func TestAForgedStateWakesOnlyItsOwnWorkload(t *testing.T) {
 		quiesced(app, "no-json", "$(id)"),
 	}})
 	env.Create(t, jane, r)
-	restored(t, r, v1alpha1.RestorePhaseCompleted)
+	restored(t, r, v1alpha1.RunPhaseCompleted)
 	run := awaitRunOf(t, r, action)
 	for name, replicas := range want {
 		got := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: name}}

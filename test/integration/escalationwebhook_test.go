@@ -102,7 +102,7 @@ func TestABackupDoesNotReachTheRequest(t *testing.T) {
 		}
 		b.Spec.Parameters[action][key] = v1alpha1.ParameterValue(value)
 	}
-	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
 	run := runOf(t, b, v1alpha1.HookPreBackup, action)
 
 	if len(server.got) != 1 {

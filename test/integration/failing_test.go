@@ -23,7 +23,7 @@ func TestAnArchiveThatCanNotBeStored(t *testing.T) {
 	b.Labels = env.LabelsForActions(pair, afterCompleted, afterFailed)
 	b.Spec.StorageLocation = store.location
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseFailed, "Creating the archive failed: ", "Not today")
+	b = outcome(t, b, v1alpha1.RunPhaseFailed, "Creating the archive failed: ", "Not today")
 	awaitEvent(t, b, "Warning Failed: Creating the archive failed: ")
 	env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{
 		pair + " Completed", afterFailed + " Completed", afterCompleted,
@@ -54,7 +54,7 @@ func TestAStoreThatGoesAway(t *testing.T) {
 		return reasonOf(b, v1alpha1.ConditionReconciling) == v1alpha1.ReasonStoringLogs &&
 			reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupDone
 	})
-	if waiting.Status.Phase != v1alpha1.BackupPhaseCancelled {
+	if waiting.Status.Phase != v1alpha1.RunPhaseCancelled {
 		t.Errorf("the phase is %s: %s", waiting.Status.Phase, waiting.Status.Message)
 	}
 	await(t, b, "its message says what it waits for", func(b *v1alpha1.Backup) bool {
@@ -62,6 +62,6 @@ func TestAStoreThatGoesAway(t *testing.T) {
 	})
 	s.undisturbed(t, app)
 	store.refuse.Store(nil)
-	b = outcome(t, b, v1alpha1.BackupPhaseCancelled)
+	b = outcome(t, b, v1alpha1.RunPhaseCancelled)
 	says(t, []string{s.file(t, b, storage.Logs)}, "Calling the action", preHolds)
 }

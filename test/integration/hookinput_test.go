@@ -19,28 +19,28 @@ func TestSkipAnnotations(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	for name, c := range map[string]struct {
 		annotations map[string]string
-		phase       v1alpha1.BackupPhase
+		phase       v1alpha1.RunPhase
 		message     string
 		calls       []string
 		event       string
 	}{
 		"a name without a slash": {
-			annotations: map[string]string{"plain/prebackup": "skip"}, phase: v1alpha1.BackupPhaseCompleted,
+			annotations: map[string]string{"plain/prebackup": "skip"}, phase: v1alpha1.RunPhaseCompleted,
 			calls: []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"},
 			event: "Normal PlanRecorded: 1 PreBackup and 1 PostBackup actions are planned; PreBackup plain is skipped",
 		},
 		"a name with a slash": {
-			annotations: map[string]string{pair + ".prebackup": "skip"}, phase: v1alpha1.BackupPhaseCompleted,
+			annotations: map[string]string{pair + ".prebackup": "skip"}, phase: v1alpha1.RunPhaseCompleted,
 			calls: []string{"PreBackup plain #1", "PostBackup plain #1"},
 			event: "Normal PlanRecorded: 1 PreBackup and 1 PostBackup actions are planned; PreBackup " + pair + " is skipped",
 		},
 		"another value": {
-			annotations: map[string]string{"plain/prebackup": "true"}, phase: v1alpha1.BackupPhaseFailedValidation,
+			annotations: map[string]string{"plain/prebackup": "true"}, phase: v1alpha1.RunPhaseFailedValidation,
 			message: `annotation plain/prebackup has the value "true"; the only value it may have is "skip"`,
 			event:   "Warning FailedValidation: annotation plain/prebackup",
 		},
 		"an unknown action": {
-			annotations: map[string]string{"plane/prebackup": "skip"}, phase: v1alpha1.BackupPhaseCompleted,
+			annotations: map[string]string{"plane/prebackup": "skip"}, phase: v1alpha1.RunPhaseCompleted,
 			message: "1 warning",
 			calls: []string{
 				"PreBackup plain #1", "PreBackup " + pair + " #1", "PostBackup " + pair + " #1", "PostBackup plain #1",
@@ -70,7 +70,7 @@ func TestAnActionIsCalledAgainLater(t *testing.T) {
 	b.Labels = env.LabelsForActions(freeze)
 	parameter(b, freeze, "again", "1")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	for _, point := range []v1alpha1.HookPoint{v1alpha1.HookPreBackup, v1alpha1.HookPostBackup} {
 		run := await(t, runOf(t, b, point, freeze), "it is called again later", func(run *v1alpha1.HookRun) bool {
 			return reasonOf(run, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonCalledAgainLater
@@ -92,7 +92,7 @@ func TestOutputsReachThePostActionAndTheManifest(t *testing.T) {
 	parameter(b, pair, "fault", "outputs")
 	parameter(b, freeze, "replicas", "5")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 
 	before, behind := runOf(t, b, v1alpha1.HookPreBackup, pair), runOf(t, b, v1alpha1.HookPostBackup, pair)
 	if got := string(behind.Status.Outputs["pre"]); got != string(before.UID) {
@@ -115,7 +115,7 @@ func TestParametersOfNobodyAreAWarning(t *testing.T) {
 	b := s.NewBackup(world.CreateApp(t, 1))
 	parameter(b, "example.io/freese", "replicas", "5")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "1 warning")
 	says(t, messages(s.results(t, b).Warnings), `spec.parameters names "example.io/freese", which no Plugin provides`)
 }
 
@@ -126,7 +126,7 @@ func TestLogsOfActions(t *testing.T) {
 	b.Labels = env.LabelsForActions(pair, notify)
 	parameter(b, pair, "fault", "log:3")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	before := "line 2 of " + string(runOf(t, b, v1alpha1.HookPreBackup, pair).UID)
 	behind := "line 2 of " + string(runOf(t, b, v1alpha1.HookPostBackup, pair).UID)
 	log, postLog := s.file(t, b, storage.Logs), s.file(t, b, storage.PostLogs)

@@ -21,7 +21,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(first, second, third, after)
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "in the archive")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "in the archive")
 
 	env.CheckEqual(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + first + " #1", "PreBackup " + second + " #1", "PreBackup " + third + " #1",
@@ -47,7 +47,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 func TestARunWithoutActionsHasNoStatusesOfActions(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
-	b := outcome(t, s.apply(t, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.BackupPhaseCompleted)
+	b := outcome(t, s.apply(t, s.NewBackup(world.CreateApp(t, 1))), v1alpha1.RunPhaseCompleted)
 	if b.Status.PreBackupActionsStatuses != nil || b.Status.PostBackupActionsStatuses != nil {
 		t.Errorf("there are statuses of actions: %s", describe(b))
 	}
@@ -79,7 +79,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 			}
 			b.Labels = env.LabelsForActions(c.action, third)
 			s.apply(t, b)
-			b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions,
+			b = outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions,
 				"PreBackup action "+c.action+" failed: ", c.says, "nothing was archived")
 			run := runOf(t, b, v1alpha1.HookPreBackup, c.action)
 			if int(run.Status.Attempt) != c.attempts || len(run.Status.Attempts) != c.attempts {
@@ -104,7 +104,7 @@ func TestAttemptNumbersReachThePlugin(t *testing.T) {
 	b.Labels = env.LabelsForActions(stubborn)
 	parameter(b, stubborn, "fault", "unavailable")
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the database is unavailable")
+	b = outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, "the database is unavailable")
 	env.CheckEqual(t, "calls", callsOf(t, b), []string{
 		"PreBackup " + stubborn + " #1", "PreBackup " + stubborn + " #2", "PreBackup " + stubborn + " #3",
 	})
@@ -141,10 +141,10 @@ func TestWhatAFailurePolicyIgnores(t *testing.T) {
 			parameter(b, action, "fault", c.fault)
 			s.apply(t, b)
 			if !c.ignored {
-				outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, c.says)
+				outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, c.says)
 				return
 			}
-			b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
+			b = outcome(t, b, v1alpha1.RunPhaseCompleted, "1 warning")
 			env.CheckEqual(t, "PreBackup actions", env.FormatActionStatuses(b.Status.PreBackupActionsStatuses), []string{action + " Completed"})
 			status := (*b.Status.PreBackupActionsStatuses)[0]
 			if !strings.HasPrefix(status.Message, "ignored: ") || !strings.Contains(status.Message, c.says) {
@@ -164,12 +164,12 @@ func TestRunOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		action string
 		stop   bool
-		phase  v1alpha1.BackupPhase
+		phase  v1alpha1.RunPhase
 		run    string
 	}{
-		"Completed": {phase: v1alpha1.BackupPhaseCompleted, run: afterCompleted},
-		"Failed":    {action: preFails, phase: v1alpha1.BackupPhaseFailedPreBackupActions, run: afterFailed},
-		"Cancelled": {action: preHolds, stop: true, phase: v1alpha1.BackupPhaseCancelled, run: afterCancelled},
+		"Completed": {phase: v1alpha1.RunPhaseCompleted, run: afterCompleted},
+		"Failed":    {action: preFails, phase: v1alpha1.RunPhaseFailedPreBackupActions, run: afterFailed},
+		"Cancelled": {action: preHolds, stop: true, phase: v1alpha1.RunPhaseCancelled, run: afterCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -55,7 +55,7 @@ func TestActionsOnObjects(t *testing.T) {
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 	b.Spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}
 	parameter(b, action, "mark", "of the "+path.Base(action))
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "2 errors")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhasePartiallyFailed, "2 errors")
 	if plugin := plannedOf(b, action); plugin != path.Base(action) {
 		t.Errorf("the action is planned of Plugin %q", plugin)
 	}
@@ -117,7 +117,7 @@ func TestAnItemActionThatCanNotBeCalled(t *testing.T) {
 	world.Patch(t, plugin, `{"spec":{"failurePolicy":"Ignore"}}`)
 	b = s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "warning")
 	says(t, messages(s.results(t, b).Warnings), action, "skipped")
 }
 
@@ -140,7 +140,7 @@ func TestTheOperatorIsKilledWhileAnActionLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.RestartOperator(t)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	if b.Status.Attempts != 2 || b.Labels["example.io/has"] != "database" {
 		t.Errorf("the archive was begun %d times, the labels are %v", b.Status.Attempts, b.Labels)
 	}
@@ -165,7 +165,7 @@ func TestTwoPluginsRegisterTheSame(t *testing.T) {
 	})
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 	if plugin := plannedOf(b, action); plugin != older.Name {
 		t.Errorf("the action is planned of Plugin %q, want the older one", plugin)
 	}

@@ -62,7 +62,7 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			awaitLeader(t, s, first)
-			b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+			b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 			before, after := runOf(t, b, v1alpha1.HookPreBackup, freeze), runOf(t, b, v1alpha1.HookPostBackup, freeze)
 			if before.Status.Attempt != 2 || before.Status.Attempts[0].Reason != v1alpha1.ReasonInterrupted || after.Status.Attempt != 1 {
 				t.Errorf("want an interrupted call, another one and one that undoes it: %s\n%s", describe(before), describe(after))
@@ -78,7 +78,7 @@ func TestAnotherOperatorTakesOver(t *testing.T) {
 			s.Operator = second
 			next := s.NewBackup(world.CreateApp(t, 1))
 			next.Labels = env.LabelsForActions(pair)
-			outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
+			outcome(t, s.apply(t, next), v1alpha1.RunPhaseCompleted)
 		})
 	}
 }

@@ -62,7 +62,7 @@ func TestPluginsThatNeverLoad(t *testing.T) {
 	}
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(pair)
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "10 warnings")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "10 warnings")
 	for name := range broken {
 		says(t, messages(s.results(t, b).Warnings), "Plugin never-"+name+" is skipped", "failurePolicy is Ignore")
 	}

@@ -30,7 +30,7 @@ func TestALocationCreatedRightAfterTheBackup(t *testing.T) {
 	waiting := doing(t, b, v1alpha1.ReasonWaitingForLocation)
 	says(t, []string{waiting.Status.Message}, "Waiting until ", name, "does not exist")
 	env.Create(t, world.Client, newFolder(s, name))
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	if b.Status.StorageLocation != name {
 		t.Errorf("it is stored in %s", b.Status.StorageLocation)
 	}
@@ -42,7 +42,7 @@ func TestTheDefaultLocation(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	try := func() *v1alpha1.Backup { return s.apply(t, s.NewBackup(app)) }
 	marked := func(name string) {
-		if b := outcome(t, try(), v1alpha1.BackupPhaseCompleted); b.Status.StorageLocation != name {
+		if b := outcome(t, try(), v1alpha1.RunPhaseCompleted); b.Status.StorageLocation != name {
 			t.Errorf("it is stored in %s, want %s", b.Status.StorageLocation, name)
 		}
 	}

@@ -19,20 +19,20 @@ func TestMetrics(t *testing.T) {
 	completed := s.NewBackup(app)
 	completed.Labels = env.LabelsForActions(pair)
 	completed.Labels[v1alpha1.LabelScheduleName] = "nightly"
-	completed = outcome(t, s.apply(t, completed), v1alpha1.BackupPhaseCompleted)
+	completed = outcome(t, s.apply(t, completed), v1alpha1.RunPhaseCompleted)
 	failed := s.NewBackup(app)
 	failed.Labels = env.LabelsForActions(preFails)
-	outcome(t, s.apply(t, failed), v1alpha1.BackupPhaseFailedPreBackupActions)
+	outcome(t, s.apply(t, failed), v1alpha1.RunPhaseFailedPreBackupActions)
 	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	outcome(t, s.apply(t, invalid), v1alpha1.BackupPhaseFailedValidation)
+	outcome(t, s.apply(t, invalid), v1alpha1.RunPhaseFailedValidation)
 	stopped := s.NewBackup(app)
 	stopped.Labels = env.LabelsForActions(preHolds)
 	s.apply(t, stopped)
 	awaitCall(t, stopped, v1alpha1.HookPreBackup, preHolds)
 	s.WaitForMetric(t, fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name), 1)
 	cancelBackup(t, stopped)
-	outcome(t, stopped, v1alpha1.BackupPhaseCancelled)
+	outcome(t, stopped, v1alpha1.RunPhaseCancelled)
 
 	items := float64(completed.Status.Progress.ItemsBackedUp)
 	for name, want := range map[string]float64{
@@ -73,6 +73,6 @@ func TestOverdueCleanupIsMeasured(t *testing.T) {
 	name := fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="true"}`, b.Name, s.Name)
 	s.WaitForMetric(t, name, 1)
 	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
-	outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	outcome(t, b, v1alpha1.RunPhaseCompleted)
 	s.WaitForMetric(t, name, env.MetricAbsent)
 }

@@ -32,7 +32,7 @@ func TestVolumesAreNamedInAWarning(t *testing.T) {
 	}
 	b := s.NewBackup(app)
 	b.Spec.IncludedResources = nil
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 warnings")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "2 warnings")
 	warnings := s.results(t, b).Warnings.Namespaces[app]
 	says(t, warnings, "The data of PersistentVolumeClaim", app+"/data", "not captured")
 	says(t, warnings, "The data of PersistentVolumeClaim", app+"/wal", "not captured")
@@ -61,7 +61,7 @@ func TestAVeryLargeObject(t *testing.T) {
 	env.Create(t, world.Client, gadget)
 	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io", "customresourcedefinitions.apiextensions.k8s.io"}
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 	objects := s.archived(t, b)
 	const path = "resources/gadgets.story.example.io/namespaces/"
 	contains(t, objects, path+app+"/large.json",
@@ -88,7 +88,7 @@ func TestNamesWithEveryLegalCharacter(t *testing.T) {
 	}
 	b := s.NewBackup(app)
 	b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "roles.rbac.authorization.k8s.io"}
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 	objects := s.archived(t, b)
 	contains(t, objects, configMap(app, "0"), configMap(app, "a.b-c.d"), configMap(app, longest))
 	for _, name := range roles {
@@ -120,7 +120,7 @@ func TestNothingIsSelected(t *testing.T) {
 			t.Parallel()
 			b := s.NewBackup(app)
 			c.change(&b.Spec)
-			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "warning")
+			b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "warning")
 			says(t, messages(s.results(t, b).Warnings), c.says)
 		})
 	}

@@ -167,7 +167,7 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 		return o.Status.Progress != nil && o.Status.Progress.Summary == "1 of 2 steps" && o.Status.Deadline != nil
 	})
 	waiting := await(t, b, "it waits for one of two", func(b *v1alpha1.Backup) bool {
-		return b.Status.Phase == v1alpha1.BackupPhase("WaitingForPluginOperations") && b.Status.Operations != nil && b.Status.Operations.Completed == 1
+		return b.Status.Phase == v1alpha1.RunPhase("WaitingForPluginOperations") && b.Status.Operations != nil && b.Status.Operations.Completed == 1
 	})
 	if c := waiting.Status.Operations; c.Attempted != 2 || conditionOf(waiting, v1alpha1.ConditionOperationsSucceeded) != metav1.ConditionUnknown ||
 		!contained(waiting.Status.Message, "Waiting for operations", "1 of 2") {
@@ -180,7 +180,7 @@ func TestABackupWaitsForItsOperations(t *testing.T) {
 	world.Patch(t, settings, `{"data":{"state":"after"}}`)
 	give()
 
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "2 of 2 operations")
 	want := []string{"InProgress", "WaitingForPluginOperations", "Finalizing", "Completed"}
 	env.CheckEqual(t, "phases", slices.DeleteFunc(phasesOf(b), func(phase string) bool { return !slices.Contains(want, phase) }), want)
 	counted(t, b, 2, 2, 0, 0)

@@ -82,7 +82,7 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 	claim(t, app, "data", "example.io/copy-data", files...)
 	b := s.backupOfClaims(app)
 	parameter(b, exampleCopy, "bytesPerSecond", "8000") // of 8000 bytes
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "1 of 1 operation")
 	sameFiles(t, filepath.Join(exampleFolder(), "example-copies", string(b.UID), app, "data"), files...)
 	if b.Status.Warnings > 0 {
 		t.Errorf("there are warnings: %q", messages(s.results(t, b).Warnings))
@@ -104,7 +104,7 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 	r.Spec.Parameters = map[string]v1alpha1.ParameterSet{exampleCopy: {"bytesPerSecond": "8000"}}
 	env.Create(t, world.Client, r)
 	r = await(t, r, "it has ended", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
-	if c := r.Status.Operations; r.Status.Phase != v1alpha1.RestorePhaseCompleted || c == nil || c.Attempted != 1 || c.Completed != 1 {
+	if c := r.Status.Operations; r.Status.Phase != v1alpha1.RunPhaseCompleted || c == nil || c.Attempted != 1 || c.Completed != 1 {
 		t.Errorf("the Restore ended so: %s", describe(r))
 	}
 	sameFiles(t, dataOf(app+"-again", "data"), files...)
@@ -133,7 +133,7 @@ func TestDataIsMovedByAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	mover(t, store)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "1 of 1 operation")
 	o := operationIn(t, b, "data", v1alpha1.AsyncOperationPhaseCompleted)
 	if o.Status.Progress.Summary != "10 of 10 files" || len(o.Spec.PostOperationItems) != 1 || o.Spec.PollInterval.Duration != time.Second {
 		t.Fatalf("the operation is %s", describe(o))

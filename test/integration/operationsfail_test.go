@@ -44,7 +44,7 @@ func TestOperationsEndInAllWays(t *testing.T) {
 
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(operates)
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "7 of 9 operations completed", "5 errors")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhasePartiallyFailed, "7 of 9 operations completed", "5 errors")
 	endedAs(t, b, want)
 	counted(t, b, 9, 7, 2, 0)
 	if conditionOf(b, v1alpha1.ConditionOperationsSucceeded) != metav1.ConditionFalse {
@@ -107,11 +107,11 @@ func TestOperationsTakeTooLong(t *testing.T) {
 			b.Labels, b.Spec.ItemOperationTimeout = env.LabelsForActions(action), c.backup
 			s.apply(t, b)
 			if c.explains == "" {
-				outcome(t, b, v1alpha1.BackupPhaseCompleted)
+				outcome(t, b, v1alpha1.RunPhaseCompleted)
 				endedAs(t, b, map[string]string{"slow": c.ends})
 				return
 			}
-			b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed)
+			b = outcome(t, b, v1alpha1.RunPhasePartiallyFailed)
 			endedAs(t, b, map[string]string{"slow": c.ends})
 			says(t, s.results(t, b).Errors.Namespaces[app], "slow", action, c.explains)
 			if cancels(t, b) != 1 {
@@ -138,7 +138,7 @@ func TestAPluginEndsWhileItOperates(t *testing.T) {
 	operate(t, app, "b-kills", "steps:3;kill:2")
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(action)
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhasePartiallyFailed, "1 of 2 operations")
 	endedAs(t, b, map[string]string{"a-forgotten": "Failed OperationLost", "b-kills": "Completed Completed"})
 }
 
@@ -158,12 +158,12 @@ func TestAnOperationThatHangsHoldsUpNobody(t *testing.T) {
 	operate(t, other, "one", "steps:3")
 	b := s.NewBackup(other)
 	b.Labels = env.LabelsForActions(operates)
-	outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 	if latest(held).Status.CompletionTimestamp != nil {
 		t.Errorf("the other one has ended: %s", describe(held))
 	}
 	give()
-	outcome(t, held, v1alpha1.BackupPhaseCompleted)
+	outcome(t, held, v1alpha1.RunPhaseCompleted)
 }
 
 // TestSeveralOperationsOnOneObject counts each.
@@ -176,7 +176,7 @@ func TestSeveralOperationsOnOneObject(t *testing.T) {
 	b := s.NewBackup(app)
 	b.Labels = env.LabelsForActions(operates, operatesToo, marks)
 	parameter(b, marks, "mark", "seen first")
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "2 of 2 operations")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "2 of 2 operations")
 	counted(t, b, 2, 2, 0, 0)
 	var actions []string
 	for _, o := range operationsOf(b) {

@@ -39,7 +39,7 @@ func TestTheOperatorIsKilledWhileOperationsGoOn(t *testing.T) {
 	}
 	give()
 	s.RestartOperator(t)
-	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations", "1 error")
+	b = outcome(t, b, v1alpha1.RunPhasePartiallyFailed, "1 of 2 operations", "1 error")
 	endedAs(t, b, map[string]string{"ends-well": "Completed Completed", "fails": "Failed OperationFailed"})
 	counted(t, b, 2, 1, 1, 0)
 	if b.Status.Attempts != 1 || cancels(t, b) != 0 {
@@ -72,7 +72,7 @@ func TestTheArchiveIsBegunAgain(t *testing.T) {
 	})
 	await(t, first, "it is cancelled", inPhase(v1alpha1.AsyncOperationPhaseCancelled))
 	finished()
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "1 of 1 operation")
 	counted(t, b, 1, 1, 0, 0)
 	if phase := latest(second).Status.Phase; phase != v1alpha1.AsyncOperationPhaseCompleted || cancels(t, b) != 1 {
 		t.Errorf("the second operation is %s, %d were cancelled", phase, cancels(t, b))
@@ -97,7 +97,7 @@ func TestAnotherOperatorTakesOperationsOver(t *testing.T) {
 	}
 	awaitLeader(t, s, first)
 	give()
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "1 of 1 operation")
 	if b.Status.Attempts != 1 || cancels(t, b) != 0 {
 		t.Errorf("the archive was begun %d times, %d operations were cancelled", b.Status.Attempts, cancels(t, b))
 	}
@@ -136,5 +136,5 @@ func TestAPluginIsRemovedWhileItsOperationsGoOn(t *testing.T) {
 	})
 	give()
 	put()
-	outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 of 1 operation")
+	outcome(t, b, v1alpha1.RunPhaseCompleted, "1 of 1 operation")
 }

@@ -38,7 +38,7 @@ func TestOneOperationIsCancelled(t *testing.T) {
 		t.Error("the API server took the cancel back")
 	}
 	give()
-	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "1 of 2 operations completed (1 canceled)")
+	b = outcome(t, b, v1alpha1.RunPhasePartiallyFailed, "1 of 2 operations completed (1 canceled)")
 	counted(t, b, 2, 1, 0, 1)
 	says(t, s.results(t, b).Errors.Namespaces[app], "cancelled", operates, "it is not needed")
 	contains(t, s.archived(t, b), configMap(app, "cancelled"))
@@ -71,9 +71,9 @@ func TestABackupIsStoppedWhileOperationsGoOn(t *testing.T) {
 				b = latest(b)
 			} else {
 				cancelBackup(t, b)
-				b = outcome(t, b, v1alpha1.BackupPhaseCancelled)
+				b = outcome(t, b, v1alpha1.RunPhaseCancelled)
 			}
-			if b.Status.Phase != v1alpha1.BackupPhaseCancelled {
+			if b.Status.Phase != v1alpha1.RunPhaseCancelled {
 				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
 			}
 			counted(t, b, 3, 0, 0, 3)
@@ -128,7 +128,7 @@ func TestCancelIsNotObeyed(t *testing.T) {
 				return o.Status.Phase == v1alpha1.AsyncOperationPhaseCancelling && o.Status.Cancel.Answer != "" && contained(o.Status.Message, said)
 			})
 			give()
-			outcome(t, b, v1alpha1.BackupPhaseCompleted)
+			outcome(t, b, v1alpha1.RunPhaseCompleted)
 			o = operationIn(t, b, "one", v1alpha1.AsyncOperationPhaseCompleted)
 			if !contained(o.Status.Message, "Completed after", "before it could be canceled") {
 				t.Errorf("it ended so: %s", o.Status.Message)
@@ -156,11 +156,11 @@ func TestCancelIsNeverConfirmed(t *testing.T) {
 	await(t, b, "it waits for operations", func(b *v1alpha1.Backup) bool { return b.Status.Phase == "WaitingForPluginOperations" })
 	next := s.NewBackup(app)
 	s.apply(t, next)
-	outcome(t, next, v1alpha1.BackupPhaseCompleted)
+	outcome(t, next, v1alpha1.RunPhaseCompleted)
 	for program := range ends {
 		world.Patch(t, operationIn(t, b, program, v1alpha1.AsyncOperationPhaseInProgress), `{"spec":{"desiredState":"Cancel"}}`)
 	}
-	b = outcome(t, b, v1alpha1.BackupPhasePartiallyFailed, "0 of 3 operations completed, 3 errors")
+	b = outcome(t, b, v1alpha1.RunPhasePartiallyFailed, "0 of 3 operations completed, 3 errors")
 	counted(t, b, 3, 0, 3, 0)
 	endedAs(t, b, ends)
 	for program := range ends {

@@ -37,7 +37,7 @@ func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 				refused(t, b, []string{action, problem, action + ".prebackup: skip"})
 				return
 			}
-			b = outcome(t, b, v1alpha1.BackupPhaseCompleted, "1 warning")
+			b = outcome(t, b, v1alpha1.RunPhaseCompleted, "1 warning")
 			says(t, messages(s.results(t, b).Warnings), action, problem, "failurePolicy is Ignore")
 		})
 	}
@@ -52,7 +52,7 @@ func TestASuspendedPluginIsLeftOut(t *testing.T) {
 	b.Labels = env.LabelsForActions(action, pair)
 	world.Patch(t, plugin, `{"spec":{"suspend":true}}`)
 	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 	env.CheckEqual(t, "calls", callsOf(t, b), []string{"PreBackup " + pair + " #1", "PostBackup " + pair + " #1"})
 }
 
@@ -61,7 +61,7 @@ func TestABackupSaysWhenItExpires(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.TTL = &metav1.Duration{Duration: time.Hour}
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 	if want := b.Status.StartTimestamp.Add(time.Hour); !b.Status.Expiration.Time.Equal(want) {
 		t.Errorf("it expires at %s, want %s", b.Status.Expiration, want)
 	}
@@ -87,7 +87,7 @@ func TestRunsAreNeverData(t *testing.T) {
 	b := s.NewBackup(s.Name)
 	b.Labels = env.LabelsForActions(pair)
 	b.Spec.IncludedResources = nil
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 	objects := s.archived(t, b)
 	contains(t, objects, "resources/backupstoragelocations.grapnel.dev/namespaces/"+s.Name+"/"+env.DefaultLocation+".json")
 	for file := range objects {

@@ -30,7 +30,7 @@ func TestBackupsQueue(t *testing.T) {
 		b = s.apply(t, b)
 		b = doing(t, b, v1alpha1.ReasonQueued)
 		says(t, []string{b.Status.Message}, "Waiting for one of 1 slots", "--max-concurrent-backups")
-		if b.Status.Phase != v1alpha1.BackupPhaseNew {
+		if b.Status.Phase != v1alpha1.RunPhaseNew {
 			t.Errorf("the queued Backup %s is %s", b.Name, b.Status.Phase)
 		}
 		awaitEvent(t, b, "Normal Queued: Waiting for one of 1 slots")
@@ -40,7 +40,7 @@ func TestBackupsQueue(t *testing.T) {
 	world.Delete(t, queued[1])
 	awaitGone(t, queued[1])
 	cancelBackup(t, queued[3])
-	outcome(t, queued[3], v1alpha1.BackupPhaseCancelled, "Cancelled before it started")
+	outcome(t, queued[3], v1alpha1.RunPhaseCancelled, "Cancelled before it started")
 	for _, i := range []int{0, 2, 4} {
 		if b := latest(queued[i]); hasBegun(b) {
 			t.Errorf("%s does not wait any more: %s", b.Name, b.Status.Message)
@@ -48,10 +48,10 @@ func TestBackupsQueue(t *testing.T) {
 	}
 
 	cancelBackup(t, holder)
-	outcome(t, holder, v1alpha1.BackupPhaseCancelled)
+	outcome(t, holder, v1alpha1.RunPhaseCancelled)
 	free := moment(t, holder, "it has ended", hasEnded)
 	for _, i := range []int{0, 2, 4} {
-		b := outcome(t, queued[i], v1alpha1.BackupPhaseCompleted)
+		b := outcome(t, queued[i], v1alpha1.RunPhaseCompleted)
 		if moment(t, b, "it has begun", hasBegun) < free {
 			t.Errorf("%s began before the one before it had ended", b.Name)
 		}
@@ -114,6 +114,6 @@ func TestSlotsAreShared(t *testing.T) {
 		await(t, running[0], "it has ended", isDone)
 	}
 	for _, b := range all {
-		outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+		outcome(t, b, v1alpha1.RunPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
 	}
 }

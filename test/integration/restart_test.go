@@ -19,7 +19,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 	app := world.CreateApp(t, 3)
 	undisturbed := s.NewBackup(app)
 	undisturbed.Labels = env.LabelsForActions(freeze)
-	undisturbed = outcome(t, s.apply(t, undisturbed), v1alpha1.BackupPhaseCompleted)
+	undisturbed = outcome(t, s.apply(t, undisturbed), v1alpha1.RunPhaseCompleted)
 	want := s.archived(t, undisturbed)
 
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 				store.release()
 			}
 			s.RestartOperator(t)
-			b = outcome(t, b, v1alpha1.BackupPhaseCompleted)
+			b = outcome(t, b, v1alpha1.RunPhaseCompleted)
 			for point, attempts := range map[v1alpha1.HookPoint]int32{
 				v1alpha1.HookPreBackup: c.pre, v1alpha1.HookPostBackup: c.post,
 			} {
@@ -98,7 +98,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.RestartOperator(t)
-		b = outcome(t, b, v1alpha1.BackupPhaseFailedPreBackupActions, "the operator stopped while the action was running")
+		b = outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, "the operator stopped while the action was running")
 		awaitPhase(t, b, v1alpha1.HookPostBackup, action, v1alpha1.HookRunPhaseCompleted)
 	})
 }

@@ -40,7 +40,7 @@ func checkRules(t *testing.T, s site, b *v1alpha1.Backup) {
 // checkFinal checks that an outcome never changed.
 func checkFinal(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
-	var phase v1alpha1.BackupPhase
+	var phase v1alpha1.RunPhase
 	for _, version := range history(b) {
 		if phase != "" && version.Status.Phase != phase {
 			t.Errorf("the phase %s of Backup %s became %s", phase, b.Name, version.Status.Phase)
@@ -66,7 +66,7 @@ func checkFinal(t *testing.T, b *v1alpha1.Backup) {
 func checkConditions(t *testing.T, b *v1alpha1.Backup) {
 	t.Helper()
 	good, bad := metav1.ConditionTrue, metav1.ConditionFalse
-	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		good, bad = bad, good
 	}
 	for name, want := range map[string]metav1.ConditionStatus{
@@ -119,7 +119,7 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 	}
 	ctx := context.WithoutCancel(t.Context())
 	store := s.open(ctx, t, b.Status.StorageLocation)
-	if b.Status.Phase == v1alpha1.BackupPhaseCompleted || b.Status.Phase == v1alpha1.BackupPhasePartiallyFailed {
+	if b.Status.Phase == v1alpha1.RunPhaseCompleted || b.Status.Phase == v1alpha1.RunPhasePartiallyFailed {
 		_, manifest, err := store.ReadManifest(ctx, b.Name)
 		if err != nil || manifest == nil || manifest.BackupUID != string(b.UID) {
 			t.Errorf("the manifest of Backup %s is not its own: %v, %v", b.Name, manifest, err)

@@ -40,7 +40,7 @@ func TestABackupIsStopped(t *testing.T) {
 			stop(t, b)
 			b = await(t, b, "it ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
 			slow.release()
-			if b.Status.Phase != v1alpha1.BackupPhaseCancelled {
+			if b.Status.Phase != v1alpha1.RunPhaseCancelled {
 				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
 			}
 			for _, action := range []string{pair, after} {
@@ -64,7 +64,7 @@ func TestABackupIsStopped(t *testing.T) {
 			b = await(t, b, "it owes nothing", func(b *v1alpha1.Backup) bool {
 				return reasonOf(b, v1alpha1.ConditionCleanupOwed) == v1alpha1.ReasonCleanupDone
 			})
-			if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+			if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 				t.Errorf("the phase is %s: %s", b.Status.Phase, b.Status.Message)
 			}
 		})
@@ -80,7 +80,7 @@ func TestAnActionThatOwesNothingIsStopped(t *testing.T) {
 	s.apply(t, b)
 	awaitCall(t, b, v1alpha1.HookPreBackup, preOnly)
 	cancelBackup(t, b)
-	b = outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+	b = outcome(t, b, v1alpha1.RunPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
 	awaitEvent(t, b, "Warning Cancelled: ")
 	awaitPhase(t, b, v1alpha1.HookPreBackup, preOnly, v1alpha1.HookRunPhaseCancelled)
 	if got := conditionOf(b, v1alpha1.ConditionCleanupOwed); got != "" {
@@ -97,7 +97,7 @@ func TestABackupIsCancelledBeforeItsLocationComes(t *testing.T) {
 	s.apply(t, b)
 	doing(t, b, v1alpha1.ReasonWaitingForLocation)
 	cancelBackup(t, b)
-	outcome(t, b, v1alpha1.BackupPhaseCancelled, "Cancelled before it started")
+	outcome(t, b, v1alpha1.RunPhaseCancelled, "Cancelled before it started")
 }
 
 func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
@@ -112,7 +112,7 @@ func TestTheNameOfACancelledBackupIsFreeAgain(t *testing.T) {
 	awaitGone(t, b)
 	next := s.NewBackup(app)
 	next.GenerateName, next.Name = "", b.Name
-	outcome(t, s.apply(t, next), v1alpha1.BackupPhaseCompleted)
+	outcome(t, s.apply(t, next), v1alpha1.RunPhaseCompleted)
 }
 
 func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
@@ -120,7 +120,7 @@ func TestACancelledBackupIsNotStartedAgain(t *testing.T) {
 	s := site{world.SharedOperator(t)}
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Spec.DesiredState = v1alpha1.DesiredStateCancel
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCancelled, "Cancelled before it started: spec.desiredState is Cancel")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCancelled, "Cancelled before it started: spec.desiredState is Cancel")
 	b = b.DeepCopy()
 	b.Spec.DesiredState = v1alpha1.DesiredStateRun
 	if err := world.Client.Update(t.Context(), b); err == nil {
@@ -141,7 +141,7 @@ func TestTheNamespaceOfABackupIsDeleted(t *testing.T) {
 	world.Delete(t, namespace)
 	awaitGone(t, b)
 	b = latest(b)
-	if b.Status.Phase != v1alpha1.BackupPhaseCancelled || reasonOf(b, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {
+	if b.Status.Phase != v1alpha1.RunPhaseCancelled || reasonOf(b, v1alpha1.ConditionCleanupOwed) != v1alpha1.ReasonCleanupDone {
 		t.Errorf("at last the Backup was so: %s", describe(b))
 	}
 	for _, action := range []string{preHolds, after} {

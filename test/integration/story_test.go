@@ -63,7 +63,7 @@ func isDone(b *v1alpha1.Backup) bool {
 
 // outcome waits for the end of a Backup and checks its phase, and that its message
 // contains some texts.
-func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase, texts ...string) *v1alpha1.Backup {
+func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Backup {
 	t.Helper()
 	b = ended(t, b)
 	if b.Status.Phase != phase {
@@ -80,7 +80,7 @@ func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.BackupPhase, texts
 // undisturbed checks that another Backup completes meanwhile.
 func (s site) undisturbed(t *testing.T, namespace string) {
 	t.Helper()
-	outcome(t, s.apply(t, s.NewBackup(namespace)), v1alpha1.BackupPhaseCompleted)
+	outcome(t, s.apply(t, s.NewBackup(namespace)), v1alpha1.RunPhaseCompleted)
 }
 
 // doing waits until a Backup does something, which the reason of its root condition

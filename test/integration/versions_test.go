@@ -31,7 +31,7 @@ func TestEveryServedVersionIsArchived(t *testing.T) {
 			env.Create(t, world.Client, newGadget(app, "one"))
 			b := s.NewBackup(app)
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"gadgets.story.example.io"}
-			b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted)
+			b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
 			objects := s.archived(t, b)
 			const folder = "resources/gadgets.story.example.io/"
 			file := "namespaces/" + app + "/one.json"
@@ -61,7 +61,7 @@ func TestAnAPIGroupThatIsDown(t *testing.T) {
 	b.Labels = env.LabelsForActions(pair, afterPartial, afterCompleted)
 	b.Spec.IncludedResources = nil
 	// The API server takes a moment to list the group.
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhasePartiallyFailed, "1 error (listed in the results file)")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhasePartiallyFailed, "1 error (listed in the results file)")
 	says(t, messages(s.results(t, b).Errors), "API group version down.example.io/v1 does not answer")
 	contains(t, s.archived(t, b), configMap(app, "c0"))
 	awaitEvent(t, b, "Warning PartiallyFailed: ")
@@ -81,7 +81,7 @@ func TestObjectsThatAreNotThereAreWarnings(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	b := s.NewBackup(app)
 	b.Spec.OrderedResources = map[string]v1alpha1.OrderedNames{"configmaps": v1alpha1.OrderedNames(app + "/vanished," + app + "/c0")}
-	b = outcome(t, s.apply(t, b), v1alpha1.BackupPhaseCompleted, "1 warning")
+	b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "1 warning")
 	says(t, s.results(t, b).Warnings.Namespaces[app], "configmaps", app+"/vanished", "does not exist")
 	contains(t, s.archived(t, b), configMap(app, "c0"))
 }

@@ -106,7 +106,7 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 				}
 				delete(open, d.Name)
 				switch {
-				case lifecycle.IsFinished(d) && d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted:
+				case lifecycle.IsFinished(d) && d.Status.Phase != v1alpha1.RunPhaseCompleted:
 					return fmt.Errorf("DeletionRun %s ended as %s: %s", d.Name, d.Status.Phase, d.Status.Message)
 				case lifecycle.IsFinished(d):
 					ended[d.Name] = true
@@ -129,7 +129,7 @@ func storeExpired(ctx context.Context, e *environment, i int) (err error) {
 	ended := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: fmt.Sprintf("expired-%04d", i)}}
 	b.Spec.TTL = &metav1.Duration{Duration: time.Minute}
-	b.Status.Phase, b.Status.StorageLocation = v1alpha1.BackupPhaseCompleted, locationName
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.RunPhaseCompleted, locationName
 	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &ended, &ended
 	conditions.Set(b, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "planned")
 	conditions.Set(b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "done")

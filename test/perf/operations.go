@@ -163,7 +163,7 @@ func (o operations) cancel(ctx context.Context, e *environment, b *v1alpha1.Back
 		return fmt.Errorf("cancelling the Backup %s: %w", b.Name, err)
 	}
 	err := awaitBackup(ctx, e.client, b, func() bool {
-		return b.Status.Phase == v1alpha1.BackupPhaseCancelled && ended(b.GetConditions())
+		return b.Status.Phase == v1alpha1.RunPhaseCancelled && ended(b.GetConditions())
 	})
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ const patience = 10 * time.Minute
 // subject is a Backup or a Restore.
 type subject interface {
 	client.Object
-	GetPhase() string
+	GetPhase() v1alpha1.RunPhase
 	GetConditions() []metav1.Condition
 	Run() *v1alpha1.RunStatus
 }
@@ -188,8 +188,7 @@ func (w *watcher[T]) takeRun(seen *observation[T], change watch.EventType, run T
 	if change == watch.Modified {
 		seen.writes++
 	}
-	// The word is the same for Backups and Restores.
-	if seen.completed.IsZero() && run.GetPhase() == string(v1alpha1.BackupPhaseCompleted) {
+	if seen.completed.IsZero() && run.GetPhase() == v1alpha1.RunPhaseCompleted {
 		seen.completed = time.Now()
 	}
 	seen.last = run

@@ -14,7 +14,7 @@ import (
 )
 
 // state returns a Backup as a watch shows it.
-func state(phase v1alpha1.BackupPhase, trueConditions ...string) *v1alpha1.Backup {
+func state(phase v1alpha1.RunPhase, trueConditions ...string) *v1alpha1.Backup {
 	backup := newBackup("b")
 	backup.Status.Phase = phase
 	for _, name := range trueConditions {
@@ -27,16 +27,16 @@ func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
 	seen := &observation[*v1alpha1.Backup]{}
 	w := &watcher[*v1alpha1.Backup]{seen: map[string]*observation[*v1alpha1.Backup]{"b": seen}, open: 1}
 	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{ParentRef: v1alpha1.ParentReference{Name: "b"}}}
-	stranger := state(v1alpha1.BackupPhaseFailed, v1alpha1.ConditionStalled)
+	stranger := state(v1alpha1.RunPhaseFailed, v1alpha1.ConditionStalled)
 	stranger.Name = "stranger"
 	for _, event := range []watch.Event{
 		{Type: watch.Added, Object: stranger},
 		{Type: watch.Added, Object: state("")},
-		{Type: watch.Modified, Object: state(v1alpha1.BackupPhaseInProgress, v1alpha1.ConditionReconciling)},
+		{Type: watch.Modified, Object: state(v1alpha1.RunPhaseInProgress, v1alpha1.ConditionReconciling)},
 		{Type: watch.Added, Object: run},
 		{Type: watch.Modified, Object: run},
 		{Type: watch.Deleted, Object: run},
-		{Type: watch.Modified, Object: state(v1alpha1.BackupPhaseCompleted, v1alpha1.ConditionReconciling)},
+		{Type: watch.Modified, Object: state(v1alpha1.RunPhaseCompleted, v1alpha1.ConditionReconciling)},
 	} {
 		if err := w.take(event); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
 	}
 	first := seen.completed
 	for range 2 {
-		err := w.take(watch.Event{Type: watch.Modified, Object: state(v1alpha1.BackupPhaseCompleted, v1alpha1.ConditionReady)})
+		err := w.take(watch.Event{Type: watch.Modified, Object: state(v1alpha1.RunPhaseCompleted, v1alpha1.ConditionReady)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
 }
 
 func TestWatcherFails(t *testing.T) {
-	failed := state(v1alpha1.BackupPhaseFailed, v1alpha1.ConditionStalled)
+	failed := state(v1alpha1.RunPhaseFailed, v1alpha1.ConditionStalled)
 	failed.Status.FailureReason = "the disk is full"
 	for name, tc := range map[string]struct {
 		event watch.Event
@@ -81,7 +81,7 @@ func TestWatcherFollowsARestore(t *testing.T) {
 	seen := &observation[*v1alpha1.Restore]{}
 	w := &watcher[*v1alpha1.Restore]{seen: map[string]*observation[*v1alpha1.Restore]{"r": seen}, open: 1}
 	done := newRestore("r", "b", "there-", 1)
-	done.Status.Phase = v1alpha1.RestorePhaseCompleted
+	done.Status.Phase = v1alpha1.RunPhaseCompleted
 	done.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 	if err := w.take(watch.Event{Type: watch.Modified, Object: done}); err != nil {
 		t.Fatal(err)

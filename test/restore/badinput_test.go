@@ -27,7 +27,7 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 
 	running := s.NewBackup(app)
 	running.Labels, running.Spec.Parameters = env.LabelsForActions(first), parameter(first, "fault", "wait")
-	env.WaitFor(t, world.Client, env.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.BackupPhaseInProgress })
+	env.WaitFor(t, world.Client, env.Create(t, world.Client, running), "it runs", func(b *v1alpha1.Backup) bool { return b.Status.Phase == v1alpha1.RunPhaseInProgress })
 	invalid := s.NewBackup(app)
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
 	env.WaitFor(t, world.Client, env.Create(t, world.Client, invalid), "it has failed", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
@@ -43,7 +43,7 @@ func TestTheBackupCanNotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(c.backup, app)
-			outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, c.texts...)
+			outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, c.texts...)
 			untouched(t, target)
 		})
 	}
@@ -58,7 +58,7 @@ func TestABackupWithoutObjectIsFound(t *testing.T) {
 	world.Delete(t, b)
 	world.WaitForDeletion(t, b)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
@@ -75,14 +75,14 @@ func TestAnotherBackupTookTheName(t *testing.T) {
 	})
 	r, target := s.restoreOf(b.Name, app)
 	r.Labels = env.LabelsForActions(first)
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation,
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation,
 		"now has another backup named \""+b.Name+"\"", other, string(b.UID), "spec.importedFrom.backupUID")
 	untouched(t, target)
 
 	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "found-"}}
 	object.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: env.DefaultLocation, BackupName: b.Name, BackupUID: other}
 	r, target = s.restoreOf(env.Create(t, world.Client, object).Name, app)
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }
 
@@ -97,12 +97,12 @@ func TestTheLocationIsMissing(t *testing.T) {
 	invalid := r.DeepCopy()
 	invalid.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"same"}
 	invalid.Spec.ExcludedNamespaces = invalid.Spec.IncludedNamespaces
-	outcome(t, env.Create(t, world.Client, invalid), v1alpha1.RestorePhaseFailedValidation, "never-comes", "2 problems must be fixed")
+	outcome(t, env.Create(t, world.Client, invalid), v1alpha1.RunPhaseFailedValidation, "never-comes", "2 problems must be fixed")
 	env.Create(t, world.Client, r)
 	env.WaitFor(t, world.Client, r, "it waits for the location", func(r *v1alpha1.Restore) bool {
 		return reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonWaitingForLocation
 	})
-	outcome(t, r, v1alpha1.RestorePhaseFailedValidation, "never-comes")
+	outcome(t, r, v1alpha1.RunPhaseFailedValidation, "never-comes")
 	untouched(t, target)
 }
 
@@ -114,60 +114,60 @@ func TestDamagedBackups(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(content []byte) []byte
 		file   func(backup string) string
-		phase  v1alpha1.RestorePhase
+		phase  v1alpha1.RunPhase
 		texts  []string
 	}{
 		"no manifest": {
 			func([]byte) []byte { return nil }, func(string) string { return "velero-backup.json" },
-			v1alpha1.RestorePhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"has no finished backup"},
 		},
 		"a manifest that is no JSON": {
 			func([]byte) []byte { return []byte("hello") }, func(string) string { return "velero-backup.json" },
-			v1alpha1.RestorePhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"its manifest is damaged", "restore its files from a copy, or use another backup"},
 		},
 		"another manifest": {
 			func(content []byte) []byte {
 				return []byte(strings.ReplaceAll(string(content), `"Completed"`, `"Failed"`))
 			}, func(string) string { return "velero-backup.json" },
-			v1alpha1.RestorePhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"does not belong to velero-backup.json", "restore its files from a copy, or use another backup"},
 		},
 		"half a manifest of Grapnel": {
 			func(content []byte) []byte { return content[:len(content)/2] },
 			func(backup string) string { return backup + "-grapnel.json" },
-			v1alpha1.RestorePhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"is not a manifest", "restore its files from a copy, or use another backup"},
 		},
 		"no manifest of Grapnel": {
 			func([]byte) []byte { return nil }, func(backup string) string { return backup + "-grapnel.json" },
-			v1alpha1.RestorePhaseFailedValidation,
+			v1alpha1.RunPhaseFailedValidation,
 			[]string{"-grapnel.json is missing", "restore that file from a copy", v1alpha1.AnnotationAllowUnverified + "=true"},
 		},
 		"no archive": {
-			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RestorePhaseFailed,
+			func([]byte) []byte { return nil }, archiveOf, v1alpha1.RunPhaseFailed,
 			[]string{"nothing was restored", ".tar.gz is missing: restore it from a copy or restore another backup"},
 		},
 		"a truncated archive": {
 			func(content []byte) []byte { return content[:len(content)/2] },
-			archiveOf, v1alpha1.RestorePhaseFailed, damaged("archive is not what was stored: it has "),
+			archiveOf, v1alpha1.RunPhaseFailed, damaged("archive is not what was stored: it has "),
 		},
 		"an archive with another byte": {
 			func(content []byte) []byte {
 				content[len(content)/2] ^= 1
 				return content
-			}, archiveOf, v1alpha1.RestorePhaseFailed, damaged(),
+			}, archiveOf, v1alpha1.RunPhaseFailed, damaged(),
 		},
 		"an archive that is good, and not the one that was stored": {
 			func(content []byte) []byte {
 				content[4] ^= 1 // the time in the header of gzip, which decides nothing
 				return content
-			}, archiveOf, v1alpha1.RestorePhaseFailed, damaged("archive is not what was stored: its SHA-256 is "),
+			}, archiveOf, v1alpha1.RunPhaseFailed, damaged("archive is not what was stored: its SHA-256 is "),
 		},
 		"an archive that is none": {
 			func([]byte) []byte { return []byte("hello") },
-			archiveOf, v1alpha1.RestorePhaseFailed, damaged(),
+			archiveOf, v1alpha1.RunPhaseFailed, damaged(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestEverythingThatIsWrongIsToldAtOnce(t *testing.T) {
 	r.Spec.ExcludedNamespaces = []v1alpha1.NamePattern{"forbidden"}
 	r.Labels = env.LabelsForActions(first)
 	r.Annotations = map[string]string{first + ".postrestore": "no"}
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "3 problems must be fixed",
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, "3 problems must be fixed",
 		`spec.namespaceMapping[a]: "Not_A_Name" is not a namespace name`,
 		`spec.namespaceMapping[b]: it is mapped onto "forbidden", which spec.excludedNamespaces excludes`,
 		`annotation story.example.io/z-first.postrestore has the value "no"`)
@@ -228,17 +228,17 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 	t.Parallel()
 	s := site{world.SharedOperator(t)}
 	app := world.CreateApp(t, 1)
-	for phase, want := range map[string]v1alpha1.RestorePhase{
-		"Failed":          v1alpha1.RestorePhaseFailedValidation,
-		"InProgress":      v1alpha1.RestorePhaseFailedValidation,
-		"PartiallyFailed": v1alpha1.RestorePhaseCompleted,
+	for phase, want := range map[string]v1alpha1.RunPhase{
+		"Failed":          v1alpha1.RunPhaseFailedValidation,
+		"InProgress":      v1alpha1.RunPhaseFailedValidation,
+		"PartiallyFailed": v1alpha1.RunPhaseCompleted,
 	} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			archive := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			r, target := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "Completed", phase), archive), app)
 			r = outcome(t, env.Create(t, world.Client, r), want)
-			if want == v1alpha1.RestorePhaseCompleted {
+			if want == v1alpha1.RunPhaseCompleted {
 				env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 				return
 			}
@@ -266,7 +266,7 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	r.Labels = env.LabelsForActions(first)
 	env.Create(t, world.Client, r)
 	r = env.WaitFor(t, world.Client, r, "the outcome is known", func(r *v1alpha1.Restore) bool { return r.Status.CompletionTimestamp != nil })
-	if r.Status.Phase != v1alpha1.RestorePhaseCompleted || r.Status.Counts == nil || r.Status.Counts.Created != 2 || r.Status.Warnings != 1 {
+	if r.Status.Phase != v1alpha1.RunPhaseCompleted || r.Status.Counts == nil || r.Status.Counts.Created != 2 || r.Status.Warnings != 1 {
 		t.Errorf("the phase is %s with the counts %v and %d warnings, want Completed, 2 created and 1 warning", r.Status.Phase, r.Status.Counts, r.Status.Warnings)
 	}
 	says(t, r.Status.Message, "Objects: 2 created, 1 warning; what became of each object could not be stored: ")
@@ -278,7 +278,7 @@ func TestTheFilesOfARestoreCanNotBeStored(t *testing.T) {
 	if err := os.Remove(restores); err != nil {
 		t.Fatal(err)
 	}
-	r = outcome(t, r, v1alpha1.RestorePhaseCompleted)
+	r = outcome(t, r, v1alpha1.RunPhaseCompleted)
 	if !conditions.IsTrue(r, v1alpha1.ConditionResultsStored) || strings.Contains(r.Status.Message, "could not be stored") {
 		t.Errorf("its files were stored later, and it says %q", r.Status.Message)
 	}

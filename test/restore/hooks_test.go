@@ -23,7 +23,7 @@ func TestActionsRunInOrderAndBack(t *testing.T) {
 	})
 	r, target := s.restoreOf(b.Name, app)
 	r.Labels, r.Spec.Parameters = env.LabelsForActions(first, second), parameter(first, "fault", "outputs")
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "3 created")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "3 created")
 
 	env.CheckEqual(t, "calls", callsOf(t, r, "story"), []string{
 		"PreRestore " + first + " #1", "PreRestore " + second + " #1",
@@ -73,7 +73,7 @@ func TestAFailedPreActionEndsTheRun(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
 			r.Labels = env.LabelsForActions(actions...)
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedPreRestoreActions,
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedPreRestoreActions,
 				"PreRestore action "+fails+" failed: ", "the database said no", "nothing was restored")
 			untouched(t, target)
 			env.CheckEqual(t, "calls", callsOf(t, r, "fails"), []string{"PreRestore " + fails + " #1", "PostRestore " + fails + " #1"})
@@ -106,7 +106,7 @@ func TestActionsAreSkipped(t *testing.T) {
 			r, _ := s.restoreOf(b.Name, app)
 			r.Labels = env.LabelsForActions(first, second)
 			r.Annotations = map[string]string{c.key: v1alpha1.SkipValue}
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
 			env.CheckEqual(t, "calls", callsOf(t, r, "story"), c.want)
 			says(t, conditions.Get(r, v1alpha1.ConditionPlanned).Message, "is skipped: ")
 		})
@@ -116,7 +116,7 @@ func TestActionsAreSkipped(t *testing.T) {
 		r, target := s.restoreOf(b.Name, app)
 		r.Labels = env.LabelsForActions(first)
 		r.Annotations = map[string]string{first + ".prerestore": "yes"}
-		outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, first+".prerestore", "skip")
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, first+".prerestore", "skip")
 		untouched(t, target)
 	})
 }

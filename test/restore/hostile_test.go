@@ -149,7 +149,7 @@ func TestHostileArchives(t *testing.T) {
 			r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
 			r.Labels = env.LabelsForActions(first)
 			texts := append([]string{"nothing was restored, because the archive cannot be used"}, c.texts...)
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailed, texts...)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailed, texts...)
 			untouched(t, target)
 			if r.Status.Counts != nil {
 				t.Errorf("the counts are %v, want none", r.Status.Counts)
@@ -157,7 +157,7 @@ func TestHostileArchives(t *testing.T) {
 			s.spoolIsEmpty(t)
 
 			r, target = s.restoreOf(good.Name, app)
-			outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+			outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
 			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 			s.spoolIsEmpty(t)
 		})
@@ -204,13 +204,13 @@ func TestAMillionEntries(t *testing.T) {
 	})
 	backup := s.fromVelero(t, manifestOfVelero, archive)
 	r, target := s.restoreOf(backup, app)
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	says(t, s.stored(t, r.Status.Files.Results), "1000000 objects of flies.example.io are not restored: the cluster does not serve them")
 	s.spoolIsEmpty(t)
 
 	r, target = s.restoreOf(backup, app)
 	r.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }

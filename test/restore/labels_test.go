@@ -70,7 +70,7 @@ func TestARestoreItemActionLabelsTheBackup(t *testing.T) {
 	b := s.backUp(t, app, func(b *v1alpha1.Backup) { b.Labels = map[string]string{"taken": "yes"} })
 	r, _ := s.restoreOf(b.Name, app)
 	r.Labels = env.LabelsForActions(action)
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 warnings")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 warnings")
 	if got, want := labelsOf(t, b), map[string]string{"taken": "yes", "example.io/restored": "database"}; !maps.Equal(got, want) {
 		t.Errorf("the labels of the Backup are %v, want %v", got, want)
 	}
@@ -90,7 +90,7 @@ func TestTheAPIServerRefusesALabel(t *testing.T) {
 	refuse(t, b, key)
 	r, _ := s.restoreOf(b.Name, app)
 	r.Labels = env.LabelsForActions(action)
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
 	if got := labelsOf(t, b); got[key] != "" {
 		t.Errorf("the labels are %v", got)
 	}

@@ -44,7 +44,7 @@ func TestWhatExists(t *testing.T) {
 			versions := versionsOf(t, target)
 			r.Labels = env.LabelsForActions(first)
 			r.Spec.ExistingResourcePolicy, r.Spec.DryRun = c.policy, c.dry
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
 			env.CheckEqual(t, "objects", restored(t, target), c.after)
 			var list map[string][]string
 			if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.ResourceList)), &list); err != nil {
@@ -105,7 +105,7 @@ func TestADryRunOfWhatDoesNotExistWritesNothing(t *testing.T) {
 	app := world.CreateApp(t, 2)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DryRun = true
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
 	untouched(t, target)
 	says(t, s.stored(t, r.Status.Files.ResourceList), `"v1/ConfigMap":["`+target+`/c0(created)","`+target+`/c1(created)"]`)
 	says(t, s.stored(t, r.Status.Files.Results), `"configmaps":["grapnel.dev/platform"]`)
@@ -124,7 +124,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 	newGate(t, refusing).open()
 	r, target := s.restoreOf(b.Name, app)
 	r.Labels = env.LabelsForActions(first)
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	says(t, s.stored(t, r.Status.Files.Results), "no ConfigMap may pass")
 	says(t, s.stored(t, r.Status.Files.ResourceList), target+"/c2(failed)")

@@ -123,7 +123,7 @@ func TestWhatOperationsCameToIsStoredLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	give()
-	r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "0 of 1 operation", "1 error", "1 warning")
+	r = outcome(t, r, v1alpha1.RunPhasePartiallyFailed, "0 of 1 operation", "1 error", "1 warning")
 	if !conditions.IsTrue(r, v1alpha1.ConditionResultsStored) || r.Status.Attempts != 1 {
 		t.Fatalf("attempt %d, conditions %+v", r.Status.Attempts, r.Status.Conditions)
 	}
@@ -154,7 +154,7 @@ func TestARestoreWaitsForItsOperations(t *testing.T) {
 	}
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "fails=", "steps="})
 	give()
-	r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "1 of 2 operations completed", "1 error")
+	r = outcome(t, r, v1alpha1.RunPhasePartiallyFailed, "1 of 2 operations completed", "1 error")
 	env.CheckEqual(t, "PostRestore actions", env.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
 	says(t, s.stored(t, r.Status.Files.Results), "the disk is full")
 	var list []struct {
@@ -193,7 +193,7 @@ func TestARestoreIsStoppedWhileOperationsGoOn(t *testing.T) {
 			if name == "deleted" {
 				world.WaitForDeletion(t, r)
 			} else {
-				outcome(t, r, v1alpha1.RestorePhaseCancelled, "2 canceled")
+				outcome(t, r, v1alpha1.RunPhaseCancelled, "2 canceled")
 			}
 			awaitStates(t, r, target+"/a I: Cancelled", target+"/b I: Cancelled")
 			for _, o := range operationsOf(t, r) { // nothing keeps them from the garbage collector
@@ -235,7 +235,7 @@ func TestTheOperatorIsKilledBetweenOperations(t *testing.T) {
 	s.RestartOperator(t)
 	awaitStates(t, r, target+"/held I: Cancelled", target+"/held II: InProgress", target+"/there I: InProgress")
 	give()
-	r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 of 2 operations")
+	r = outcome(t, r, v1alpha1.RunPhaseCompleted, "2 of 2 operations")
 	awaitStates(t, r, target+"/held I: Cancelled", target+"/held II: Completed", target+"/there I: Completed")
 	if c := r.Status.Operations; c.Attempted != 2 || c.Completed != 2 || c.Cancelled != 0 {
 		t.Errorf("the Restore counts %+v", c)

@@ -46,7 +46,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 
 	r, target := s.restoreOf("", app)
 	r.Spec.ScheduleName = schedule
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
 	if r.Status.BackupName != newest.Name {
 		t.Errorf("Backup %s was restored, want %s", r.Status.BackupName, newest.Name)
 	}
@@ -54,7 +54,7 @@ func TestTheNewestBackupOfAScheduleIsRestored(t *testing.T) {
 
 	r, _ = s.restoreOf("", app)
 	r.Spec.ScheduleName = "never"
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "Schedule never has no Completed Backup")
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, "Schedule never has no Completed Backup")
 }
 
 // TestRestoresQueueAndAreMeasured has an operator to itself, which restores one thing
@@ -72,25 +72,25 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 	queued, target := s.restoreOf(b.Name, app)
 	env.Create(t, world.Client, queued)
 	env.WaitFor(t, world.Client, queued, "it waits", func(r *v1alpha1.Restore) bool {
-		return r.Status.Phase == v1alpha1.RestorePhaseNew && reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued &&
+		return r.Status.Phase == v1alpha1.RunPhaseNew && reasonOf(r, v1alpha1.ConditionSucceeded) == v1alpha1.ReasonQueued &&
 			strings.Contains(r.Status.Message, "--max-concurrent-restores")
 	})
 	untouched(t, target)
 	gate.open()
-	outcome(t, running, v1alpha1.RestorePhaseCompleted, "3 created")
-	outcome(t, queued, v1alpha1.RestorePhaseCompleted, "3 created")
+	outcome(t, running, v1alpha1.RunPhaseCompleted, "3 created")
+	outcome(t, queued, v1alpha1.RunPhaseCompleted, "3 created")
 
 	failed, _ := s.restoreOf(b.Name, app)
 	failed.Labels = env.LabelsForActions(fails)
-	outcome(t, env.Create(t, world.Client, failed), v1alpha1.RestorePhaseFailedPreRestoreActions)
+	outcome(t, env.Create(t, world.Client, failed), v1alpha1.RunPhaseFailedPreRestoreActions)
 	stopped, _ := s.restoreOf(b.Name, app)
 	stopped.Labels = env.LabelsForActions(holds)
 	env.Create(t, world.Client, stopped)
 	called(t, stopped, v1alpha1.HookPreRestore, holds)
 	cancelRestore(t, stopped)
-	outcome(t, stopped, v1alpha1.RestorePhaseCancelled)
+	outcome(t, stopped, v1alpha1.RunPhaseCancelled)
 	unknown, _ := s.restoreOf("nobody-made-it", app)
-	outcome(t, env.Create(t, world.Client, unknown), v1alpha1.RestorePhaseFailedValidation)
+	outcome(t, env.Create(t, world.Client, unknown), v1alpha1.RunPhaseFailedValidation)
 
 	for name, want := range map[string]float64{
 		`grapnel_restore_attempt_total{schedule=""}`:                                                    4,
@@ -117,7 +117,7 @@ func TestMalformedPriorities(t *testing.T) {
 	t.Run("of the Restore", func(t *testing.T) {
 		r, target := s.restoreOf(b.Name, app)
 		r.Spec.APIVersionPriorities = "configmaps=v1\n\ndeployments.apps v1\n=v2\n"
-		outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "2 problems must be fixed",
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, "2 problems must be fixed",
 			`spec.apiVersionPriorities: line 3, "deployments.apps v1": there is no "="`, "spec.apiVersionPriorities: line 4")
 		untouched(t, target)
 	})
@@ -127,7 +127,7 @@ func TestMalformedPriorities(t *testing.T) {
 			Data:       map[string]string{"restoreResourcesVersionPriority": "configmaps=v1\r\nconfigmaps\r\nsecrets=v1\r\nsecrets=v1"},
 		})
 		r, target := s.restoreOf(b.Name, app)
-		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created, 2 warnings")
+		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created, 2 warnings")
 		for _, want := range []string{
 			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 2, \"configmaps\": there is no`,
 			`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 4, \"secrets=v1\": line 3 is about the same resource`,
@@ -137,7 +137,7 @@ func TestMalformedPriorities(t *testing.T) {
 		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 		world.Patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
 		r, target = s.restoreOf(b.Name, app)
-		outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
 		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 	})
 }
@@ -163,7 +163,7 @@ func TestPrioritiesWithoutEffect(t *testing.T) {
 			app := world.CreateApp(t, 1)
 			r, target := s.restoreOf(s.backUp(t, app).Name, app)
 			r.Spec.APIVersionPriorities = c.priority
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted, "2 created")
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
 			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 			if r.Status.Warnings != 1 {
 				t.Errorf("%d warnings, want 1", r.Status.Warnings)
@@ -193,7 +193,7 @@ func TestTheOrderIsTheOperators(t *testing.T) {
 		t.Error("the Secret was restored before the ConfigMap")
 	}
 	gate.open()
-	outcome(t, r, v1alpha1.RestorePhaseCompleted, "4 created")
+	outcome(t, r, v1alpha1.RunPhaseCompleted, "4 created")
 	if !world.Exists(t, secret) {
 		t.Error("the Secret was not restored")
 	}

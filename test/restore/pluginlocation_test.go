@@ -52,7 +52,7 @@ func TestALocationThatAPluginKeeps(t *testing.T) {
 	}
 	s.RestartOperator(t)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1", "c2=2"})
 
 	if err := s.Operator.Stop(); err != nil {

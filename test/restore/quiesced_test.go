@@ -53,7 +53,7 @@ func TestStoppedInTheArchive(t *testing.T) {
 			t.Parallel()
 			r, target := s.restoreOf(b.Name, app)
 			r.Labels = c.labels
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCompleted)
+			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
 			if int32(r.Status.Warnings) != c.warnings {
 				t.Errorf("%d warnings, want %d", r.Status.Warnings, c.warnings)
 			}

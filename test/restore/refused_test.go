@@ -42,7 +42,7 @@ func TestEachRefusalIsTold(t *testing.T) {
 	fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
 	env.Create(t, world.Client, fixed)
 	r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhasePartiallyFailed, "1 created", "3 failed; 3 errors", "fix the cause and restore again")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "1 created", "3 failed; 3 errors", "fix the cause and restore again")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
 	results := s.stored(t, r.Status.Files.Results)
 	for _, text := range []string{
@@ -134,7 +134,7 @@ func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	if err := world.Client.SubResource("finalize").Update(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
+	outcome(t, r, v1alpha1.RunPhaseCompleted, "3 created")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
 	if there(t, "", target, namespace).UID == old {
 		t.Error("the old namespace is still there")
@@ -155,7 +155,7 @@ func TestABackupThatComesLate(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), b.Name)
 	move(t, stored, elsewhere)
 	r, target := s.restoreOf(b.Name, app)
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseFailedValidation, "has no finished backup", "for example to one of: "+other.Name)
+	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, "has no finished backup", "for example to one of: "+other.Name)
 	untouched(t, target)
 
 	gate := newGate(t, app)
@@ -168,9 +168,9 @@ func TestABackupThatComesLate(t *testing.T) {
 	})
 	move(t, elsewhere, stored)
 	gate.open()
-	outcome(t, r, v1alpha1.RestorePhaseCompleted, "3 created")
+	outcome(t, r, v1alpha1.RunPhaseCompleted, "3 created")
 	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-	outcome(t, first, v1alpha1.RestorePhaseCompleted, "3 created")
+	outcome(t, first, v1alpha1.RunPhaseCompleted, "3 created")
 }
 
 // move moves a directory.

@@ -50,7 +50,7 @@ func TestTheOperatorIsKilled(t *testing.T) {
 				gate.open()
 			}
 			s.RestartOperator(t)
-			r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "42 created")
+			r = outcome(t, r, v1alpha1.RunPhaseCompleted, "42 created")
 			env.CheckEqual(t, "objects", restored(t, target), want)
 			if counts := r.Status.Counts; counts.Created != many+2 {
 				t.Errorf("the counts are %v, want %d created", counts, many+2)

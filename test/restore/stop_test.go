@@ -24,7 +24,7 @@ func TestARestoreIsStopped(t *testing.T) {
 		"cancelled": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
 			cancelRestore(t, r)
-			outcome(t, r, v1alpha1.RestorePhaseCancelled, "Cancelled: spec.desiredState is Cancel")
+			outcome(t, r, v1alpha1.RunPhaseCancelled, "Cancelled: spec.desiredState is Cancel")
 		},
 		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
@@ -68,7 +68,7 @@ func TestACancelledRestoreTellsWhatItDid(t *testing.T) {
 	env.Create(t, world.Client, r)
 	awaitObjects(t, target, 2)
 	cancelRestore(t, r)
-	r = outcome(t, r, v1alpha1.RestorePhaseCancelled, "Cancelled: spec.desiredState is Cancel", "Objects: 3 created before")
+	r = outcome(t, r, v1alpha1.RunPhaseCancelled, "Cancelled: spec.desiredState is Cancel", "Objects: 3 created before")
 	if r.Status.Counts == nil || r.Status.Counts.Created != 3 {
 		t.Errorf("the counts are %+v, want 3 created", r.Status.Counts)
 	}
@@ -86,7 +86,7 @@ func TestOwedCleanUpIsNotStopped(t *testing.T) {
 		"cancelled": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
 			cancelRestore(t, r)
-			outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 created")
+			outcome(t, r, v1alpha1.RunPhaseCompleted, "2 created")
 		},
 		"deleted": func(t *testing.T, r *v1alpha1.Restore) {
 			t.Helper()
@@ -125,7 +125,7 @@ func TestARestoreIsCancelledBeforeItBegins(t *testing.T) {
 	app := world.CreateApp(t, 1)
 	r, target := s.restoreOf(s.backUp(t, app).Name, app)
 	r.Spec.DesiredState = v1alpha1.DesiredStateCancel
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RestorePhaseCancelled, "Cancelled before it started")
+	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCancelled, "Cancelled before it started")
 	untouched(t, target)
 	r.Spec.DesiredState = v1alpha1.DesiredStateRun
 	if err := world.Client.Update(t.Context(), r); err == nil {

@@ -35,7 +35,7 @@ func (s site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup))
 		f(b)
 	}
 	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
-	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
 	return b
@@ -53,7 +53,7 @@ func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string)
 
 // outcome waits until a Restore has ended and owes nothing, and checks its phase, and
 // that its message has some texts.
-func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RestorePhase, texts ...string) *v1alpha1.Restore {
+func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
 	r = env.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
 		return lifecycle.IsFinalized(r) && len(r.Finalizers) == 0

@@ -29,14 +29,14 @@ func TestBackupsOfVelero(t *testing.T) {
 	} {
 		for format, c := range map[string]struct {
 			others   []string
-			phase    v1alpha1.RestorePhase
+			phase    v1alpha1.RunPhase
 			message  string
 			results  string
 			versions int
 		}{
 			"format-1": {
 				others: []string{"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz"},
-				phase:  v1alpha1.RestorePhasePartiallyFailed, message: "7 created, 1 failed; 1 error",
+				phase:  v1alpha1.RunPhasePartiallyFailed, message: "7 created, 1 failed; 1 error",
 				// What no cluster serves any more is reported, and stops nothing.
 				results: "1 object of ingresses.extensions is not restored: the cluster does not serve them",
 			},
@@ -45,7 +45,7 @@ func TestBackupsOfVelero(t *testing.T) {
 					"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz", "-results.gz",
 					"-itemoperations.json.gz", "-volumeinfo.json.gz", "-csi-volumesnapshots.json.gz", "-csi-volumesnapshotcontents.json.gz",
 				},
-				phase: v1alpha1.RestorePhaseCompleted, message: "7 created", versions: 7,
+				phase: v1alpha1.RunPhaseCompleted, message: "7 created", versions: 7,
 			},
 		} {
 			t.Run(format+" "+feature, func(t *testing.T) {

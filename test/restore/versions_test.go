@@ -120,14 +120,14 @@ func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
 	}
 	bands.remove(t)
 	bands.serve(t, false, []string{"v2beta2", "v2beta1"})
-	for formatVersion, want := range map[string]v1alpha1.RestorePhase{
-		"1.1.0": v1alpha1.RestorePhaseCompleted,
-		"1.0.0": v1alpha1.RestorePhasePartiallyFailed,
+	for formatVersion, want := range map[string]v1alpha1.RunPhase{
+		"1.1.0": v1alpha1.RunPhaseCompleted,
+		"1.0.0": v1alpha1.RunPhasePartiallyFailed,
 	} {
 		t.Run(formatVersion, func(t *testing.T) {
 			r, _ := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "1.1.0", formatVersion), archive), app)
 			r = outcome(t, env.Create(t, world.Client, r), want)
-			if want == v1alpha1.RestorePhasePartiallyFailed {
+			if want == v1alpha1.RunPhasePartiallyFailed {
 				says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
 			}
 		})
@@ -138,10 +138,10 @@ func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
 func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *bandKind, target string) {
 	t.Helper()
 	if c.rule == version.Fallback {
-		r = outcome(t, r, v1alpha1.RestorePhasePartiallyFailed, "1 created, 1 failed; 1 error")
+		r = outcome(t, r, v1alpha1.RunPhasePartiallyFailed, "1 created, 1 failed; 1 error")
 		says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version "+c.want)
 	} else {
-		r = outcome(t, r, v1alpha1.RestorePhaseCompleted, "2 created")
+		r = outcome(t, r, v1alpha1.RunPhaseCompleted, "2 created")
 		want := []string{c.want}
 		if c.want == c.archived[0] {
 			want = slices.Sorted(slices.Values(c.archived))

@@ -19,16 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
-const (
-	// ReasonNotQuiesced surfaces when workloads were started by others while a run held them. The
-	// outcome of the Backup is already recorded then, and does not change.
-	ReasonNotQuiesced = "NotQuiesced"
-	// ReasonNotUnquiesced surfaces when workloads stay stopped after a run, because their saved
-	// state was removed, replaced or made unreadable.
-	ReasonNotUnquiesced = "NotUnquiesced"
-	// eventActionUnquiesce is the action of these events.
-	eventActionUnquiesce = "Unquiesce"
-)
+// eventActionUnquiesce is the action of the events of quiesced workloads.
+const eventActionUnquiesce = "Unquiesce"
 
 // newBuiltinExecutor returns the executor of a built-in action.
 func (b *Builder) newBuiltinExecutor(a action) (executor.Executor, error) {
@@ -103,10 +95,10 @@ func (q *quiesceExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	}
 	result, err := q.quiesceFunc(ctx, req)
 	if result.Warning != "" && isAfterProcessedRun(call, "Backup") {
-		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotQuiesced, eventActionUnquiesce, "%s", result.Warning)
+		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotQuiesced, eventActionUnquiesce, "%s", result.Warning)
 	}
 	if result.Stopped != "" {
-		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, ReasonNotUnquiesced, eventActionUnquiesce, "%s", result.Stopped)
+		q.builder.Recorder.Eventf(subject, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotUnquiesced, eventActionUnquiesce, "%s", result.Stopped)
 	}
 	if failed := (*quiesce.Error)(nil); errors.As(err, &failed) {
 		return executor.Answer{}, executor.NewError(failed.Kind, call, failed.Text, failed.Err)

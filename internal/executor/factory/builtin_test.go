@@ -115,9 +115,9 @@ func TestTwoPluginsQuiesce(t *testing.T) {
 // that the Restore itself stopped are.
 func TestRestoreThatDidNotEnd(t *testing.T) {
 	t.Parallel()
-	for phase, started := range map[v1alpha1.RestorePhase]int32{
-		v1alpha1.RestorePhaseCompleted: 3, v1alpha1.RestorePhasePartiallyFailed: 3, v1alpha1.RestorePhaseFailed: 0,
-		v1alpha1.RestorePhaseCancelled: 0, v1alpha1.RestorePhaseFailedPreRestoreActions: 0,
+	for phase, started := range map[v1alpha1.RunPhase]int32{
+		v1alpha1.RunPhaseCompleted: 3, v1alpha1.RunPhasePartiallyFailed: 3, v1alpha1.RunPhaseFailed: 0,
+		v1alpha1.RunPhaseCancelled: 0, v1alpha1.RunPhaseFailedPreRestoreActions: 0,
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,7 @@ func TestABackupIsWarned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
 	plugin := pluginOf(aQuiesce(), preBackup, v1alpha1.ActionKindPostBackup)
-	there := func(started bool, phase v1alpha1.BackupPhase) {
+	there := func(started bool, phase v1alpha1.RunPhase) {
 		t.Helper()
 		subject := `{"apiVersion":"grapnel.dev/v1alpha1","kind":"Backup","metadata":{"namespace":"grapnel-system","name":"b","uid":"b-1"},` +
 			`"status":{"phase":"` + string(phase) + `"}}`
@@ -170,9 +170,9 @@ func TestABackupIsWarned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	there(false, v1alpha1.BackupPhaseCompleted)
-	there(true, v1alpha1.BackupPhaseFailedPreBackupActions) // nothing was read
-	there(true, v1alpha1.BackupPhasePartiallyFailed)
+	there(false, v1alpha1.RunPhaseCompleted)
+	there(true, v1alpha1.RunPhaseFailedPreBackupActions) // nothing was read
+	there(true, v1alpha1.RunPhasePartiallyFailed)
 	if got := len(w.events.Events); got != 1 {
 		t.Fatalf("%d events, want one", got)
 	}

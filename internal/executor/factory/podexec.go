@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,11 +49,16 @@ func (b *Builder) targetPodNamespaces(ctx context.Context, call executor.Call) (
 	return slices.DeleteFunc(all, func(name string) bool { return name == b.Namespace }), err
 }
 
+// preActionKinds maps each kind of Post actions to the kind of the Pre actions that they undo.
+var preActionKinds = map[v1alpha1.ActionKind]v1alpha1.ActionKind{
+	v1alpha1.ActionKindPostBackup: v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPostRestore: v1alpha1.ActionKindPreRestore,
+}
+
 // isCleanupAction reports whether an action undoes another action of the Plugin.
 func (a action) isCleanupAction() bool {
-	point, is := strings.CutPrefix(string(a.Kind), "Post")
-	return is && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {
-		return other.Name == a.Name && string(other.Kind) == "Pre"+point
+	pre, isPost := preActionKinds[a.Kind]
+	return isPost && slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool {
+		return other.Name == a.Name && other.Kind == pre
 	})
 }
 

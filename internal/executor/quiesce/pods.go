@@ -113,7 +113,7 @@ func summarizePods(left []string) string {
 }
 
 func podSortRank(pod string) int {
-	if strings.Contains(pod, "(hangs") {
+	if strings.Contains(pod, "(stuck") {
 		return 0
 	}
 	return 1

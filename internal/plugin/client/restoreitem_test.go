@@ -160,7 +160,7 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 		want   itemaction.RestoreResult
 		err    string
 	}{
-		"skip":                    {answer: RestoreItemAnswer{Skip: true}, want: itemaction.RestoreResult{Skip: "restore action example.io/act leaves it out"}},
+		"skip":                    {answer: RestoreItemAnswer{Skip: true}, want: itemaction.RestoreResult{Skip: "restore action example.io/act skips it"}},
 		"additional items":        {answer: RestoreItemAnswer{RelatedItems: []item.Ref{good}}, want: itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{ref}}},
 		"an endless list":         {answer: RestoreItemAnswer{RelatedItems: many}, err: "named 10001 additional items"},
 		"an item without name":    {answer: RestoreItemAnswer{RelatedItems: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},

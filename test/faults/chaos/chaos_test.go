@@ -214,7 +214,7 @@ func (p *pair) backUp(t *testing.T, name string) {
 	b.Labels = map[string]string{labelUse + "quiesce": p.namespace, labelUse + "freeze": p.namespace}
 	env.Create(t, world.Client, b)
 	b = env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("an undisturbed Backup is %s: %s %s", b.Status.Phase, b.Status.Message, b.Status.FailureReason)
 	}
 }

@@ -186,12 +186,12 @@ func (c *checker) checkBackups(t *testing.T, round string) {
 		t.Fatal(err)
 	}
 	var fresh []*v1alpha1.Backup
-	phases := map[v1alpha1.BackupPhase]int{}
+	phases := map[v1alpha1.RunPhase]int{}
 	for i := range backups.Items {
 		b := &backups.Items[i]
 		phases[b.Status.Phase]++
 		c.note(b, string(b.Status.Phase))
-		if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+		if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 			c.journal.note("check: Backup %s is %s: %s %s", b.Name, b.Status.Phase, b.Status.Message, b.Status.FailureReason)
 			continue
 		}
@@ -234,7 +234,7 @@ func (c *checker) checkRestore(t *testing.T, b *v1alpha1.Backup, name string) {
 			return
 		}
 	}
-	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
+	if r.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Errorf("Backup %s is Completed, and a Restore of it %s: %s %s", b.Name, r.Status.Phase, r.Status.Message, r.Status.FailureReason)
 		return
 	}
@@ -259,7 +259,7 @@ func (c *checker) checkDeleted(t *testing.T) {
 	for i := range list.Items {
 		d := &list.Items[i]
 		c.note(d, string(d.Status.Phase))
-		if d.Status.Phase != v1alpha1.DeletionRunPhaseCompleted {
+		if d.Status.Phase != v1alpha1.RunPhaseCompleted {
 			c.journal.note("check: DeletionRun %s is %s: %s %s", d.Name, d.Status.Phase, d.Status.Message, d.Status.FailureReason)
 			continue
 		}

@@ -156,7 +156,7 @@ func (l *load) act(ctx context.Context, what int) error {
 		switch b := &backups.Items[i]; {
 		case b.Status.CompletionTimestamp == nil:
 			going = append(going, b)
-		case b.Status.Phase == v1alpha1.BackupPhaseCompleted:
+		case b.Status.Phase == v1alpha1.RunPhaseCompleted:
 			completed = append(completed, b.Name)
 		}
 	}

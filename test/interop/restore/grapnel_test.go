@@ -47,7 +47,7 @@ func grapnelBacksUp(t *testing.T, name, app string) {
 	b := &v1alpha1.Backup{ObjectMeta: grapnelObject(name)}
 	b.Spec.IncludedNamespaces = []v1alpha1.NamePattern{v1alpha1.NamePattern(app)}
 	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
-	if b.Status.Phase != v1alpha1.BackupPhaseCompleted {
+	if b.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Fatalf("the Backup ended %s: %s", b.Status.Phase, b.Status.Message)
 	}
 	t.Log("Grapnel:", b.Status.Message, b.Status.PlanWarnings)
@@ -64,7 +64,7 @@ func grapnelRestores(t *testing.T, name, backup, from, to string) {
 		r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{from: v1alpha1.NamespaceName(to)}
 	}
 	r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
-	if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
+	if r.Status.Phase != v1alpha1.RunPhaseCompleted {
 		t.Fatalf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 	}
 	t.Log("Grapnel:", r.Status.Message)

@@ -41,7 +41,7 @@ func TestBackupAndRestore(t *testing.T) {
 			b.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps", "secrets"}
 			b.Spec.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{selected: "yes"}}
 			b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *v1alpha1.Backup) bool { return lifecycle.IsFinalized(b) })
-			if b.Status.Phase != v1alpha1.BackupPhasePartiallyFailed || !strings.Contains(b.Status.Message, "2 errors") {
+			if b.Status.Phase != v1alpha1.RunPhasePartiallyFailed || !strings.Contains(b.Status.Message, "2 errors") {
 				t.Errorf("the Backup ended %s: %s %q", b.Status.Phase, b.Status.Message, b.Status.ValidationErrors)
 			}
 			checkLog(t, s, b)
@@ -50,7 +50,7 @@ func TestBackupAndRestore(t *testing.T) {
 			r.Spec.BackupName = b.Name
 			r.Spec.NamespaceMapping = map[string]v1alpha1.NamespaceName{app: v1alpha1.NamespaceName(target)}
 			r = env.WaitFor(t, world.Client, env.Create(t, world.Client, r), "it has ended", func(r *v1alpha1.Restore) bool { return lifecycle.IsFinalized(r) })
-			if r.Status.Phase != v1alpha1.RestorePhaseCompleted {
+			if r.Status.Phase != v1alpha1.RunPhaseCompleted {
 				t.Errorf("the Restore ended %s: %s %q", r.Status.Phase, r.Status.Message, r.Status.ValidationErrors)
 			}
 			checkObjects(t, target)

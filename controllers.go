@@ -58,28 +58,55 @@ type controllerSetup struct {
 	scratch *scratch.Dir
 }
 
-// controllerConstructors returns the constructor of every controller, by its name. The channels carry
-// the names of Plugins that exited or whose binary changed.
-func (p controllerSetup) controllerConstructors(exited, changed <-chan string) map[string]func() (reconciler, error) {
-	return map[string]func() (reconciler, error){
-		"backup": p.newBackupReconciler, "restore": p.newRestoreReconciler, "deletionrun": p.newDeletionRunReconciler,
-		"hookrun": p.newHookRunReconciler, "asyncoperation": p.newAsyncOperationReconciler,
-		"schedule": p.newScheduleReconciler, "backupsync": p.newBackupSyncReconciler, "quiesce": p.newQuiesceReconciler,
-		"retention": func() (reconciler, error) {
-			return &retention.Reconciler{Client: p.Client, Recorder: p.Recorder, Metrics: p.Metrics}, nil
-		},
-		"plugin": func() (reconciler, error) {
-			builder, err := p.newExecutorBuilder()
-			return &plugin.Reconciler{
-				Client: p.Client, Catalog: p.plugins, Builder: builder, Recorder: p.Recorder, Dir: p.opts.pluginDir, ProcessExits: exited, CatalogChanges: changed,
-			}, err
-		},
-		"storagelocation": func() (reconciler, error) {
-			return &storagelocation.Reconciler{
-				Client: p.Client, Opener: p.Opener, Recorder: p.Recorder, Redactor: p.Redactor, Interval: p.opts.locationCheckInterval,
-			}, nil
-		},
+// setupControllers sets up every controller, in a fixed order: those that load what runs need, those
+// of runs, those of what runs create, and those that look after Backups and workloads afterwards. The
+// channels carry the names of Plugins that exited and of those whose binary changed.
+func (p controllerSetup) setupControllers(exited, changed <-chan string) error {
+	for _, c := range []struct {
+		name string
+		new  func() (reconciler, error)
+	}{
+		{"storagelocation", p.newStorageLocationReconciler},
+		{"plugin", func() (reconciler, error) { return p.newPluginReconciler(exited, changed) }},
+		{"backup", p.newBackupReconciler},
+		{"restore", p.newRestoreReconciler},
+		{"deletionrun", p.newDeletionRunReconciler},
+		{"hookrun", p.newHookRunReconciler},
+		{"asyncoperation", p.newAsyncOperationReconciler},
+		{"schedule", p.newScheduleReconciler},
+		{"retention", p.newRetentionReconciler},
+		{"backupsync", p.newBackupSyncReconciler},
+		{"quiesce", p.newQuiesceReconciler},
+	} {
+		controller, err := c.new()
+		if err == nil {
+			err = controller.SetupWithManager(p.mgr)
+		}
+		if err != nil {
+			return fmt.Errorf("setting up the controller %s: %w", c.name, err)
+		}
 	}
+	return nil
+}
+
+// newStorageLocationReconciler builds the controller that checks BackupStorageLocations.
+func (p controllerSetup) newStorageLocationReconciler() (reconciler, error) {
+	return &storagelocation.Reconciler{
+		Client: p.Client, Opener: p.Opener, Recorder: p.Recorder, Redactor: p.Redactor, Interval: p.opts.locationCheckInterval,
+	}, nil
+}
+
+// newPluginReconciler builds the controller that loads Plugins.
+func (p controllerSetup) newPluginReconciler(exited, changed <-chan string) (reconciler, error) {
+	builder, err := p.newExecutorBuilder()
+	return &plugin.Reconciler{
+		Client: p.Client, Catalog: p.plugins, Builder: builder, Recorder: p.Recorder, Dir: p.opts.pluginDir, ProcessExits: exited, CatalogChanges: changed,
+	}, err
+}
+
+// newRetentionReconciler builds the controller that deletes Backups that have expired.
+func (p controllerSetup) newRetentionReconciler() (reconciler, error) {
+	return &retention.Reconciler{Client: p.Client, Recorder: p.Recorder, Metrics: p.Metrics}, nil
 }
 
 // newExecutorBuilder returns the builder of executors. Its client bypasses the cache, because Secrets

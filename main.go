@@ -236,14 +236,8 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
 		},
 	}
-	for name, build := range p.controllerConstructors(exited, changed) {
-		controller, err := build()
-		if err == nil {
-			err = controller.SetupWithManager(mgr)
-		}
-		if err != nil {
-			return fmt.Errorf("setting up the controller %s: %w", name, err)
-		}
+	if err := p.setupControllers(exited, changed); err != nil {
+		return err
 	}
 	return mgr.Start(ctx)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// RunDeleteActions is the phase that runs the actions of a kind with a single hook point, one
-// after the other. A failed action does not stop the following ones, and neither does a cancel
-// request.
+// RunDeleteActions is the ReconcileFunc that runs the actions of a kind with a single hook point,
+// one after the other. A failed action does not stop the following ones, and neither does a
+// cancel request.
 func (d *Driver[T]) RunDeleteActions(_ context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {
 		return true, nil

@@ -34,7 +34,7 @@ type Dependencies struct {
 	Metrics prometheus.Registerer
 	// Now is the clock.
 	Now func() time.Time
-	// ServerTime returns the time of the API server; the default is clock.Clock.
+	// ServerTime returns the time of the API server; that of a clock.ServerClock by default.
 	ServerTime func(ctx context.Context, namespace string) (time.Time, error)
 	// Operations configures how operations of plugins are watched; zero values are replaced by
 	// defaults.

@@ -85,8 +85,8 @@ func (d *Driver[T]) updateOperations(s *Scope[T], current, repeated []v1alpha1.A
 	return s.updateOperationCounts(current)
 }
 
-// AwaitOperations is the phase that waits until the operations have ended, and sets
-// Scope.Operations. It follows the phase that calls item actions, whether that succeeded or not.
+// AwaitOperations is the ReconcileFunc that waits until the operations have ended, and sets
+// Scope.Operations. It follows the part that calls item actions, whether that succeeded or not.
 // Each operation ends by itself within its timeout.
 func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {

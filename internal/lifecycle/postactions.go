@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 )
 
-// RunPostActions is the phase that runs the actions that match the outcome, one after the other.
-// Owed clean-up that keeps failing does not block the others.
+// RunPostActions is the ReconcileFunc that runs the actions that match the outcome, one after the
+// other. Owed clean-up that keeps failing does not block the others.
 func (d *Driver[T]) RunPostActions(_ context.Context, s *Scope[T]) (bool, error) {
 	for _, run := range slices.Concat(s.Pre, s.Post) {
 		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait && !s.isHookRunNeeded(run) {

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 )
 
-// RunPreActions is the phase that runs the actions before the work, one after the other. If one
-// of them fails, the run ends before the work starts.
+// RunPreActions is the ReconcileFunc that runs the actions before the work, one after the other.
+// If one of them fails, the run ends before the work starts.
 func (d *Driver[T]) RunPreActions(_ context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {
 		return true, nil

@@ -52,7 +52,8 @@ type Scope[T Object] struct {
 	// WorkFailed means that the work on objects failed as a whole, and that operations which
 	// actions started in it are not useful anymore.
 	WorkFailed bool
-	// Operations are the operations that count. They are set once all of them have ended.
+	// Operations are the operations that count. ReconcileOperations and AwaitOperations set them;
+	// all of them have ended once AwaitOperations is done.
 	Operations []v1alpha1.AsyncOperation
 
 	// unfinishedSteps describe the steps after the outcome that hold the run.

@@ -68,8 +68,8 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 }
 
 // listDeletableRestores returns the Restores that are deleted with a backup: the finalized ones,
-// if the backup was complete. Otherwise, Restores of that name restored an earlier backup with
-// the same name.
+// if the backup was complete. Restores of a backup that was not complete restored an earlier
+// backup with the same name.
 func (r *Reconciler) listDeletableRestores(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
 	if b != nil && !lifecycle.IsCompletedOrPartiallyFailed(b) {
 		return nil, nil

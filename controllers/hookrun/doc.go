@@ -13,10 +13,15 @@
 // an attempt are deleted only after its answer is recorded, with status.removing set.
 // The field is cleared when nothing is left; until then the finalizer stays.
 //
-//	controller.go  one reconcile: observe, decide, write status once, then act
-//	decide.go      the state machine, as a pure function
-//	call.go        the call of the action
-//	leftovers.go   leftovers of finished HookRuns, and the release of orphans
+//	controller.go        one reconcile: observe, decide, write status once, then act
+//	decide.go            the state machine, as a pure function
+//	call.go              the call of the action
+//	parent.go            the Backup, Restore or DeletionRun: what an action receives of it
+//	pluginload.go        the wait for a plugin that is not loaded yet
+//	leftovers.go         leftovers of finished HookRuns, and the release of orphans
+//	orphan.go            owed clean-up whose parent no longer exists
+//	unneededhookruns.go  HookRuns that would wait forever
+//	metrics.go           metrics
 //
 // Owed clean-up is retried with back-off until it succeeds, regardless of
 // spec.retries.

@@ -9,6 +9,6 @@
 // only itself. A plugin that cannot be loaded makes only its own Plugin not ready, and is
 // retried with back-off.
 //
-// A finalizer holds a Plugin while an unfinished HookRun names it: owed clean-up must be
-// able to run.
+// A finalizer holds a Plugin while an unfinished HookRun names it, or an unfinished run calls its
+// item actions: owed clean-up must be able to run.
 package plugin

@@ -70,7 +70,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 type activeWatch struct {
 	*Watcher
 	watcher *fsnotify.Watcher
-	// paths changed since the last call of OnChange, the first at since.
+	// paths changed since the last call of OnChange, the first at firstChange.
 	paths       map[string]bool
 	firstChange time.Time
 }

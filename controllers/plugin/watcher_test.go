@@ -38,7 +38,7 @@ func watch(t *testing.T, dir string) <-chan []string {
 	return changes
 }
 
-// await calls do repeatedly until the watch has begun, and waits until path is reported.
+// awaitChange calls do repeatedly until the watch has begun, and waits until path is reported.
 func awaitChange(t *testing.T, changes <-chan []string, path string, do func()) {
 	t.Helper()
 	do()

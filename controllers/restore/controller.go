@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 	return b.Complete(r)
 }
 
-// Reconcile moves one Restore as far as it can go now.
+// Reconcile advances one Restore as far as possible.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.driver.GetRun(ctx, req.NamespacedName)
 	switch {

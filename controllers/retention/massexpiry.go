@@ -44,7 +44,8 @@ type expiryCounts struct {
 	// clockSkew is how far the clock of the API server is ahead.
 	clockSkew time.Duration
 	// retained are the finished Backups that are not being destroyed; due are those of them that have
-	// expired and that no keepLast protects; peers are those of them that existed by then.
+	// expired and that no keepLast protects; peers are the retained ones that began at most an
+	// hour after the last of the due ones expired.
 	retained, due, peers int
 	// expiring are being destroyed or were in the last hour; startedLastHour began in it.
 	expiring, startedLastHour int

@@ -113,7 +113,7 @@ func (p *reconcileScope) reconcileSchedule(ctx context.Context, cron schedule.Cr
 	return ctrl.Result{RequeueAfter: p.timeUntilNextReconcile()}, nil
 }
 
-// timeUntilNextReconcile returns when to reconcile again at the latest.
+// timeUntilNextReconcile returns the time until the next reconcile, at the latest.
 func (p *reconcileScope) timeUntilNextReconcile() time.Duration {
 	wait := p.decision.NextScheduleTime.Sub(p.r.Now())
 	return max(time.Millisecond, min(wait, maxRequeue))

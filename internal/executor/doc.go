@@ -5,7 +5,8 @@
 //
 // A caller builds a [Call], passes it to an [Executor] and gets an [Answer] or an [Error]. The
 // sub-packages implement Executor, one for each place in which an action can run. For example,
-// process calls a plugin process that runs next to the operator.
+// job runs it as a Kubernetes Job. The Executor of actions of a plugin process is in
+// internal/plugin/catalog.
 //
 // Every executor follows this contract:
 //

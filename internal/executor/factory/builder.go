@@ -32,7 +32,7 @@ import (
 type Builder struct {
 	// Client reads past any cache.
 	Client client.WithWatch
-	// Logs reads the logs of pods, and Stream runs commands in them.
+	// Logs reads the logs of pods, and CommandRunner runs commands in them.
 	Logs          job.Logs
 	CommandRunner podexec.CommandRunner
 	// Quiescer stops workloads.

@@ -124,8 +124,9 @@ func isAfterProcessedRun(call executor.Call, kind string) bool {
 	return subject.Status.Phase == v1alpha1.OutcomeCompleted || subject.Status.Phase == v1alpha1.OutcomePartiallyFailed
 }
 
-// decodeParent returns the holder of the workloads that a call quiesces: the Backup or Restore. Its
-// time limit counts from the quiesce of each workload, because actions before it may take long.
+// decodeParent returns the holder of the workloads that a call quiesces: the Backup or Restore. The
+// time limit of its holds counts from the quiesce of each workload, not from its start, because
+// actions before may take long.
 func decodeParent(call executor.Call) (*metav1.PartialObjectMetadata, error) {
 	subject := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(call.Subject, subject); err != nil {

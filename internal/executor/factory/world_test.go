@@ -100,12 +100,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// PodLogs is job.Logs.
+// PodLogs implements job.Logs.
 func (w *world) PodLogs(context.Context, string, string, string, bool) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader("")), nil
 }
 
-// Exec is podexec.Stream: every command succeeds.
+// Exec implements podexec.CommandRunner: every command succeeds.
 func (w *world) Exec(_ context.Context, namespace, pod, container string, words []string, stdin io.Reader, _, _ io.Writer) error {
 	read, err := io.ReadAll(stdin)
 	w.mu.Lock()

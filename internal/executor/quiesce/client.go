@@ -27,7 +27,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return all.AddToScheme(scheme)
 }
 
-// cluster implements quiesce.API.
+// clientCluster implements API with a client.
 type clientCluster struct{ client client.Client }
 
 func (c clientCluster) List(ctx context.Context, into List, page Page) error {

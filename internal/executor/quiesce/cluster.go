@@ -48,9 +48,9 @@ type Page struct {
 	Continue string
 }
 
-// API is what a Quiescer needs of an API server. internal/executor/quiesce implements it with a client.
-// It may be used concurrently. Answers must not come from a cache: a cache would have to hold every
-// pod, and decisions would be based on stale objects.
+// API is what a Quiescer needs of an API server. NewForClient uses one that works through a
+// client. It may be used concurrently. Answers must not come from a cache: a cache would have to
+// hold every pod, and decisions would be based on stale objects.
 type API interface {
 	// List reads one page into a list of apps/v1, autoscaling/v2, batch/v1 or v1 objects, or into a
 	// metav1.PartialObjectMetadataList.
@@ -80,7 +80,7 @@ type Quiescer struct {
 	options Options
 }
 
-// New returns a Quiescer. For a controller-runtime client, see New in internal/executor/quiesce.
+// New returns a Quiescer. For a controller-runtime client, see NewForClient.
 func New(c API, o Options) *Quiescer {
 	if o.Redactor == nil {
 		o.Redactor = redact.New()

@@ -30,7 +30,7 @@ func newObjectAndList(kind WorkloadKind) (Object, List) {
 	}
 }
 
-// toWorkload converts an object for package quiesce. An object that is not a workload has no Kind.
+// toWorkload converts an object to a Workload. An object that is not a workload has no Kind.
 func toWorkload(from runtime.Object) Workload {
 	switch o := from.(type) {
 	case *batchv1.CronJob:

@@ -25,15 +25,19 @@
 //	pods.go        which pods still run, and why
 //	unquiesce.go   Unquiesce and ReleaseExpired: what is found, and what is missing
 //	report.go      messages and outputs
-//	decide.go      decisions about one workload, with annotation.go, managedfields.go, patch.go
+//	decide.go      decisions about one workload, outcome.go their outcomes
+//	workload.go    a workload, annotation.go its state
+//	fields.go      who wrote a field, managedfields.go restores its managers
+//	patch.go       the write of a decision
+//	manager.go     what else would start a workload again
 //	client.go      the cluster, through a client of controller-runtime
 //
-// The decisions are pure functions. A [Workload] describes the workload, a [Holder] a run that wants it quiesced, and
-// a [State] what is stored about it, in one annotation of the workload itself ([Annotation]).
-// The decisions are [DecideQuiesce], [DecideRelease], [DecideRestored] and [DecideExpired]. Each
-// returns an outcome and the [Patch] that brings it about. One write contains the state and the
-// change that it describes, so a crash leaves both or neither. A patch carries the version that
-// was read, so the API server rejects a decision about an older object.
+// The decisions are pure functions. A [Workload] describes the workload, a [Holder] a run that
+// wants it quiesced, and a [State] what is stored about it, in one annotation of the workload
+// itself ([Annotation]). The decisions are [DecideQuiesce], [DecideRelease], [DecideRestored] and
+// [DecideExpired]. Each returns an outcome and the [Patch] that brings it about. One write
+// contains the state and the change that it describes, so a crash leaves both or neither. A patch
+// carries the version that was read, so the API server rejects a decision about an older object.
 //
 // The rules avoid mistakes of other tools (migtools/mig-controller loses the saved number when
 // it is called twice, and starts what was stopped before):

@@ -18,8 +18,8 @@ const (
 	Reverted Outcome = "Reverted"
 	// Expired means that the holder has had the workload quiesced for as long as it may. A failure.
 	Expired Outcome = "Expired"
-	// Unreadable means that the workload is quiesced and that its state cannot be read. Holding it,
-	// which fails, and unquiescing it are both impossible.
+	// Unreadable means that the workload is quiesced and that its state cannot be read. It can be
+	// neither held, which is a failure, nor unquiesced.
 	Unreadable Outcome = "Unreadable"
 	// Restored means that the workload was unquiesced.
 	Restored Outcome = "Restored"

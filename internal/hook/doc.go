@@ -12,7 +12,7 @@
 // error and warning at once. The package is pure: it uses no clients, no clocks, and none of
 // Grapnel's Kubernetes objects.
 //
-// The rules, as in DESIGN: a plan holds every known action of the point, ready or not, whose
+// The rules: a plan holds every known action of the point, ready or not, whose
 // selector matches, sorted by order then name, minus the skipped ones. An action that provides
 // both Pre and Post under one name is a pair: its Post is owed as soon as its Pre was started,
 // and never otherwise.

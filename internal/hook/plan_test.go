@@ -398,7 +398,7 @@ func TestMakeParameters(t *testing.T) {
 	}
 }
 
-// The declaration of the older of two actions counts.
+// TestMakeKeepsTheDeclaration: the declaration of the older of two actions counts.
 func TestMakeKeepsTheDeclaration(t *testing.T) {
 	older := with(pre("x.io/q", 3), func(a *hook.Action) { a.Plugin, a.Retries, a.FailOnInterruption = "older", 4, true })
 	plan := hook.BuildPlan(hook.Input{Points: backup, Actions: []hook.Action{older, with(pre("x.io/q", 1), of("younger"))}})
@@ -407,7 +407,8 @@ func TestMakeKeepsTheDeclaration(t *testing.T) {
 	}
 }
 
-// Recoverable contains what a Plugin may still resolve, and nothing permanent.
+// TestBuildPlan_Awaited: Recoverable contains what a Plugin may still resolve, and nothing
+// permanent.
 func TestBuildPlan_Awaited(t *testing.T) {
 	invalid := map[string]string{backup.SkipAnnotationKey("example.io/a", hook.Pre): "yes"}
 	for name, tc := range map[string]struct {

@@ -41,7 +41,7 @@ func NominalTimeBy(b *v1alpha1.Backup, scheduleName string) (t time.Time, create
 //
 // A Backup that still has work to do, for example PostBackup actions, is InUse. One with
 // a deletionTimestamp is Deleting, and one whose condition DataAvailable is False is
-// Lost. The caller must check whether Restores and DeletionRuns concern them.
+// DataMissing. The caller must check whether Restores and DeletionRuns concern them.
 func ToRuns(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 	var runs []schedule.Run
 	for i := range backups {

@@ -138,8 +138,8 @@ const (
 	// ReasonStoreStalled surfaces when a run failed because its storage location does not
 	// answer: a call made no progress, or did not end at the deadline of the run.
 	ReasonStoreStalled = "StoreStalled"
-	// ReasonRunCrashed surfaces when the operator crashed three times while it worked on the
-	// same step of a run.
+	// ReasonRunCrashed surfaces when the operator crashed while it worked on the same step of a
+	// run, three times in a row, or five times if other work ran beside it.
 	ReasonRunCrashed = "RunCrashed"
 	// ReasonWaitingForCleanup surfaces after a start of the operator while a run waits until
 	// the owed clean-up of other runs has been tried.

@@ -32,8 +32,8 @@ const (
 	// RFC 3339 format.
 	AnnotationScheduledTime = "grapnel.dev/scheduled-time"
 
-	// FinalizerStoredData holds a deleted Backup until its stored data is destroyed, or
-	// until the tombstone that keeps the data is recorded.
+	// FinalizerStoredData holds a deleted Backup until its stored data is destroyed, or until
+	// it is known that the data stays.
 	FinalizerStoredData = "grapnel.dev/stored-data"
 
 	// AnnotationAbandonData abandons stored data that can never be destroyed, because its
@@ -69,7 +69,8 @@ const (
 	// operation of a deleted AsyncOperation is canceled first.
 	FinalizerAsyncOperation = "grapnel.dev/async-operation"
 
-	// FinalizerPlugin holds a Plugin while a HookRun may still need it.
+	// FinalizerPlugin holds a Plugin while a HookRun, or a run that calls its item actions,
+	// may still need it.
 	FinalizerPlugin = "grapnel.dev/in-use"
 
 	// AnnotationAbandonCleanup abandons owed clean-up that can never run again. With

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// New returns a mapper for a manager.
+// newRESTMapper returns a mapper for a manager.
 func newRESTMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
 	if err != nil {

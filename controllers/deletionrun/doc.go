@@ -12,9 +12,9 @@
 //	reconcileObjectDeletion  the Backup, and Restores of it
 //	reconcileOutcome         the outcome, with what was left behind
 //
-// Nothing stops a deletion that has started: what an action could not remove is recorded,
-// and the next action runs. What cannot be reached, such as a store that is down, is retried
-// until it can, or until a user abandons the data with an annotation.
+// Only its deadline stops a deletion that has started: what an action could not remove is
+// recorded, and the next action runs. What cannot be reached, such as a store that is down, is
+// retried until it can, or until a user abandons the data with an annotation.
 //
 //	controller.go     Reconcile, and the steps with their timeouts
 //	backup.go         the Backup that is meant, or the backup in a location without an object

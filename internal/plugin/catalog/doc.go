@@ -8,7 +8,7 @@
 //	          specification changed
 //	Executor  the executor of one action of a loaded plugin
 //	BackupItemAction, RestoreItemAction, DeleteItemAction, DeleteAction, ObjectStore
-//	          the resolver of an action of these kinds, for package caller
+//	          the resolver of an action of these kinds, for package client
 //	DeclaredActions  the actions of a plugin without a process: Jobs, commands in Pods, webhooks
 //	Unload    remove a plugin and stop its process once its open calls have ended
 //	Close     the same for all of them

@@ -45,7 +45,7 @@ type processExecutor struct {
 
 var _ executor.Executor = (*processExecutor)(nil)
 
-// New returns an Executor for one action.
+// newProcessExecutor returns an Executor for one action.
 func newProcessExecutor(id pluginclient.ActionID, resolve pluginclient.ResolveFunc[pluginclient.Hook], redactor *redact.Redactor) *processExecutor {
 	return &processExecutor{id: id, caller: pluginclient.NewCaller(resolve, redactor), redactor: redactor}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// Spec names an action of a plugin and how to call it.
+// BackupItemActionSpec names an action of a plugin and how to call it.
 type BackupItemActionSpec = ItemActionSpec[BackupItemAction]
 
 // BackupRun is the backup in which an action runs.
@@ -37,7 +37,7 @@ type backupItemAction struct {
 
 var _ itemaction.PluginAction = (*backupItemAction)(nil)
 
-// New returns an action for one run. It makes no call.
+// NewBackupItemAction returns an action for one run. It makes no call.
 func NewBackupItemAction(spec BackupItemActionSpec, run BackupRun, redactor *redact.Redactor) itemaction.PluginAction {
 	return &backupItemAction{ItemAction: NewItemAction(spec, run.Key, redactor), backup: run.Backup}
 }

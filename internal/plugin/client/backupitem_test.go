@@ -25,7 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// fake is a plugin process with one action.
+// fakeBackupAction is a plugin process with one action.
 type fakeBackupAction struct {
 	selector item.Selector
 	chooseBy error
@@ -97,7 +97,7 @@ func (f *fakeBackupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterfac
 	return f.refuseCancel
 }
 
-// names has two resources, as a cluster does.
+// backupNames has two resources, as a cluster does.
 type backupNames struct{}
 
 func (backupNames) Resolve(name string) (schema.GroupResource, bool) {
@@ -118,7 +118,7 @@ func podItem() itemaction.Item {
 	}
 }
 
-// started returns the action of a plugin.
+// startedBackupOperation returns the action of a plugin.
 func startedBackupOperation(f *fakeBackupAction, edits ...func(*BackupItemActionSpec)) itemaction.PluginAction {
 	spec := BackupItemActionSpec{
 		Name: "example.io/annotate", Plugin: "demo",
@@ -132,7 +132,7 @@ func startedBackupOperation(f *fakeBackupAction, edits ...func(*BackupItemAction
 	return NewBackupItemAction(spec, BackupRun{Key: "u-1", Backup: []byte(`{"kind":"Backup"}`)}, redactor)
 }
 
-// wantError fails unless err is exactly want; an empty want means no error.
+// wantBackupError fails unless err is exactly want; an empty want means no error.
 func wantBackupError(t *testing.T, err error, want string) {
 	t.Helper()
 	got := ""

@@ -42,12 +42,12 @@ type Caller[A any] struct {
 	redactor *redact.Redactor
 }
 
-// New returns a Caller for an action.
+// NewCaller returns a Caller for an action.
 func NewCaller[A any](resolve ResolveFunc[A], redactor *redact.Redactor) *Caller[A] {
 	return &Caller[A]{resolve: resolve, redactor: redactor}
 }
 
-// Error is the only type of error that a Caller returns.
+// CallError is the only type of error that a Caller returns.
 type CallError struct {
 	// Kind is the kind of failure.
 	Kind executor.ErrorKind
@@ -66,7 +66,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 // Do makes one call: fn gets a connection to the process that provides the action, an ID
 // for the call and the client for the version that the plugin offers. fn makes one gRPC
 // call and returns its error. If the process was replaced before the call began, Do
-// resolves the action and calls fn again. Every error is an *Error.
+// resolves the action and calls fn again. Every error is a *CallError.
 func (c *Caller[A]) Do(
 	ctx context.Context, call process.Call,
 	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,

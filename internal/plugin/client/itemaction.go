@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// DefaultTimeout of a call for one object.
+	// DefaultItemActionTimeout is the timeout of a call for one object.
 	DefaultItemActionTimeout = 10 * time.Minute
 	// MaxSelectorTimeout bounds AppliesTo, for which a whole run waits.
 	MaxSelectorTimeout = time.Minute
 )
 
-// Spec names an action of a plugin and how to call it. A is the client that calls it.
+// ItemActionSpec names an action of a plugin and how to call it. A is the client that calls
+// it.
 type ItemActionSpec[A SelectorProvider] struct {
 	// Name is the registered name of the action, "example.io/annotate", and Plugin the name
 	// of the Plugin that provides it.
@@ -35,7 +36,7 @@ type ItemActionSpec[A SelectorProvider] struct {
 	// Kind is the kind of the action, "BackupItemAction" or "AsyncRestoreItemAction";
 	// empty if that does not matter.
 	Kind string
-	// Timeout of each call; zero means DefaultTimeout.
+	// Timeout of each call; zero means DefaultItemActionTimeout.
 	Timeout time.Duration
 	// Parameters are the user's configuration of the action.
 	Parameters map[string]string
@@ -46,8 +47,8 @@ type ItemActionSpec[A SelectorProvider] struct {
 	Resolve ResolveFunc[A]
 }
 
-// Action is one action in one run. Except for ResolveSelector, which must come first, it is
-// safe for concurrent use.
+// ItemAction is one action in one run. Except for ResolveSelector, which must come first, it
+// is safe for concurrent use.
 type ItemAction[A SelectorProvider] struct {
 	spec     ItemActionSpec[A]
 	key      string
@@ -55,13 +56,13 @@ type ItemAction[A SelectorProvider] struct {
 	redactor *redact.Redactor
 	breaker  CircuitBreaker
 
-	// filter and names are set by ResolveSelector.
+	// filter and resolver are set by ResolveSelector.
 	filter   Filter
 	resolver itemaction.ResourceResolver
 }
 
-// New returns an action for the run with the key, which is the UID of its object. It makes
-// no call.
+// NewItemAction returns an action for the run with the key, which is the UID of its object.
+// It makes no call.
 func NewItemAction[A SelectorProvider](spec ItemActionSpec[A], key string, redactor *redact.Redactor) *ItemAction[A] {
 	if spec.Timeout <= 0 {
 		spec.Timeout = DefaultItemActionTimeout
@@ -75,7 +76,7 @@ func (a *ItemAction[A]) Name() string { return a.spec.Name }
 // Plugin returns the name of the plugin.
 func (a *ItemAction[A]) Plugin() string { return a.spec.Plugin }
 
-// Kind returns the kind of the action, empty if the Spec has none.
+// Kind returns the kind of the action, empty if the spec has none.
 func (a *ItemAction[A]) Kind() string { return a.spec.Kind }
 
 // ResourceResolver returns the resolver passed to ResolveSelector.
@@ -134,7 +135,7 @@ func (a *ItemAction[A]) requestSelector(ctx context.Context) error {
 }
 
 // CallForItem makes one call for an object, which about names in the log. Its error may be
-// a *CallError, or an *CircuitOpenError of an action that is no longer called;
+// a *CallError, or a *CircuitOpenError of an action that is no longer called;
 // it is for WrapPluginError.
 func (a *ItemAction[A]) CallForItem(
 	ctx context.Context, about string,

@@ -49,7 +49,7 @@ func (e *ListError) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *ListError) Unwrap() error { return e.Err }
 
-// Action is one action that a plugin provides.
+// ListedAction is one action that a plugin provides.
 type ListedAction struct {
 	// Kind is for example "PreBackupAction".
 	Kind string

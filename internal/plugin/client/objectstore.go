@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
-// The defaults of Options.
+// The defaults of StoreOptions.
 const (
 	DefaultStoreCallTimeout = 5 * time.Minute
 	DefaultIdleTimeout      = 5 * time.Minute
@@ -28,7 +28,7 @@ const (
 // maxTransferTime bounds a Put or Get that makes continuous progress.
 const maxTransferTime = 7 * 24 * time.Hour
 
-// Options describe a Store. Action and Bucket are required.
+// StoreOptions describe a Store. Action and Bucket are required.
 type StoreOptions struct {
 	// Action is the registered name of the ObjectStore, for errors.
 	Action string
@@ -36,7 +36,7 @@ type StoreOptions struct {
 	Bucket string
 	// Log receives the logs of the plugin for calls whose ctx has no logger.
 	Log logr.Logger
-	// CallTimeout bounds every call that is not a transfer; DefaultCallTimeout if it is 0.
+	// CallTimeout bounds every call that is not a transfer; DefaultStoreCallTimeout if it is 0.
 	CallTimeout time.Duration
 	// IdleTimeout is how long a transfer may wait for the plugin; DefaultIdleTimeout if it
 	// is 0.
@@ -78,7 +78,7 @@ var (
 	_ objectstore.PrefixLister = (*Store)(nil)
 )
 
-// New returns the store behind a Caller.
+// NewStore returns the store behind a Caller.
 func NewStore(calls *Caller[ObjectStore], opts StoreOptions) *Store {
 	for field, value := range map[*time.Duration]time.Duration{
 		&opts.CallTimeout: DefaultStoreCallTimeout, &opts.IdleTimeout: DefaultIdleTimeout, &opts.FinishTimeout: DefaultFinishTimeout,
@@ -93,7 +93,7 @@ func NewStore(calls *Caller[ObjectStore], opts StoreOptions) *Store {
 // Capabilities implements objectstore.Store: there are none.
 func (s *Store) Capabilities() objectstore.Capabilities { return objectstore.Capabilities{} }
 
-// callFunc is one call of the ObjectStore of the plugin.
+// storeCallFunc is one call of the ObjectStore of the plugin.
 type storeCallFunc func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error
 
 // callPlugin makes a call.

@@ -30,7 +30,7 @@ const (
 	secret = "top-secret-123"
 )
 
-// fake is an ObjectStore in memory with the weaknesses of real plugins: its errors
+// fakeObjectStore is an ObjectStore in memory with the weaknesses of real plugins: its errors
 // are texts, and its lists are unsorted. A hook, if set, replaces a method.
 type fakeObjectStore struct {
 	objects objectstore.Store

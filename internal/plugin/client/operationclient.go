@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// Actions finds actions of plugins; *catalog.Catalog does.
+// OperationResolver finds actions of plugins; *catalog.Catalog does.
 type OperationResolver interface {
 	// BackupItemAction and RestoreItemAction return the client of an action, even if the
 	// action cannot be reached now. The kind must have operations.
@@ -28,7 +28,7 @@ type OperationResolver interface {
 	RestoreItemAction(pluginObject, kind, action string) ResolveFunc[RestoreItemAction]
 }
 
-// Target is an operation and the action to call for it.
+// OperationTarget is an operation and the action to call for it.
 type OperationTarget struct {
 	// Plugin is the name of the Plugin. Kind and Action identify the action.
 	Plugin, Kind, Action string

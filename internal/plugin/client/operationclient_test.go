@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// fake is a catalog, a connection, and the behavior of actions.
+// fakeOperationAction is a catalog, a connection, and the behavior of actions.
 type fakeOperationAction struct {
 	resolve, err error
 	hang         bool

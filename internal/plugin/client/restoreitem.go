@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// Spec names an action of a plugin and how to call it.
+// RestoreItemActionSpec names an action of a plugin and how to call it.
 type RestoreItemActionSpec = ItemActionSpec[RestoreItemAction]
 
 // RestoreRun is the restore in which an action runs.
@@ -52,7 +52,7 @@ type restoreItemAction struct {
 
 var _ itemaction.PluginRestoreAction = (*restoreItemAction)(nil)
 
-// New returns an action for one run. It makes no call.
+// NewRestoreItemAction returns an action for one run. It makes no call.
 func NewRestoreItemAction(spec RestoreItemActionSpec, run RestoreRun, redactor *redact.Redactor) itemaction.PluginRestoreAction {
 	return &restoreItemAction{ItemAction: NewItemAction(spec, run.Key, redactor), restore: run.Restore}
 }

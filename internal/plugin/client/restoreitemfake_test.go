@@ -24,7 +24,7 @@ import (
 // secret is registered with the redactor of the tests.
 const secret = "hunter2-secret"
 
-// fake is a plugin with the answers of a test.
+// fakeRestoreAction is a plugin with the answers of a test.
 type fakeRestoreAction struct {
 	selector item.Selector
 	// applies, execute, ready and cancel answer the calls.
@@ -127,7 +127,7 @@ func answers(answer RestoreItemAnswer, err error) func(context.Context, RestoreI
 	return func(context.Context, RestoreItem) (RestoreItemAnswer, error) { return answer, err }
 }
 
-// names resolves pods.
+// restoreNames resolves pods.
 type restoreNames struct{}
 
 func (restoreNames) Resolve(name string) (schema.GroupResource, bool) {
@@ -135,7 +135,7 @@ func (restoreNames) Resolve(name string) (schema.GroupResource, bool) {
 	return gr, name == "pods" || name == "po"
 }
 
-// pod is restored from namespace shop to namespace office.
+// newRestorePod returns a Pod that is restored from namespace shop to namespace office.
 func newRestorePod(t *testing.T) *itemaction.RestoreItem {
 	t.Helper()
 	archived := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u","labels":{"app":"web"},

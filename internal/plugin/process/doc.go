@@ -28,6 +28,6 @@
 // exceptions are grandchildren of a plugin when this program itself is killed; in a
 // container they end with it.
 //
-// It does not know what a plugin provides: packages adapter and catalog handle its services
+// It does not know what a plugin provides: packages client and catalog handle its services
 // and messages. It is the only package outside sdk that imports go-plugin.
 package process

@@ -51,7 +51,7 @@ type Lister struct {
 }
 
 // NewLister returns a Lister for the API server of cfg, with its credentials and a
-// connection of its own; see NewLister.
+// connection of its own; see New.
 func NewLister(cfg *rest.Config, opts ListOptions) (*Lister, error) {
 	opts = opts.withDefaults()
 	requests, err := New(cfg, opts.Compress)

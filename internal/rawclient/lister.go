@@ -41,12 +41,12 @@ type ListRequest struct {
 	// ResourceVersion, if set, requests the objects at exactly that version. If the API server
 	// cannot provide it (any longer), the newest state is listed instead; see Summary.Exact.
 	ResourceVersion string
-	// FirstPageSize is the limit of the first page, 0 for the Client's.
+	// FirstPageSize is the limit of the first page, 0 for the Lister's.
 	FirstPageSize int
 	// MaxObjectFailures is how often a page is requested that fails because of its objects
 	// (IsObjectFailure); 0 for the same limit as for other errors.
 	MaxObjectFailures int
-	// Slots for the LIST, nil for those of the Client.
+	// Slots for the LIST, nil for those of the Lister.
 	Slots *Slots
 }
 
@@ -84,7 +84,7 @@ type Summary struct {
 	Bytes int64
 	// ResourceVersion of the first page.
 	ResourceVersion string
-	// Exact means that everything was read at Request.ResourceVersion.
+	// Exact means that everything was read at ListRequest.ResourceVersion.
 	Exact bool
 	// Expired counts continue tokens that had expired. The rest of the list was then read at a
 	// later version than its start.

@@ -35,7 +35,7 @@ func (c *Lister) doWithRetry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// retryDelay reports whether to retry, and when, after the n-th failure in a row.
+// listRetryDelay reports whether to retry, and when, after the n-th failure in a row.
 func listRetryDelay(err error, n int) (time.Duration, bool) {
 	var handler *handlerError
 	var refused *RefusedError

@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// answer is one response of a scripted API server.
+// listAnswer is one response of a scripted API server.
 type listAnswer struct {
 	code       int // 0 is 200
 	body       string

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answer is one response of a scripted API server.
+// writeAnswer is one response of a scripted API server.
 type writeAnswer struct {
 	code       int // 0 is 200
 	body       string
@@ -33,7 +33,7 @@ type writeAnswer struct {
 	cut bool
 }
 
-// script is an API server that gives its answers in order and records the
+// writeScript is an API server that gives its answers in order and records the
 // requests.
 type writeScript struct {
 	mu      sync.Mutex

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// action is an item action in a run.
+// runnableAction is an item action in a run.
 type runnableAction struct {
 	itemaction.Action
 	// external is the same action if it is a PluginAction, otherwise nil.

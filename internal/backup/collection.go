@@ -34,7 +34,7 @@ type collection struct {
 	// excluded. It is set before any of them is read.
 	alwaysIncluded map[string]struct{}
 
-	// announced is the part of run.expected that is not read yet. Only the goroutine that
+	// announced is the part of enginePass.expected that is not read yet. Only the goroutine that
 	// lists across namespaces uses it.
 	announced int64
 

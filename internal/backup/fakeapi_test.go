@@ -257,7 +257,7 @@ func answerJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// notFoundRetries answers that an object does not exist, as the API server does.
+// notFound answers that an object does not exist, as the API server does.
 func notFound(w http.ResponseWriter, resource, name string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusNotFound)

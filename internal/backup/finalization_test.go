@@ -41,7 +41,7 @@ func configMap(version, name string) tarball.Identity {
 	return tarball.Identity{Version: version, Preferred: true, Resource: "configmaps", Namespace: "shop", Name: name}
 }
 
-// WriteArchive implements job.Engine.
+// WriteArchive implements backup.ArchiveWriter.
 func (o *operator) WriteArchive(ctx context.Context, req backup.ArchiveRequest, w io.Writer) (backup.ArchiveResult, error) {
 	o.got = req
 	out, err := tarball.NewWriter(w, tarball.WriterOptions{ModTime: req.StartTime})

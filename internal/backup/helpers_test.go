@@ -44,7 +44,7 @@ type engine struct {
 	got backup.ArchiveRequest
 }
 
-// WriteArchive implements job.Engine.
+// WriteArchive implements backup.ArchiveWriter.
 func (e *engine) WriteArchive(ctx context.Context, req backup.ArchiveRequest, w io.Writer) (backup.ArchiveResult, error) {
 	e.got = req
 	logr.FromContextOrDiscard(ctx).Info("Reading objects")

@@ -143,7 +143,7 @@ func archiveIdentity(resource discovery.Resource, namespace, name string) archiv
 	}
 }
 
-// toListKind converts a resource to a kind of the list package.
+// toListKind converts a resource to a kind of package rawclient.
 func toListKind(resource discovery.Resource) rawclient.ResourceKind {
 	return rawclient.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
 }

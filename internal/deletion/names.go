@@ -28,7 +28,7 @@ func newResourceNames(served itemaction.ResourceResolver, archived map[schema.Gr
 	})}
 }
 
-// Resolve implements itemaction.Names.
+// Resolve implements itemaction.ResourceResolver.
 func (n resourceNames) Resolve(name string) (schema.GroupResource, bool) {
 	for _, gr := range n.archived {
 		if gr.String() == name {

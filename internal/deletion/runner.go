@@ -23,7 +23,7 @@ import (
 // errNoUID means that a Request does not say whose backup it is for.
 var errNoUID = errors.New("the UID of the Backup that made the files is missing; only a forced deletion works without it")
 
-// Spec names a DeleteItemAction and says how it is called. Its Ignore has no meaning: the
+// Spec names a DeleteItemAction and says how it is called. Its IgnoreFailure has no meaning: the
 // deletion always continues.
 type Spec = pluginclient.ItemActionSpec[pluginclient.DeleteItemAction]
 

@@ -24,7 +24,7 @@ type RestoreAction interface {
 	Execute(ctx context.Context, item *RestoreItem) (RestoreResult, error)
 }
 
-// PluginRestoreAction is an Action that runs outside of this program. It has a selector that must
+// PluginRestoreAction is a RestoreAction that runs outside of this program. It has a selector that must
 // be requested, and its Execute may have effects besides its Result: a dry run lists it and
 // does not call it.
 type PluginRestoreAction interface {
@@ -48,7 +48,7 @@ type PluginRestoreAction interface {
 type RestoreItem struct {
 	// Resource of the object, in the version it is restored in.
 	Resource schema.GroupVersionResource
-	// Object as it will be created: copied by clean.CopyForRestore, with its namespace
+	// Object as it will be created: copied by action.CopyForRestore, with its namespace
 	// mapped. Actions change it in place.
 	Object *unstructured.Unstructured
 	// Archived is the object as it was archived, in its original namespace.

@@ -30,7 +30,7 @@ import (
 // asking is an engine that calls the actions for one object.
 type asking struct{}
 
-// RestoreObjects implements job.Engine.
+// RestoreObjects implements restore.ObjectRestorer.
 func (asking) RestoreObjects(ctx context.Context, req restore.Request) (restore.Result, error) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "web", "namespace": "shop"},

@@ -85,7 +85,7 @@
 //
 // # Comparison
 //
-// mergePatchFor determines whether an object in a cluster equals the restored form of the
+// [MergePatch] determines whether an object in a cluster equals the restored form of the
 // archived one, and computes the patch that makes it equal. It has no side effects.
 //
 // The restored object lacks what its new cluster sets, so two objects are never equal field

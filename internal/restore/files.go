@@ -109,7 +109,7 @@ func putRestoreFile(ctx context.Context, store *storage.Store, name string, file
 	return err
 }
 
-// recoverPanic returns a panic of f as an error: no other code recovers it.
+// recoverFilePanic returns a panic of f as an error: no other code recovers it.
 func recoverFilePanic(f func() error) (err error) {
 	defer panics.Recover(&err)
 	return f()

@@ -31,7 +31,7 @@ type starting struct {
 	err        error
 }
 
-// RestoreObjects implements job.Engine.
+// RestoreObjects implements restore.ObjectRestorer.
 func (s starting) RestoreObjects(ctx context.Context, req restore.Request) (restore.Result, error) {
 	made, err := s.engine.RestoreObjects(ctx, req)
 	for _, op := range s.operations {
@@ -147,7 +147,7 @@ func allErrors() results.Messages {
 	}
 }
 
-// spoolStoredLog returns the log in the store.
+// storedLog returns the log in the store.
 func storedLog(t *testing.T, objects objectstore.Store) string {
 	t.Helper()
 	stored, err := objects.Get(t.Context(), "restores/again/restore-again-logs.gz")

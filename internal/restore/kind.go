@@ -29,7 +29,7 @@ type kind struct {
 	inclusion  selection.Inclusion
 	// neverReason is the reason why no object of the resource is restored.
 	neverReason string
-	// actions and normalizers are the parts of run.actions and run.normalizers that handle
+	// actions and normalizers are the parts of enginePass.actions and normalizers that handle
 	// the resource.
 	actions, normalizers []itemaction.RestoreAction
 	// pluginActions are the actions of the request that may handle its objects.

@@ -212,7 +212,7 @@ func (r *enginePass) buildResult() Result {
 	return out
 }
 
-// toListKind converts a resource to a kind of the list package.
+// toListKind converts a resource to a kind of package rawclient.
 func toListKind(resource discovery.Resource) rawclient.ResourceKind {
 	return rawclient.ResourceKind{Resource: resource.GVR, Kind: resource.Kind}
 }

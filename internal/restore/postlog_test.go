@@ -73,7 +73,7 @@ type recording struct {
 	versions    []string
 }
 
-// RestoreObjects implements job.Engine.
+// RestoreObjects implements restore.ObjectRestorer.
 func (r *recording) RestoreObjects(_ context.Context, req restore.Request) (restore.Result, error) {
 	r.useVersions, r.versions = req.UseVersions, req.Archive.Resources()[0].Versions
 	return restore.Result{ResourceList: maps.All(map[string][]string{})}, nil

@@ -49,7 +49,7 @@ func list() map[string][]string {
 // engine restores the same objects each time, one of them with an error.
 type engine struct{}
 
-// RestoreObjects implements job.Engine.
+// RestoreObjects implements restore.ObjectRestorer.
 func (engine) RestoreObjects(context.Context, restore.Request) (restore.Result, error) {
 	var collected results.Collector
 	collected.Warn(results.ObjectScope("shop"), "configmaps c000 differs in data")
@@ -76,8 +76,8 @@ func (o *outage) Put(ctx context.Context, key string, r io.Reader, opts objectst
 	return o.Store.Put(ctx, key, r, opts)
 }
 
-// backedUp returns a store with a backup as Velero writes it, which fails the given number
-// of times.
+// storeWithBackup returns a store with a backup as Velero writes it, which fails the given
+// number of times.
 func storeWithBackup(t *testing.T, failures int64, err error) *outage {
 	t.Helper()
 	var contents bytes.Buffer

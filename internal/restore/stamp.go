@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
-// stamper writes and reads the annotation compare.RestoredAnnotation, "<outcome> <UID of
+// stamper writes and reads the annotation RestoredAnnotation, "<outcome> <UID of
 // the restore> <MAC>". Every client that may write an object can write the annotation, so
 // only the MAC proves that this restore set it, and on this object; see
 // docs/adr/0012-restore-stamps.md.

@@ -37,7 +37,7 @@ type Case struct {
 	Want string
 	// Result is the expected result.
 	Result itemaction.RestoreResult
-	// Refused expects a itemaction.CreationRefusedError.
+	// Refused expects an itemaction.CreationRefusedError.
 	Refused bool
 }
 

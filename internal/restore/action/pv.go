@@ -41,7 +41,7 @@ const (
 //
 // With Delete or Recycle, the storage was deleted with the old claim. A restored volume
 // object would lead a pod to a missing volume or, with drivers that create directories as
-// needed, to an empty one. So the result is a itemaction.CreationRefusedError: if the
+// needed, to an empty one. So the result is an itemaction.CreationRefusedError: if the
 // volume object still exists in the cluster, it was not deleted, and there is no problem.
 // The claim is restored in any case, and requests exactly this volume (see PVCAction), so
 // it waits instead of getting an empty one.

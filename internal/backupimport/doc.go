@@ -8,7 +8,7 @@
 // are omitted or are an error. Fields that would be misleading in this cluster are omitted, too:
 //
 //   - labels and annotations by which GitOps tools recognize their own objects (package
-//     gitops), those of Grapnel itself, which refer to the cluster that set them, and
+//     names), those of Grapnel itself, which refer to the cluster that set them, and
 //     those of Velero that name its location;
 //   - the label of the schedule is renamed to [LabelSchedule]. Otherwise a Schedule of the
 //     same name would count, restore or delete backups that it did not create;

@@ -18,8 +18,8 @@
 //   - names: [Resources.Resolve] resolves user input ("po", "Deployment",
 //     "deployments.apps").
 //
-// [Resources.Collect] applies a selection to it and takes care of resources
-// that are served by two API groups but stored once.
+// [Resources.FilterPreferred] applies a selection to it and takes care of resources that are
+// served by two API groups but stored once.
 //
 // The package does not cache between runs and does not watch; it is not a
 // RESTMapper for objects of arbitrary types.

@@ -26,7 +26,7 @@ type world struct {
 	ran map[time.Time]bool
 	// created is how many runs were created since the clock was changed.
 	created int
-	// leftOut is set if times up to left were skipped that must not be made up for.
+	// Times up to left must not be made up for. leftOut is set if any time was skipped.
 	left    time.Time
 	leftOut bool
 }

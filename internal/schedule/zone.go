@@ -12,7 +12,7 @@ import (
 // not match.
 type timeSearch struct {
 	c Cron
-	// t is the current time, a whole minute, and shown is the time that clocks show then, as if
+	// t is the current time, a whole minute, and wallClock is the time that clocks show then, as if
 	// it were UTC. Only their difference needs to be looked up.
 	t, wallClock time.Time
 	// zoneStart and zoneEnd are the times around t between which clocks do not change; zero if

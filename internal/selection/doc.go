@@ -17,8 +17,8 @@
 //   - [Compile] combines a Spec with what the cluster serves ([Resolver]) and
 //     the namespaces that exist into a [Selection].
 //   - [Selection] gives the answers: [Selection.IncludesNamespace],
-//     [Selection.Resource], [Selection.MatchesLabels],
-//     [Selection.ShouldArchiveNamespace], [Selection.Ordered].
+//     [Selection.ResourceInclusion], [Selection.MatchesLabels],
+//     [Selection.ShouldArchiveNamespace], [Selection.OrderedItems].
 //     [Selection.UnmatchedWarnings] lists entries that match nothing.
 //   - [IsExcludedByLabel] and [IsNeverArchived] are the two rules that no Spec can
 //     override.
@@ -31,7 +31,6 @@
 // Exclusion always takes precedence over inclusion. An empty include list means everything,
 // with one exception: cluster-scoped resources are included by default only if the whole
 // cluster is, see [Selection.ResourceInclusion].
-// themselves only if the whole cluster is, see [Selection.Resource].
 //
 // In four corner cases, in which Velero would archive what the user did not request or
 // ignore what the user did request, the package deliberately differs:
@@ -58,6 +57,7 @@
 // namespaces (as Velero does, so that the result does not depend on what else was backed
 // up). It also lets the restore reject, with a reason, objects in the backup that are never
 // archived.
+//
 // # Not for
 //
 // Volume policies, which select data rather than objects.

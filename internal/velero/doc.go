@@ -7,5 +7,4 @@
 //
 // The callers fill in the specs and statuses. The package is not for the wire protocol of
 // plugins; see sdk/proto.
-// the wire protocol of plugins; see sdk/proto.
 package velero

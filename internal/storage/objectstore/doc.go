@@ -6,8 +6,8 @@
 // streams and listed in order.
 //
 // The interface [Store] is the whole contract. Its implementations live in the packages
-// below this one (filesystem, s3, memory, plugin). Each of them must pass the conformance
-// suite in storetest, so code above can rely on the contract for every store.
+// below this one (filesystem, s3, memory) and in internal/plugin/client. Each of them must
+// pass the conformance suite in storetest, so code above can rely on the contract for every store.
 //
 // Keys are slash-separated paths without a leading slash; see [ValidateKey]. A store does
 // not interpret keys. Only package storage builds keys and knows the prefixes, the

@@ -22,6 +22,6 @@
 // Everything listens on the loopback interface and ends with [ControlPlane.Stop], or with
 // the program that started it, even if that is killed.
 //
-// It is not for production code: only tests and the programs below hack import it. There is
+// It is not for production code: only tests and the programs below hack and test import it. There is
 // no node, so no Pod ever runs.
 package controlplane

@@ -7,11 +7,11 @@
 //
 //	var world env.Env
 //
-//	func TestMain(m *testing.M) { os.Exit(env.RunTests(m, env.Options{})) }
+//	func TestMain(m *testing.M) { os.Exit(world.RunTests(m, env.Options{})) }
 //
-//	func TestThing(t testing.TB) {
-//		ns := env.StartOperator(t, "--max-concurrent-backups=1")
-//		b := env.Create(t, world.Client, ns.NewBackup(env.CreateApp(t, 2)))
+//	func TestThing(t *testing.T) {
+//		ns := world.StartOperator(t, "--max-concurrent-backups=1")
+//		b := env.Create(t, world.Client, ns.NewBackup(world.CreateApp(t, 2)))
 //		env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { ... })
 //	}
 //

@@ -6,9 +6,9 @@
 //
 //	plane, err := controlplane.Start(ctx, controlplane.Options{CRDPaths: []string{"../../config/crd/bases"}})
 //	...
-//	programs, err := operator.Build(ctx)
+//	programs, err := operator.BuildPrograms(ctx)
 //	...
-//	err = operator.Install(ctx, c)
+//	err = operator.CreateNamespace(ctx, c)
 //	...
 //	op, err := operator.Start(ctx, operator.Options{
 //		Programs: programs, Kubeconfig: plane.KubeconfigPath(), Dir: dir,

@@ -5,7 +5,7 @@
 // process on a free port of the loopback interface.
 //
 // Tests use [Start], which stops the server with the test; programs such as benchmarks use
-// [Run]. The first use on a machine builds the server into the repository's bin directory;
+// [StartWithContext]. The first use on a machine builds the server into the repository's bin directory;
 // later uses rebuild it only if its source changed.
 //
 // It is for tests and benchmarks only, and needs the source tree and Go.

@@ -8,7 +8,7 @@
 //
 //	func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
 //
-//	func TestThing(t testing.TB) {
+//	func TestThing(t *testing.T) {
 //		env := cluster.NewEnv(t)
 //		env.StartManager(func(mgr ctrl.Manager) error { return reconciler(mgr).SetupWithManager(mgr) })
 //		thing := suite.Create(env, newThing())

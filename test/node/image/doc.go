@@ -17,7 +17,7 @@
 // image has a world-writable /tmp and an /etc/passwd with root and
 // the user of [NonRoot]. The same content gives the same bytes, and so the same image ID.
 //
-// [Busybox], [Endpoints], [Grapnel], [Pause] and [Postgres] are images that tests need.
+// [Busybox], [Endpoints], [Grapnel], [Pause] and [SavePostgres] make the images that tests need.
 // They are built from this repository and from packages of the distribution.
 //
 // It is not for production code.

@@ -30,7 +30,8 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 	return newProcessExecutor(id, resolve, c.host.Redactor), nil
 }
 
-// BackupItemAction returns the resolver of an action of a plugin, for pluginclient.New. kind is
+// BackupItemAction returns the resolver of an action of a plugin, for
+// pluginclient.BackupItemActionSpec. kind is
 // "BackupItemAction", the default if empty, or "AsyncBackupItemAction"; actions of another
 // kind are not found. The resolver stays valid when the plugin is loaded again, and may be
 // requested before the plugin is loaded: its calls fail as long as there is no such plugin
@@ -66,7 +67,7 @@ func (c *Catalog) DeleteAction(pluginObject, action string) pluginclient.Resolve
 		func(v pluginclient.ActionVersion) (pluginclient.DeleteAction, bool) { return v.Delete, v.Delete != nil })
 }
 
-// Redactor returns the redactor for the errors of calls, for pluginclient.New.
+// Redactor returns the redactor for the errors of calls, for package client.
 func (c *Catalog) Redactor() *redact.Redactor { return c.host.Redactor }
 
 // newActionResolver returns a resolver that looks up an action on every call. of returns the

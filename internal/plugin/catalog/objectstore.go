@@ -44,7 +44,7 @@ type objectStore struct {
 	server server
 }
 
-// ObjectStore returns the resolver of an ObjectStore, for pluginclient.New. It starts nothing and
+// ObjectStore returns the resolver of an ObjectStore, for pluginclient.NewCaller. It starts nothing and
 // may be called before the plugin is loaded: calls to the store fail as long as there is no
 // such plugin or store.
 //

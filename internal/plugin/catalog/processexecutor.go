@@ -24,9 +24,10 @@ import (
 // maxRequestBytes leaves room for the parts of a message that are not counted.
 const maxRequestBytes = proto.MaxRequestBytes - 1<<20
 
-// processExecutor is a hook action in a plugin process next to the operator. For every call it requests the process that currently
-// provides the action (a process may be replaced between two calls), makes the call with the
-// deadline of the attempt, and translates the result into the terms of package executor:
+// processExecutor is a hook action in a plugin process next to the operator. For every call it
+// requests the process that currently provides the action (a process may be replaced between
+// two calls), makes the call with the deadline of the attempt, and translates the result into
+// the terms of package executor:
 //
 //	cannot be started, connection lost    Unreachable
 //	no answer before the deadline         Timeout
@@ -35,7 +36,7 @@ const maxRequestBytes = proto.MaxRequestBytes - 1<<20
 //	request too large, no such action     Invalid
 //	ctx canceled                          Interrupted
 //
-// Process management (plugin/process) and message translation (plugin/adapter) do NOT belong
+// Process management (plugin/process) and message translation (plugin/client) do NOT belong
 // here.
 type processExecutor struct {
 	id       pluginclient.ActionID

@@ -116,7 +116,7 @@ type Info struct {
 // LoadError says why a plugin could not be loaded.
 type LoadError struct {
 	// Reason is in CamelCase, fit for a condition: one of the constants here, of
-	// package process or of package adapter.
+	// package process or of package client.
 	Reason string
 	// Message is one line for users that says what to do, redacted and always the same for
 	// the same cause.
@@ -132,7 +132,7 @@ func (e *LoadError) Error() string { return e.Message }
 func (e *LoadError) Unwrap() error { return e.Err }
 
 // The reasons of a LoadError that this package adds to those of packages process
-// and adapter.
+// and client.
 const (
 	// ReasonDuplicateAction means that another plugin already provides the action.
 	ReasonDuplicateAction = "DuplicateAction"

@@ -82,7 +82,7 @@ func connect(t *testing.T, install func(r grpc.ServiceRegistrar) error) *grpc.Cl
 	return conn
 }
 
-// over returns the initialized Store behind a connection, which the newest adapter calls.
+// over returns the initialized Store behind a connection, which the newest version calls.
 func over(t *testing.T, conn *grpc.ClientConn) *pluginclient.Store {
 	t.Helper()
 	action := pluginclient.ListedAction{Kind: string(sdk.KindObjectStore), Version: sdk.V1, Name: "example.io/early"}

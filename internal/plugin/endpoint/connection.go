@@ -161,7 +161,7 @@ func backoffDelay(n int) time.Duration {
 }
 
 // openVerifiedSession returns a verified session at the first address of the target that works.
-// dialTimeout is how long it waits for the first packet from each address.
+// dialling is how long it waits for the first packet from each address.
 func (e *Endpoint) openVerifiedSession(ctx context.Context, dialling time.Duration) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.config.ConnectTimeout, errConnectTimeout)
 	defer cancel()

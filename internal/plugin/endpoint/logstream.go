@@ -31,7 +31,7 @@ type logStream struct {
 	lastCall    atomic.Uint64
 	operatorLog logr.Logger
 	redactor    *redact.Redactor
-	// stopped is closed by stop when no further lines arrive.
+	// stopped is closed by closeStopped when no further lines arrive.
 	stopped chan struct{}
 	// unsupported is true if the server has no log stream. It is set before stopped is
 	// closed.

@@ -35,7 +35,7 @@ type session struct {
 	// retired is closed by retire when no more calls may begin.
 	retired <-chan struct{}
 	retire  context.CancelFunc
-	// terminated is closed by end when open calls are cut off.
+	// terminated is closed by terminate when open calls are cut off.
 	terminated <-chan struct{}
 	terminate  context.CancelFunc
 	// tasks are the goroutines of the session.

@@ -4,12 +4,12 @@
 // Package process runs plugin binaries as child processes and makes calls to
 // them.
 //
-//	Spawner     starts children from one OS thread, so that they die with the operator
+//	Spawner       starts children from one OS thread, so that they die with the operator
 //	childProcess  one child: start, watch, kill with its process group
-//	instance    one child that completed the handshake: a gRPC connection
-//	callConn    that connection for one call: which statuses are the child's own
-//	Process     the API for callers: one binary, restarted on demand
-//	logRouter   routes the lines of a child's log to the calls they belong to
+//	instance      one child that completed the handshake: a gRPC connection
+//	callConn      that connection for one call: which statuses are the child's own
+//	Process       the API for callers: one binary, restarted on demand
+//	logRouter     routes the lines of a child's log to the calls they belong to
 //
 // Callers build a [Process] from a [Config] and use Do for every call. Do starts the child if
 // there is none, limits the call, routes the log of the child, and returns failures around the

@@ -33,7 +33,7 @@ type Record struct {
 	Message string
 	// Fields are alternating keys and values, all strings.
 	Fields []any
-	// Key, Call and End are the fields of package sdk/proto: the idempotency key and ID of
+	// Key, CallID and EndedCallID are the fields of package sdk/proto: the idempotency key and ID of
 	// the call that logged the line, and the ID of a call that ends with it. They are
 	// unchanged.
 	Key, CallID, EndedCallID string

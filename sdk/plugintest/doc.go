@@ -28,7 +28,7 @@
 //	items           calls of actions on objects; backupitem and restoreitem for each version,
 //	                asyncbackupitem and asyncrestoreitem for actions that start operations
 //	store           calls of object stores
-//	delete          calls of DeleteActions
+//	deleteaction    calls of DeleteActions
 //	calls           what the operator sends beside a request; tracking of calls
 //	contract        CheckContract, and the check of hooks
 //	itemcheck, itemtarget, asynctarget, itemproblems, samples

@@ -18,14 +18,16 @@
 // Serve speaks go-plugin's protocol with the operator (the same handshake as
 // Velero's), lists the registered actions and answers the calls:
 //
-//	register      the registration methods
+//	registration  the registration methods
 //	server        Install and Serve
-//	listen        Listen, instead of Serve: at an address, for plugins that run elsewhere;
-//	              listenoptions, listentls, listenlog and listenfollower belong to it
+//	listener      Listen, instead of Serve: at an address, for plugins that run elsewhere;
+//	              listenoptions, listentls, listenlog and linequeue belong to it
 //	registry      what is registered; creates each action once, on first use
-//	call          the common part of all calls: log, parameters, errors, panics
-//	hook, keyed   hooks; only one call per idempotency key runs at a time
-//	delete        actions that run once when a backup is deleted; otherwise like hooks
+//	call, panic   the common part of all calls: log, parameters, errors, panics
+//	connection    what ends with a connection
+//	hook, services, keyedmutex
+//	              hooks, and Grapnel's lister; only one call per idempotency key runs at a time
+//	deleteaction  actions that run once when a backup is deleted; otherwise like hooks
 //	metadata      the common part of all kinds except hooks
 //	velero        the services that Velero knows, and its lister
 //	backupitem, restoreitem, deleteitem

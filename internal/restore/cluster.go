@@ -17,7 +17,7 @@ import (
 // fieldManager is the field manager of the writes of a restore.
 const fieldManager = "grapnel-restore"
 
-// The embedded types are renamed because both are called Client.
+// The embedded types have other names here, so that their fields are not exported.
 type (
 	reader = rawclient.Lister
 	writer = rawclient.Writer

@@ -51,8 +51,8 @@ type item struct {
 	unserved *refusal
 	// object is the object to create, and archived the object in the archive.
 	object, archived *unstructured.Unstructured
-	// creationWarnings are about the object if it is created; notes and late errors apply
-	// in any case.
+	// creationWarnings are about the object if it is created; unconditionalWarnings and
+	// deferredErrors apply in any case.
 	creationWarnings, unconditionalWarnings []string
 	deferredErrors                          []error
 	// skippedPluginActions are the matching actions of the request that were not called,

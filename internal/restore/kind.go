@@ -50,7 +50,8 @@ type kind struct {
 	// objects are those of the archive, and statuses the status of each.
 	objects  archive.Objects
 	statuses []itemStatus
-	// listKey is the key of the objects in the list of resources; see outcomes.
+	// listKey is the key of the objects in the list of resources; see
+	// outcomeTracker.
 	listKey string
 }
 

@@ -252,7 +252,7 @@ func (r *resourceFilterCompiler) warnAboutResource(field, entry, name string, kn
 func (r *resourceFilterCompiler) warnAboutPattern(field, entry string) {
 	pattern, err := newMatcher([]string{entry})
 	if err != nil {
-		return // Validate and add have reported it
+		return // Validate and newTypeFilter have reported it
 	}
 	for gr := range r.scopes {
 		if pattern.matchesName(gr.String()) && !IsNeverArchived(gr) {

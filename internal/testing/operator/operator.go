@@ -29,7 +29,7 @@ const (
 
 // Options configure Start. Programs.Operator, Kubeconfig and Dir are required.
 type Options struct {
-	// Programs come from Build.
+	// Programs come from BuildPrograms.
 	Programs Programs
 	// Kubeconfig is a file with the operator's credentials.
 	Kubeconfig string

@@ -32,7 +32,7 @@ type Store struct {
 	conditionalWrites atomic.Int32 // whether the server supports conditional writes
 }
 
-// States of Store.conditional.
+// States of Store.conditionalWrites.
 const (
 	conditionalUnknown int32 = iota
 	conditionalYes

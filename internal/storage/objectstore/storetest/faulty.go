@@ -28,7 +28,7 @@ const (
 	MethodAbort  Method = "Abort"
 )
 
-// ErrCrashed is what every call returns after Faulty.CrashAfter took effect.
+// ErrCrashed is what every call returns after FaultyStore.CrashAfter took effect.
 var ErrCrashed = errors.New("process crashed (injected)")
 
 // Fault selects calls and defines how they fail. The first fault that matches a call

@@ -23,7 +23,7 @@ const deletionName = "shop-is-old"
 // deletionFacts are the results of the deletion.
 type deletionFacts struct {
 	deletion v1alpha1.DeletionRun
-	// left are the objects, files and copies of the backup that are still there.
+	// objects, files and copies are those of the backup that are still there.
 	objects, files, copies []string
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures the operator against what the API server and the disk allow, in
+// Perf measures the operator against what the API server and the disk allow, in
 // one run and on one machine.
 //
 //	go run ./test/perf [-objects N] [-namespaces N] [-rounds N] [-operations N]

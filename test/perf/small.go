@@ -45,9 +45,9 @@ const (
 
 // small is what small backups yield.
 type small struct {
-	// seconds from creation to completion, without and with an action.
+	// without and with are the seconds from creation to completion, without and with an action.
 	without, with []float64
-	// writes that a client saw.
+	// writesWithout and writesWith are the writes that a client saw.
 	writesWithout, writesWith []float64
 	// atOnce is the seconds of 20 at once by round.
 	atOnce []float64

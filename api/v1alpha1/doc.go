@@ -10,8 +10,8 @@
 //
 // Conventions for every kind:
 //
-//   - Conditions are authoritative. The phase is a summary computed from them,
-//     and no decision ever reads it back.
+//   - Conditions are authoritative while a run continues; the phase is a summary of them. Once
+//     a run is finished, its phase never changes, and clean-up and retention rely on it.
 //   - Succeeded is the root condition of a run: Unknown while it runs; True and
 //     False are final. Ready, Reconciling and Stalled follow kstatus; config/health
 //     has additional rules for Argo CD and Flux.

@@ -113,7 +113,8 @@ type RunStatus struct {
 	Attempts int32 `json:"attempts,omitempty"`
 
 	// crashes counts consecutive crashes of the operator while it worked on one step of
-	// the run. The third crash ends the run.
+	// the run. The third crash ends the run, or the fifth if other work ran at the same
+	// time.
 	// +optional
 	Crashes *StepCrashes `json:"crashes,omitempty"`
 

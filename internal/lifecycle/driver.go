@@ -220,11 +220,11 @@ func (d *Driver[T]) WriteStatus(ctx context.Context, s *Scope[T], err error) (ct
 	if errors.Is(err, errStaleCache) {
 		return ctrl.Result{}, nil
 	}
-	if err == nil {
-		err = ignoreConflictAndNotFound(d.patchStatus(ctx, s))
-	}
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if err := d.patchStatus(ctx, s); err != nil {
+		return ctrl.Result{}, ignoreConflictAndNotFound(err) // the watch enqueues what is newer
 	}
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
 }

@@ -38,7 +38,7 @@ func TestLocation(t *testing.T) {
 	operator(t, env, root)
 	check(t, env, bsl, metav1.ConditionTrue)
 
-	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every backup")
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every finished backup")
 	for name, uid := range map[string]string{"theirs": "v-1", "east": "u-1"} {
 		b := awaitPhase(env, name, v1alpha1.RunPhaseCompleted)
 		if from := b.Spec.ImportedFrom; from == nil || *from != (v1alpha1.ImportSource{StorageLocation: "main", BackupUID: uid}) ||
@@ -182,7 +182,7 @@ func TestUnchanged(t *testing.T) {
 
 	velero(t, root, "", "bad", "v-2")
 	awaitPhase(env, "bad", v1alpha1.RunPhaseCompleted)
-	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every backup")
+	awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every finished backup")
 	good := named(env, "good")
 	if err := os.RemoveAll(filepath.Join(root, "backups", "good")); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestTwoLocations(t *testing.T) {
 	for i := range list {
 		if list[i].Spec.ImportedFrom.StorageLocation == "b" {
 			awaitPhase(env, list[i].Name, v1alpha1.RunPhaseCompleted)
-			env.WaitForEvent(&list[i], "Warning NameTaken: Backup nightly of BackupStorageLocation b is called "+list[i].Name)
+			env.WaitForEvent(&list[i], "Warning NameTaken: Backup nightly of BackupStorageLocation b is named "+list[i].Name)
 		}
 	}
 	if err := os.RemoveAll(filepath.Join(root, "b", "backups", "odd")); err != nil {

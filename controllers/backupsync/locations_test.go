@@ -81,7 +81,7 @@ func TestSyncedCondition(t *testing.T) {
 		parts  []string
 		not    string
 	}{
-		"all is well": {&Report{Found: 3, Imported: 2}, "True", v1alpha1.ReasonSynced, []string{"Every backup"}, "name"},
+		"all is well": {&Report{Found: 3, Imported: 2}, "True", v1alpha1.ReasonSynced, []string{"Every finished backup"}, "name"},
 		"renamed":     {renamed, "True", v1alpha1.ReasonSynced, []string{"b-00-hash (b-00 in the location)", "b-09-hash", ", and 2 more"}, "b-10"},
 		"unreadable": {
 			many, "False", v1alpha1.ReasonBackupsUnreadable,

@@ -60,7 +60,7 @@ func TestOneRefused(t *testing.T) {
 					return nil
 				}
 				report, _ := w.look()
-				if report.Unreadable != 1 || !strings.HasPrefix(report.Problems[0], "b: ") || !strings.Contains(report.Problems[0], "refused") {
+				if report.Unreadable != 1 || !strings.HasPrefix(report.Problems[0], "b: ") || !strings.Contains(report.Problems[0], "rejected") {
 					t.Errorf("the report is %+v", report)
 				}
 				if status, _, _ := w.said("lost", v1alpha1.ConditionDataAvailable); status != "False" {

@@ -29,7 +29,7 @@ func TestOrderAsText(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"pods,": "empty entry", ",": "empty entry", "a,-,b,-,c": `"-" is there twice`, "pods,-,pods": `"pods" is there twice`,
+		"pods,": "empty entry", ",": "empty entry", "a,-,b,-,c": `"-" occurs twice`, "pods,-,pods": `"pods" occurs twice`,
 	} {
 		kept := restore.Order{High: []string{"kept"}}
 		err := kept.UnmarshalText([]byte(text))

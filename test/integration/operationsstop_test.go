@@ -164,6 +164,6 @@ func TestCancelIsNeverConfirmed(t *testing.T) {
 	counted(t, b, 3, 0, 3, 0)
 	endedAs(t, b, ends)
 	for program := range ends {
-		says(t, s.results(t, b).Errors.Namespaces[app], program, operates, "may still go on")
+		says(t, s.results(t, b).Errors.Namespaces[app], program, operates, "may still be running")
 	}
 }

@@ -32,7 +32,7 @@ func TestAnActionThatItsPluginDoesNotProvide(t *testing.T) {
 			b := s.NewBackup(app)
 			b.Labels = env.LabelsForActions(action)
 			s.apply(t, b)
-			const problem = "the plugin does not provide a PreBackupAction of that name; correct spec.actions"
+			const problem = "the plugin does not provide a PreBackupAction of that name; fix spec.actions"
 			if policy == v1alpha1.FailurePolicyFail {
 				refused(t, b, []string{action, problem, action + ".prebackup: skip"})
 				return

@@ -133,7 +133,7 @@ func forged(texts ...string) []string {
 }
 
 func damaged(texts ...string) []string {
-	return append(texts, ".tar.gz is damaged or was not read to its end: restore again; if that does not help, bring back the file")
+	return append(texts, ".tar.gz is damaged or was not read to its end: restore again; if that does not help, restore the file from a copy")
 }
 
 // TestHostileArchives are refused before anything is written, and leave nothing

@@ -126,7 +126,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"command":          {func(o *Options) { o.Command = []string{"sh", "-c", "dump $(GRAPNEL_PARAM_DB)"} }, "parameters are data"},
 		"arguments":        {func(o *Options) { o.Args = []string{"$(GRAPNEL_BACKUP_NAME)"} }, "parameters are data"},
 		"variable of ours": {func(o *Options) { o.Env = []corev1.EnvVar{{Name: "GRAPNEL_KEY"}} }, "names that begin with GRAPNEL_ are Grapnel's"},
-		"no variable":      {func(o *Options) { o.Env = []corev1.EnvVar{{Name: "A=B"}} }, `"A=B" is no name`},
+		"no variable":      {func(o *Options) { o.Env = []corev1.EnvVar{{Name: "A=B"}} }, `"A=B" is not a valid name`},
 		"variable twice":   {func(o *Options) { o.Env = []corev1.EnvVar{{Name: "A"}, {Name: "A"}} }, "A is set twice"},
 		"variable refers":  {func(o *Options) { o.Env = []corev1.EnvVar{{Name: "A", Value: "$(GRAPNEL_PARAM_DB)"}} }, "refers to a variable of Grapnel"},
 		"other references": {func(o *Options) {

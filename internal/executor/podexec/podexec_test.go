@@ -30,9 +30,9 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		change func(*podexec.Options)
 		want   string
 	}{
-		"no reader":          {func(o *podexec.Options) { o.Reader = nil }, "needs a reader"},
+		"no reader":          {func(o *podexec.Options) { o.Reader = nil }, "needs Reader"},
 		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs Reader, CommandRunner"},
-		"no namespaces":      {func(o *podexec.Options) { o.Namespaces = nil }, "the namespaces of a call"},
+		"no namespaces":      {func(o *podexec.Options) { o.Namespaces = nil }, "and Namespaces"},
 		"no selector":        {func(o *podexec.Options) { o.Selector = nil }, "has no selector"},
 		"selector of all":    {func(o *podexec.Options) { o.Selector = labels.Everything() }, "has no selector"},
 		"no command":         {func(o *podexec.Options) { o.Command = nil }, "has no command"},

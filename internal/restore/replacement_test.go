@@ -75,7 +75,7 @@ func TestRecreateObject_SuccessorIsRefused(t *testing.T) {
 				want[restore.Unchanged] = tc.more
 			}
 			wantCounts(t, result, want)
-			wantMessages(t, result, "error "+ns+`: it was not deleted, and stays as it is|secrets "`+ns+`/certificate"|`+tc.want)
+			wantMessages(t, result, "error "+ns+`: it was not deleted or changed|secrets "`+ns+`/certificate"|`+tc.want)
 			if after := c.get(was); after.GetUID() != before.GetUID() || after.GetResourceVersion() != before.GetResourceVersion() {
 				t.Errorf("the object was changed: %v", after)
 			}

@@ -69,7 +69,7 @@ func TestLocation(t *testing.T) {
 	check(t, env, bsl, metav1.ConditionTrue)
 	awaitPhase(env, "other", v1alpha1.RunPhaseCompleted)
 	awaitCondition(env, mine, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "no longer contains this backup")
-	env.WaitForEvent(mine, "Warning DataMissing: BackupStorageLocation main does not have")
+	env.WaitForEvent(mine, "Warning DataMissing: BackupStorageLocation main no longer contains")
 
 	check(t, env, bsl, metav1.ConditionFalse)
 	velero(t, root, "two", "late", "v-4")

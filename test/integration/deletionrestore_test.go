@@ -68,7 +68,7 @@ func TestNothingIsRestoredOfWhatGoes(t *testing.T) {
 	d := destroy(t, b)
 	awaitCalled(t, d, action)
 	restored(t, env.Create(t, world.Client, restoreOf(b, app)), v1alpha1.RunPhaseFailedValidation,
-		b.Name, "is being destroyed by DeletionRun "+d.Name, "restore another one")
+		b.Name, "is being destroyed by DeletionRun "+d.Name, "restore another backup")
 	release()
 	destroyed(t, d, v1alpha1.RunPhaseCompleted)
 	s.gone(t, b)

@@ -55,7 +55,7 @@ func TestOperationsEndInAllWays(t *testing.T) {
 	})
 	errs := s.results(t, b).Errors.Namespaces[app]
 	says(t, errs, "error", operates, "the disk is full")
-	says(t, errs, "unknown", operates, "does not know the operation")
+	says(t, errs, "unknown", operates, "no longer knows the operation")
 	says(t, errs, "long-id", operates, "2000")
 	says(t, errs, "huge-id", operates)
 	says(t, errs, "refused", operates, "there is no licence")

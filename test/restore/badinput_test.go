@@ -243,7 +243,7 @@ func TestABackupOfVeleroThatFailedIsRefused(t *testing.T) {
 				return
 			}
 			untouched(t, target)
-			says(t, r.Status.Message, "is "+phase+"; only one that is Completed or PartiallyFailed can be restored")
+			says(t, r.Status.Message, "is "+phase+"; only a backup that is Completed or PartiallyFailed can be restored")
 		})
 	}
 }

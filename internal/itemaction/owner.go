@@ -3,7 +3,9 @@
 
 package itemaction
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
 
 // Owner is the controller of an object in its old cluster.
 type Owner struct {
@@ -15,11 +17,18 @@ type Owner struct {
 }
 
 // ArchivedController returns the controller of the archived object, and a zero Owner if
-// there was none. The object to be created has no owners.
+// there was none. The object to be created has no owners. Malformed entries are skipped:
+// metav1.GetControllerOf would ignore the whole list for one of them, which an archive may have.
 func (i *RestoreItem) ArchivedController() Owner {
-	controller := metav1.GetControllerOfNoCopy(i.Archived)
-	if controller == nil {
-		return Owner{}
+	references, _, _ := unstructured.NestedFieldNoCopy(i.Archived.Object, "metadata", "ownerReferences")
+	entries, _ := references.([]any)
+	for _, entry := range entries {
+		reference, _ := entry.(map[string]any)
+		if isController, _ := reference["controller"].(bool); isController {
+			kind, _ := reference["kind"].(string)
+			name, _ := reference["name"].(string)
+			return Owner{Kind: kind, Name: name}
+		}
 	}
-	return Owner{Kind: controller.Kind, Name: controller.Name}
+	return Owner{}
 }

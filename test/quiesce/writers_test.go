@@ -76,17 +76,20 @@ func TestSomethingScalesItUp(t *testing.T) {
 	}
 }
 
-// TestBusyWriter: others constantly write other fields of the same objects. They write labels: an
-// annotation of a Deployment counts in its generation, so a writer that is faster than the
-// Deployment controller makes every rollout look unfinished, to kubectl as well.
+// TestBusyWriter checks a workload whose other fields are written all the time, as fast as the
+// Deployment controller observes it: an annotation counts in the generation, so a faster writer
+// makes every rollout look unfinished, to kubectl as well.
 func TestBusyWriter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	web := deployment("web", 3)
 	w.made(web)
 	while(t, func(ctx context.Context, i int) {
-		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"example.io/heartbeat":"%d"}}}`, i)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.io/heartbeat":"%d"}}}`, i)
 		_ = w.Patch(ctx, &appsv1.Deployment{ObjectMeta: web.ObjectMeta}, client.RawPatch("application/merge-patch+json", patch))
+		for d := (appsv1.Deployment{}); ctx.Err() == nil && (w.Get(ctx, client.ObjectKeyFromObject(web), &d) != nil || d.Status.ObservedGeneration < d.Generation); {
+			d = appsv1.Deployment{}
+		}
 	}, func() {
 		w.done(w.Quiesce, w.request("a"))
 		w.done(w.Unquiesce, w.request("a"))

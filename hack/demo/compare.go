@@ -4,149 +4,181 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
-	"reflect"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// restored is what a restore was configured to do, as far as it shows in the objects.
-type restored struct {
-	before, after snapshot
-	// mapping has the namespaces that got another name.
-	mapping map[string]string
-	// backup and restore are names, uid is that of the Restore.
-	backup, restore, uid string
+// expectedDifferences are the differences between an object and the restored one that are
+// intended: KIND OPERATION PATH VALUE, as in JSON Patch. Anything else is a defect.
+func expectedDifferences(restoreUID string) []*regexp.Regexp {
+	patterns := []string{
+		`\S+ replace /metadata/(uid|resourceVersion|creationTimestamp|generation) `, // it is a new object
+		`\S+ \S+ /metadata/managedFields[/ ]`,                                       // other programs wrote it
+		`\S+ \S+ /status[/ ]`,                                                       // controllers report its state
+		`\S+ remove /metadata/generateName `,                                        // the name is known
+		`\S+ add /metadata/labels/grapnel.dev~1backup-name ` + backupName + `$`,
+		`\S+ add /metadata/labels/grapnel.dev~1restore-name ` + restoreName + `$`,
+		`\S+ add /metadata/annotations/grapnel.dev~1restored created ` + restoreUID + ` `,
+		`Service \S+ /spec/clusterIPs?[/ ]`,         // the API server allocates an address
+		`Service replace /spec/ports/\d+/nodePort `, // the manifest sets no port, so the API server allocates one
+		`EndpointSlice replace /metadata/name `,     // its controller created it again, with a random name
+		`Endpoint(s|Slice) replace /metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time `,
+	}
+	expected := make([]*regexp.Regexp, 0, len(patterns))
+	for _, pattern := range patterns {
+		expected = append(expected, regexp.MustCompile("^"+pattern))
+	}
+	return expected
 }
 
-// difference is one field of one object that is not what it was. A field that an
-// object does not have is nil.
-type difference struct {
-	// object is what it was called before.
-	object        identity
-	field         string
-	before, after any
+// compareObjects compares every object of the application with its original, field by field.
+func (d *demo) compareObjects(restoreUID string) error {
+	before, err := d.readObjects("before.json", map[string]string{dataNamespace: mappedNamespace})
+	if err != nil {
+		return err
+	}
+	after, err := d.readObjects("after.json", nil)
+	if err != nil {
+		return err
+	}
+	return findUnexpectedDifferences(before, after, restoreUID)
 }
 
-// comparison is the result of comparing.
-type comparison struct {
-	compared int
-	// same are objects that do not differ in anything.
-	same []identity
-	// missing are not there any more, additional were not there before.
-	missing, additional []identity
-	// expected has the differences that each rule explains, by its place in rules().
-	expected map[int][]difference
-	// unexpected is explained by no rule.
-	unexpected []difference
-}
-
-// compareAll compares every object with what it was, field by field.
-func compareAll(r *restored) comparison {
-	c := comparison{expected: map[int][]difference{}}
-	found := map[identity]bool{}
-	for _, id := range sorted(r.before) {
-		now := r.target(id)
-		after, ok := r.after[now]
-		if !ok {
-			c.missing = append(c.missing, id)
+func findUnexpectedDifferences(before, after map[string]*unstructured.Unstructured, restoreUID string) error {
+	expected := expectedDifferences(restoreUID)
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if after[key] == nil {
+			errs = append(errs, fmt.Errorf("%s is missing", key))
 			continue
 		}
-		found[now] = true
-		c.compared++
-		differences := differ(id, "", r.before[id].Object, after.Object)
-		if len(differences) == 0 {
-			c.same = append(c.same, id)
+		differences, err := diffObjects(before[key], after[key])
+		if err != nil {
+			return err
 		}
-		c.explain(r, differences)
-	}
-	for _, id := range sorted(r.after) {
-		if !found[id] {
-			c.additional = append(c.additional, id)
+		for _, difference := range differences {
+			if !slices.ContainsFunc(expected, func(pattern *regexp.Regexp) bool { return pattern.MatchString(difference) }) {
+				errs = append(errs, fmt.Errorf("%s: %s", key, difference))
+			}
 		}
 	}
-	return c
-}
-
-// target returns the name that an object must have now.
-func (r *restored) target(id identity) identity {
-	id.namespace = r.name(id.namespace)
-	if id.kind.Group == "" && id.kind.Kind == "Namespace" {
-		id.name = r.name(id.name)
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if before[key] == nil {
+			errs = append(errs, fmt.Errorf("%s was not there before", key))
+		}
 	}
-	return id
+	return errors.Join(append(errs, checkTrue(len(before) > 0, "there is nothing to compare"))...)
 }
 
-// name returns the name that a namespace has now.
-func (r *restored) name(namespace string) string {
-	if to, ok := r.mapping[namespace]; ok {
-		return to
+// diffObjects returns the differences of two objects as KIND OPERATION PATH VALUE.
+func diffObjects(before, after *unstructured.Unstructured) ([]string, error) {
+	beforeJSON, err := before.MarshalJSON()
+	if err != nil {
+		return nil, err
 	}
-	return namespace
+	afterJSON, err := after.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.CreatePatch(beforeJSON, afterJSON)
+	if err != nil {
+		return nil, err
+	}
+	differences := make([]string, 0, len(patch))
+	for _, operation := range patch {
+		differences = append(differences, fmt.Sprintf("%s %s %s %v", before.GetKind(), operation.Operation, operation.Path, operation.Value))
+	}
+	return differences, nil
 }
 
-// explain finds the rule for each difference.
-func (c *comparison) explain(r *restored, differences []difference) {
-	all := rules()
-	for _, d := range differences {
-		i := slices.IndexFunc(all, func(rule rule) bool { return within(d.field, rule.fields) && rule.holds(r, d) })
-		if i < 0 {
-			c.unexpected = append(c.unexpected, d)
+// readObjects reads a file of saveObjects and returns the objects of the application by their key,
+// with namespaces mapped, and owners by key, because each restored object has another UID.
+func (d *demo) readObjects(file string, namespaceMapping map[string]string) (map[string]*unstructured.Unstructured, error) {
+	text, err := os.ReadFile(filepath.Join(d.dir, file))
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Items []json.RawMessage }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", file, err)
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for _, item := range list.Items {
+		object, err := decodeObject(item)
+		if err != nil {
+			return nil, fmt.Errorf("decoding %s: %w", file, err)
+		}
+		if !isOfApplication(object) {
 			continue
 		}
-		c.expected[i] = append(c.expected[i], d)
+		mapNamespace(object, namespaceMapping)
+		objects[objectKey(object)] = object
 	}
+	for _, object := range objects {
+		owners := object.GetOwnerReferences()
+		for i := range owners {
+			owners[i].UID = "" // an owner is known by its kind and name
+		}
+		object.SetOwnerReferences(owners)
+	}
+	return objects, nil
 }
 
-// within reports whether a field is one of the given ones, or below one of them.
-func within(field string, fields []string) bool {
-	return slices.ContainsFunc(fields, func(parent string) bool {
-		rest, ok := strings.CutPrefix(field, parent)
-		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-	})
+// decodeObject decodes an object, and gives it labels and annotations so that each of them is a
+// difference of its own.
+func decodeObject(text []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(text); err != nil {
+		return nil, err
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, found, _ := unstructured.NestedMap(object.Object, "metadata", field); !found {
+			if err := unstructured.SetNestedMap(object.Object, map[string]any{}, "metadata", field); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return object, nil
 }
 
-// differ returns the smallest fields that differ. An object that is missing has
-// fields too, each nil, so that what is below it can be distinguished.
-func differ(id identity, field string, before, after any) []difference {
-	if reflect.DeepEqual(before, after) {
-		return nil
+// isOfApplication reports whether an object is in a namespace of the application, or is such a
+// namespace, or the definition of its custom resource.
+func isOfApplication(object *unstructured.Unstructured) bool {
+	name := object.GetNamespace()
+	if object.GetKind() == "Namespace" {
+		name = object.GetName()
 	}
-	if a, b, ok := both[map[string]any](before, after); ok && len(a)+len(b) > 0 {
-		return differInside(id, field, a, b)
-	}
-	a, b, ok := both[[]any](before, after)
-	if !ok || len(a) != len(b) || len(a) == 0 {
-		return []difference{{object: id, field: field, before: before, after: after}}
-	}
-	var all []difference
-	for i := range a {
-		all = append(all, differ(id, field+"["+strconv.Itoa(i)+"]", a[i], b[i])...)
-	}
-	return all
+	return strings.HasPrefix(name, "shop-") || object.GetName() == "databases.shop.example"
 }
 
-func differInside(id identity, field string, before, after map[string]any) []difference {
-	keys := maps.Clone(before)
-	if keys == nil {
-		keys = map[string]any{}
+// objectKey identifies an object. The name of an EndpointSlice is random, so that of its Service
+// stands for it.
+func objectKey(object *unstructured.Unstructured) string {
+	name := object.GetName()
+	if object.GetKind() == "EndpointSlice" {
+		name = object.GetLabels()["kubernetes.io/service-name"]
 	}
-	maps.Copy(keys, after)
-	var all []difference
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		all = append(all, differ(id, strings.TrimPrefix(field+"."+key, "."), before[key], after[key])...)
-	}
-	return all
+	return object.GetKind() + " " + object.GetNamespace() + "/" + name
 }
 
-// both returns two values as what they are, where nil may stand for one of them.
-func both[T any](before, after any) (a, b T, ok bool) {
-	a, isA := before.(T)
-	b, isB := after.(T)
-	return a, b, (isA || before == nil) && (isB || after == nil)
-}
-
-func sorted(s snapshot) []identity {
-	return slices.SortedFunc(maps.Keys(s), func(a, b identity) int { return strings.Compare(a.String(), b.String()) })
+func mapNamespace(object *unstructured.Unstructured, mapping map[string]string) {
+	if to, found := mapping[object.GetNamespace()]; found {
+		object.SetNamespace(to)
+	}
+	if to, found := mapping[object.GetName()]; found && object.GetKind() == "Namespace" {
+		object.SetName(to)
+		labels := object.GetLabels()
+		labels["kubernetes.io/metadata.name"] = to
+		object.SetLabels(labels)
+	}
 }

@@ -1,6 +1,18 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Demo shows a backup, its restore and its deletion on a real API server on this machine:
+//
+//	go run ./hack/demo [-keep]
+//
+// It starts a control plane, installs Grapnel, deploys a small application and runs the example
+// plugin. It backs the application up, deletes it, restores it, with one namespace mapped to
+// another, and deletes the backup. It prints each command so that it can be repeated, and the
+// progress of each run. Then it compares every restored object with its original and checks the
+// results; it exits with 1 if a check fails.
+//
+// Its files are in bin/demo, which each run empties first. Everything that it starts ends with it;
+// with -keep, it waits until it is interrupted.
 package main
 
 import (
@@ -8,7 +20,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,58 +31,48 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// exitInterrupted is what shells expect after ctrl-C.
+// exitInterrupted is the exit code that shells expect after ctrl-C.
 const exitInterrupted = 130
 
 func main() {
 	keep := flag.Bool("keep", false, "keep everything running until it is interrupted")
 	flag.Parse()
-	// What the libraries would log is no part of the story.
-	ctrl.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard()) // logs of libraries would interrupt the output
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(demonstrate(ctx, os.Stdout, *keep))
-}
-
-// demonstrate returns the exit code.
-func demonstrate(ctx context.Context, out io.Writer, keep bool) int {
-	p := printer{out: out}
-	d, err := newDemo(p, keep)
-	if err == nil {
-		err = d.run(ctx)
-	}
+	err := runDemo(ctx, *keep)
 	switch {
 	case err == nil:
-		return 0
 	case ctx.Err() != nil:
-		p.write("\nInterrupted; everything was stopped.\n")
-		return exitInterrupted
+		fmt.Println("\nInterrupted; everything was stopped.")
+		os.Exit(exitInterrupted)
 	default:
-		p.write("\nThe demonstration FAILED: %v\n", err)
-		return 1
+		fmt.Printf("\nThe demo FAILED: %v\n", err)
+		os.Exit(1)
 	}
 }
 
-// newDemo takes the directory bin/demo and empties it.
-func newDemo(p printer, keep bool) (*demo, error) {
+// runDemo locks and empties bin/demo, and runs the demo there.
+func runDemo(ctx context.Context, keep bool) (err error) {
 	root, err := program.ModuleRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dir := filepath.Join(root, "bin", "demo")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	// It is held until the program ends.
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(errors.New("another demonstration is running; wait for its end or interrupt it"), lock.Close())
+		return errors.New("another demo is running; wait for its end or interrupt it")
 	}
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
-		return nil, fmt.Errorf("emptying %s: %w", dir, err)
+		return fmt.Errorf("emptying %s: %w", dir, err)
 	}
-	return &demo{printer: p, root: root, dir: dir, keep: keep, lock: lock, halfway: map[string]int{}}, nil
+	d := &demo{root: root, dir: dir, keep: keep}
+	return errors.Join(d.runSteps(ctx), d.stop())
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -75,13 +75,13 @@ func (ready) LoadAttempted(string) <-chan struct{} {
 
 type near struct{}
 
-func (near) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	return fn(ctx, nil, "call")
+func (near) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{CallID: "call"}, nil
 }
 
 type answering struct{ pluginclient.BackupItemAction }
 
-func (answering) Progress(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.OperationRef) (item.Progress, error) {
+func (answering) Progress(context.Context, pluginclient.ItemCall, pluginclient.OperationRef) (item.Progress, error) {
 	return item.Progress{NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "copying a volume"}, nil
 }
 

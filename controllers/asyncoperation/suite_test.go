@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
@@ -101,8 +101,8 @@ func (p *plugin) questions(id string) (polls, cancels int) {
 type direct struct{}
 
 // Do implements pluginclient.Connection.
-func (direct) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	return fn(ctx, nil, "call-1")
+func (direct) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{CallID: "call-1"}, nil
 }
 
 // action is an action of a plugin.
@@ -123,22 +123,22 @@ type (
 )
 
 // Progress implements pluginclient.Operations.
-func (b backupAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
+func (b backupAction) Progress(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	return b.poll(ctx, call, op)
 }
 
 // Cancel implements pluginclient.Operations.
-func (b backupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
+func (b backupAction) Cancel(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
 	return b.stop(ctx, call, op)
 }
 
 // Progress implements pluginclient.Operations.
-func (b restoreAction) Progress(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
+func (b restoreAction) Progress(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	return b.poll(ctx, call, op)
 }
 
 // Cancel implements pluginclient.Operations.
-func (b restoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
+func (b restoreAction) Cancel(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
 	return b.stop(ctx, call, op)
 }
 

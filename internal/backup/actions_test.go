@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/internal/velero"
@@ -29,16 +29,16 @@ type plugin struct {
 	call pluginclient.ItemCall
 }
 
-func (p *plugin) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	return fn(ctx, nil, "call")
+func (p *plugin) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{CallID: "call"}, nil
 }
 
-func (p *plugin) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (item.Selector, error) {
+func (p *plugin) AppliesTo(context.Context, pluginclient.ItemCall) (item.Selector, error) {
 	return item.Selector{}, nil
 }
 
 func (p *plugin) Execute(
-	_ context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, _, backup []byte,
+	_ context.Context, call pluginclient.ItemCall, _, backup []byte,
 ) (pluginclient.BackupItemAnswer, error) {
 	p.call, p.told = call, string(backup)
 	return pluginclient.BackupItemAnswer{}, nil

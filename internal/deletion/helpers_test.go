@@ -14,11 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
@@ -57,16 +57,12 @@ type fake struct {
 }
 
 // Do implements pluginclient.Connection.
-func (f *fake) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	err := fn(ctx, nil, "call-1")
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+func (f *fake) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{CallID: "call-1", EndsWithContext: true}, nil
 }
 
 // AppliesTo implements pluginclient.DeleteItemAction.
-func (f *fake) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (item.Selector, error) {
+func (f *fake) AppliesTo(context.Context, pluginclient.ItemCall) (item.Selector, error) {
 	f.asked++
 	if f.applies != nil {
 		return f.selector, f.applies(f.asked)
@@ -75,7 +71,7 @@ func (f *fake) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient
 }
 
 // Execute implements pluginclient.DeleteItemAction.
-func (f *fake) Execute(ctx context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, object, backup []byte) error {
+func (f *fake) Execute(ctx context.Context, call pluginclient.ItemCall, object, backup []byte) error {
 	var o struct{ Metadata struct{ Name string } }
 	if err := json.Unmarshal(object, &o); err != nil {
 		return err

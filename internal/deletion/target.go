@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -127,11 +126,7 @@ func (t *target) recordSkipped(at int64) {
 // callWithItem passes one object to the action. The error is that of ctx.
 func (t *target) callWithItem(ctx context.Context, at int64, item *archivedItem) error {
 	began := t.pass.runner.currentTime()
-	err := t.action.CallForItem(ctx, t.pass.runner.redactedLine(item.itemDisplayName()), func(
-		ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, version pluginclient.DeleteItemAction,
-	) error {
-		return executeDeleteAction(ctx, conn, call, version, item.entry.Content, t.pass.req.Backup)
-	})
+	err := t.executeDeleteAction(ctx, item)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -151,15 +146,18 @@ func (t *target) callWithItem(ctx context.Context, at int64, item *archivedItem)
 }
 
 // executeDeleteAction calls the action. NotFound is no error, and a panic is one.
-func executeDeleteAction(
-	ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, version pluginclient.DeleteItemAction, object, backup []byte,
-) (err error) {
+func (t *target) executeDeleteAction(ctx context.Context, item *archivedItem) (err error) {
+	ctx, call, err := t.action.BeginForItem(ctx, t.pass.runner.redactedLine(item.itemDisplayName()))
+	if err != nil {
+		return err
+	}
+	defer call.End(&err)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it panicked: %v", p)
 		}
 	}()
-	err = version.Execute(ctx, conn, call, object, backup)
+	err = call.Version.Execute(ctx, call.ItemCall, item.entry.Content, t.pass.req.Backup)
 	if status.Code(err) == codes.NotFound {
 		return nil
 	}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
@@ -55,15 +55,15 @@ type listener struct {
 }
 
 // Do implements pluginclient.Connection.
-func (l *listener) Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
+func (l *listener) Begin(_ context.Context, call process.Call) (process.OpenCall, error) {
 	l.mu.Lock()
 	l.keys = append(l.keys, call.Key)
 	l.mu.Unlock()
-	return fn(ctx, nil, "1")
+	return plugintesting.Call{CallID: "1"}, nil
 }
 
 // Execute implements pluginclient.RestoreItemAction.
-func (l *listener) Execute(_ context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, object pluginclient.RestoreItem) (pluginclient.RestoreItemAnswer, error) {
+func (l *listener) Execute(_ context.Context, _ pluginclient.ItemCall, object pluginclient.RestoreItem) (pluginclient.RestoreItemAnswer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.restores = append(l.restores, string(object.Restore))

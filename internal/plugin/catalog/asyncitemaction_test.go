@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
@@ -42,15 +41,18 @@ func loadAsync(t *testing.T) (*catalog.Catalog, catalog.Info) {
 // askOf makes one call to an action.
 func askOf[A any](
 	t *testing.T, resolve pluginclient.ResolveFunc[A], log logr.Logger, c *catalog.Catalog,
-	fn func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action A) error,
+	fn func(ctx context.Context, call pluginclient.ItemCall, action A) error,
 ) error {
 	t.Helper()
-	return pluginclient.NewCaller(resolve, c.Redactor()).Do(t.Context(), process.Call{Key: "run", Log: log},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
-			return fn(ctx, conn, pluginclient.ItemCall{
-				Action: asyncAction, CallID: callID, Key: "run", Parameters: map[string]string{"size": "groß"},
-			}, action)
-		})
+	open, err := pluginclient.NewCaller(resolve, c.Redactor()).Begin(t.Context(), process.Call{Key: "run", Log: log})
+	if err != nil {
+		return err
+	}
+	err = fn(t.Context(), pluginclient.ItemCall{
+		Conn: open.Conn(), Action: asyncAction, CallID: open.ID(), Key: "run", Parameters: map[string]string{"size": "groß"},
+	}, open.Action)
+	open.End(&err)
+	return err
 }
 
 // asyncKind is a kind of the plugin in the form that callers of operations use.
@@ -68,16 +70,16 @@ func operationsOf[A pluginclient.Operations](c *catalog.Catalog, resolve pluginc
 	return asyncKind{
 		progress: func(t *testing.T, id string) (got item.Progress, err error) {
 			t.Helper()
-			err = askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action A) error {
-				got, err = action.Progress(ctx, conn, call, operation(id))
+			err = askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, call pluginclient.ItemCall, action A) error {
+				got, err = action.Progress(ctx, call, operation(id))
 				return err
 			})
 			return got, err
 		},
 		cancel: func(t *testing.T, id string) error {
 			t.Helper()
-			return askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action A) error {
-				return action.Cancel(ctx, conn, call, operation(id))
+			return askOf(t, resolve, logr.Discard(), c, func(ctx context.Context, call pluginclient.ItemCall, action A) error {
+				return action.Cancel(ctx, call, operation(id))
 			})
 		},
 	}
@@ -93,8 +95,8 @@ func backupKind(c *catalog.Catalog, kind string) asyncKind {
 	all.start = func(t *testing.T, object string, log logr.Logger) (string, time.Duration, error) {
 		t.Helper()
 		var answer pluginclient.BackupItemAnswer
-		err := askOf(t, resolve, log, c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action pluginclient.BackupItemAction) (err error) {
-			answer, err = action.Execute(ctx, conn, call, objectNamed(object), []byte(subject))
+		err := askOf(t, resolve, log, c, func(ctx context.Context, call pluginclient.ItemCall, action pluginclient.BackupItemAction) (err error) {
+			answer, err = action.Execute(ctx, call, objectNamed(object), []byte(subject))
 			return err
 		})
 		return answer.OperationID, answer.PollInterval, err
@@ -108,8 +110,8 @@ func restoreKind(c *catalog.Catalog, kind string) asyncKind {
 	all.start = func(t *testing.T, object string, log logr.Logger) (string, time.Duration, error) {
 		t.Helper()
 		var answer pluginclient.RestoreItemAnswer
-		err := askOf(t, resolve, log, c, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, action pluginclient.RestoreItemAction) (err error) {
-			answer, err = action.Execute(ctx, conn, call, pluginclient.RestoreItem{
+		err := askOf(t, resolve, log, c, func(ctx context.Context, call pluginclient.ItemCall, action pluginclient.RestoreItemAction) (err error) {
+			answer, err = action.Execute(ctx, call, pluginclient.RestoreItem{
 				Object: objectNamed(object), Archived: objectNamed(object), Restore: []byte(itemRestoreSubject),
 			})
 			return err

@@ -143,14 +143,6 @@ func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
 	t.Errorf("no call succeeds: %v", err)
 }
 
-func TestDefaultDeadline(t *testing.T) {
-	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond, CallTimeout: 100 * time.Millisecond})
-	load(t, c, fault("p", nil))
-	if _, err := execute(t, c, "p", preBackup("k", map[string]string{"fault": "hang"}), nil); executor.ErrorKindOf(err) != executor.Timeout {
-		t.Errorf("error of a call without deadline is %v, want Timeout", err)
-	}
-}
-
 func TestAnswer(t *testing.T) {
 	c := newCatalog(t, catalog.Options{LogLevel: "debug", Features: []string{"A", "B"}, Env: map[string]string{"VELERO_NAMESPACE": "ns"}})
 	spec := fault("p", map[string]string{"OWN": "value"})

@@ -80,7 +80,7 @@ func New(opts Options) *Catalog {
 		host: process.Host{
 			Spawner: process.NewSpawner(), Logger: opts.Logger, Redactor: opts.Redactor, LogLevel: opts.LogLevel,
 			Features: opts.Features, Env: opts.Env, LookupEnv: opts.LookupEnv, Now: opts.Now, OnExit: opts.OnExit,
-			CallTimeout: opts.CallTimeout, Grace: opts.Grace, MaxMemory: opts.MaxMemory,
+			Grace: opts.Grace, MaxMemory: opts.MaxMemory,
 		},
 		kinds: opts.Kinds, onChange: opts.OnChange, fence: opts.Fence,
 		abortDrain: make(chan struct{}), plugins: map[string]*pluginEntry{}, registrations: map[string]registration{},

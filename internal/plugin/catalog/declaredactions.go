@@ -73,7 +73,7 @@ func (c *Catalog) ResumableExecutor(pluginObject string) executor.Resumable {
 type matchAllDeleteAction struct{}
 
 // AppliesTo implements pluginclient.DeleteAction.
-func (matchAllDeleteAction) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (labels.Selector, error) {
+func (matchAllDeleteAction) AppliesTo(context.Context, pluginclient.ItemCall) (labels.Selector, error) {
 	return labels.Everything(), nil
 }
 
@@ -82,10 +82,17 @@ func (matchAllDeleteAction) Execute(context.Context, grpc.ClientConnInterface, s
 	return process.ErrUnloaded
 }
 
-// noConnection is the connection of a plugin without a process.
+// noConnection is the connection of a plugin without a process, and its calls.
 type noConnection struct{}
 
-// Do implements pluginclient.Connection.
-func (noConnection) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	return fn(ctx, nil, "")
-}
+// Begin implements pluginclient.Connection.
+func (n noConnection) Begin(context.Context, process.Call) (process.OpenCall, error) { return n, nil }
+
+// Conn implements process.OpenCall.
+func (noConnection) Conn() grpc.ClientConnInterface { return nil }
+
+// ID implements process.OpenCall.
+func (noConnection) ID() string { return "" }
+
+// End implements process.OpenCall.
+func (noConnection) End(_ context.Context, err error) error { return err }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
@@ -41,12 +40,13 @@ func loadDeletion(t *testing.T) *catalog.Catalog {
 // selectorOf requests the selector of a DeleteAction.
 func selectorOf(ctx context.Context, c *catalog.Catalog, action, selector string) (got labels.Selector, err error) {
 	call := pluginclient.ItemCall{Action: action, Key: "run", Parameters: map[string]string{"selector": selector}}
-	err = pluginclient.NewCaller(c.DeleteAction("p", action), c.Redactor()).Do(ctx, process.Call{Key: "run", Log: logr.Discard()},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, a pluginclient.DeleteAction) (err error) {
-			call.CallID = callID
-			got, err = a.AppliesTo(ctx, conn, call)
-			return err
-		})
+	open, err := pluginclient.NewCaller(c.DeleteAction("p", action), c.Redactor()).Begin(ctx, process.Call{Key: "run", Log: logr.Discard()})
+	if err != nil {
+		return nil, err
+	}
+	call.Conn, call.CallID = open.Conn(), open.ID()
+	got, err = open.Action.AppliesTo(ctx, call)
+	open.End(&err)
 	return got, err
 }
 
@@ -74,13 +74,13 @@ func TestDeleteActionOfAProcess(t *testing.T) {
 			t.Errorf("the log of the run lacks %q: %s", want, log.Text())
 		}
 	}
-	var same pluginclient.DeleteAction
-	err = pluginclient.NewCaller(c.DeleteAction("p", "a.io/x"), c.Redactor()).Do(t.Context(), process.Call{Key: "run", Log: logr.Discard()},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, a pluginclient.DeleteAction) error {
-			same = a
-			return a.Execute(ctx, conn, callID, deleteCall("run", "error"))
-		})
-	if kindOf(err) != executor.Failed || same == nil {
+	open, err := pluginclient.NewCaller(c.DeleteAction("p", "a.io/x"), c.Redactor()).Begin(t.Context(), process.Call{Key: "run", Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = open.Action.Execute(t.Context(), open.Conn(), open.ID(), deleteCall("run", "error"))
+	open.End(&err)
+	if kindOf(err) != executor.Failed {
 		t.Errorf("error outside of an executor is %v", err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc"
-
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
@@ -26,16 +24,14 @@ type fencedConnection struct {
 	fence func(context.Context) error
 }
 
-// Do makes a call once the fence allows it. A call that is not made returns Interrupted: it
+// Begin opens a call once the fence allows it. A call that is not made returns Interrupted: it
 // does not indicate a failure of the plugin.
-func (f *fencedConnection) Do(
-	ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error,
-) error {
+func (f *fencedConnection) Begin(ctx context.Context, call process.Call) (process.OpenCall, error) {
 	if err := f.fence(ctx); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("not called: %w", err)
+			return nil, fmt.Errorf("not called: %w", err)
 		}
-		return fmt.Errorf("not called: %w: %w", err, context.Canceled)
+		return nil, fmt.Errorf("not called: %w: %w", err, context.Canceled)
 	}
-	return f.Connection.Do(ctx, call, fn)
+	return f.Connection.Begin(ctx, call)
 }

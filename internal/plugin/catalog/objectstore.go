@@ -161,7 +161,7 @@ func (c *Catalog) newStoreVerifier(
 		if !slices.Equal(actions, listing.Actions) {
 			return process.Capabilities{}, newRegistrationChangedError()
 		}
-		err = calls.Init(ctx, conn, pluginclient.ItemCall{Action: spec.Name}, spec.Config)
+		err = calls.Init(ctx, pluginclient.ItemCall{Conn: conn, Action: spec.Name}, spec.Config)
 		if err != nil && ctx.Err() == nil && status.Code(err) != codes.Unavailable {
 			err = &process.StartError{Reason: ReasonInitFailed, Err: err, Message: c.redactLine(fmt.Sprintf(
 				"the object store %q refused its configuration: %s", spec.Name, status.Convert(err).Message()))}

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -52,12 +51,14 @@ func openBucket(t *testing.T, c *catalog.Catalog, location, dir string, config .
 	return &bucket{t: t, catalog: c, spec: spec, caller: pluginclient.NewCaller(c.ObjectStore(spec), c.Redactor())}
 }
 
-func (b *bucket) do(
-	ctx context.Context, fn func(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.ObjectStore) error,
-) error {
-	return b.caller.Do(ctx, process.Call{}, func(ctx context.Context, conn grpc.ClientConnInterface, id string, store pluginclient.ObjectStore) error {
-		return fn(ctx, conn, pluginclient.ItemCall{Action: storeName, CallID: id}, store)
-	})
+func (b *bucket) do(ctx context.Context, fn func(context.Context, pluginclient.ItemCall, pluginclient.ObjectStore) error) error {
+	call, err := b.caller.Begin(ctx, process.Call{})
+	if err != nil {
+		return err
+	}
+	err = fn(ctx, pluginclient.ItemCall{Conn: call.Conn(), Action: storeName, CallID: call.ID()}, call.Action)
+	call.End(&err)
+	return err
 }
 
 func object(key string) pluginclient.StoredObject {
@@ -65,23 +66,23 @@ func object(key string) pluginclient.StoredObject {
 }
 
 func (b *bucket) put(ctx context.Context, key string, body io.Reader) error {
-	return b.do(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
-		return store.Put(ctx, conn, call, object(key), body)
+	return b.do(ctx, func(ctx context.Context, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
+		return store.Put(ctx, call, object(key), body)
 	})
 }
 
 func (b *bucket) get(key string, out io.Writer) error {
-	return b.do(b.t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
-		return store.Get(ctx, conn, call, object(key), out)
+	return b.do(b.t.Context(), func(ctx context.Context, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
+		return store.Get(ctx, call, object(key), out)
 	})
 }
 
 func (b *bucket) list(prefix, delimiter string) []string {
 	b.t.Helper()
 	var keys []string
-	err := b.do(b.t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
+	err := b.do(b.t.Context(), func(ctx context.Context, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
 		var err error
-		keys, err = store.List(ctx, conn, call, "b", prefix, delimiter)
+		keys, err = store.List(ctx, call, "b", prefix, delimiter)
 		return err
 	})
 	if err != nil {
@@ -140,17 +141,17 @@ func TestStore(t *testing.T) {
 	if got := b.list("", "/"); !slices.Equal(got, []string{"d/"}) {
 		t.Errorf("prefixes %q", got)
 	}
-	err := b.do(t.Context(), func(ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
-		if there, err := store.Exists(ctx, conn, call, object("d/small")); !there || err != nil {
+	err := b.do(t.Context(), func(ctx context.Context, call pluginclient.ItemCall, store pluginclient.ObjectStore) error {
+		if there, err := store.Exists(ctx, call, object("d/small")); !there || err != nil {
 			t.Errorf("there is no d/small: %v", err)
 		}
-		if err := store.Delete(ctx, conn, call, object("d/small")); err != nil {
+		if err := store.Delete(ctx, call, object("d/small")); err != nil {
 			return err
 		}
-		if there, err := store.Exists(ctx, conn, call, object("d/small")); there || err != nil {
+		if there, err := store.Exists(ctx, call, object("d/small")); there || err != nil {
 			t.Errorf("there is d/small after it was removed: %v", err)
 		}
-		url, err := store.SignedURL(ctx, conn, call, object("k"), 90*time.Second)
+		url, err := store.SignedURL(ctx, call, object("k"), 90*time.Second)
 		if url != "https://x/k?ttl=1m30s" {
 			t.Errorf("URL %s", url)
 		}

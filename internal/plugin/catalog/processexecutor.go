@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
@@ -56,18 +55,21 @@ func (e *processExecutor) Execute(ctx context.Context, attempt executor.Call) (e
 	if err := e.validateCall(attempt); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, attempt, err.Error(), err)
 	}
-	var answer executor.Answer
-	err := e.caller.Do(ctx, process.Call{Key: attempt.Key, Log: logr.FromContextOrDiscard(ctx)},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, hook pluginclient.Hook) error {
-			var err error
-			answer, err = hook(ctx, conn, callID, attempt)
-			return err
-		})
+	answer, err := e.callHook(ctx, attempt)
 	if failed := new(pluginclient.CallError); errors.As(err, &failed) {
 		return executor.Answer{}, executor.NewError(failed.Kind, attempt, failed.Text, failed.Err)
 	}
 	answer.Message = executor.OneLine(e.redactor.String(answer.Message))
 	return answer, nil
+}
+
+func (e *processExecutor) callHook(ctx context.Context, attempt executor.Call) (answer executor.Answer, err error) {
+	call, err := e.caller.Begin(ctx, process.Call{Key: attempt.Key, Log: logr.FromContextOrDiscard(ctx)})
+	if err != nil {
+		return executor.Answer{}, err
+	}
+	defer call.End(&err)
+	return call.Action(ctx, call.Conn(), call.ID(), attempt)
 }
 
 // validateCall rejects a call that no plugin would accept.

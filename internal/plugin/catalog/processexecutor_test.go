@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -26,14 +27,12 @@ type fakeConnection struct {
 	calls int
 }
 
-func (f *fakeConnection) Do(
-	ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error,
-) error {
+func (f *fakeConnection) Begin(context.Context, process.Call) (process.OpenCall, error) {
 	f.calls++
 	if f.calls <= len(f.errs) {
-		return f.errs[f.calls-1]
+		return nil, f.errs[f.calls-1]
 	}
-	return fn(ctx, nil, "1")
+	return plugintesting.Call{CallID: "1"}, nil
 }
 
 var call = executor.Call{Point: executor.PointPreBackup, Action: "a.io/b", Key: "k", Attempt: 1, Subject: []byte("{}")}

@@ -32,7 +32,7 @@ func (c *Catalog) newPluginServer(spec Spec, check verifyFunc, ended func(plugin
 	if spec.Endpoint != nil {
 		made, err := endpoint.New(endpoint.Config{
 			Name: spec.Name, Address: spec.Endpoint.Address, Credentials: spec.Endpoint.Credentials,
-			ConnectTimeout: spec.Endpoint.ConnectTimeout, CallTimeout: c.host.CallTimeout, Verify: check,
+			ConnectTimeout: spec.Endpoint.ConnectTimeout, Verify: check,
 			Logger: c.host.Logger, Redactor: c.host.Redactor, OnLost: ended, Now: c.host.Now,
 		})
 		if err != nil {

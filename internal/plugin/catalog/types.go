@@ -175,8 +175,6 @@ type Options struct {
 	// killed, as if it had crashed. The default is half of the memory limit of the
 	// operator's container, and no limit if the container has none.
 	MaxMemory int64
-	// CallTimeout limits calls whose ctx has no deadline; an hour by default.
-	CallTimeout time.Duration
 	// Fence, if set, is called before each call. It returns nil when the call may be made,
 	// or an error that says why it may not.
 	Fence func(context.Context) error

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
@@ -48,13 +47,12 @@ type itemCall struct {
 func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (pluginclient.BackupItemAnswer, error) {
 	var answer pluginclient.BackupItemAnswer
 	object := fmt.Appendf(nil, `{"fault":%q,"argument":%q}`, i.fault, i.argument)
-	err := pluginclient.NewCaller(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Do(ctx, process.Call{Key: i.key, Log: i.log},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action pluginclient.BackupItemAction) error {
-			var err error
-			call := pluginclient.ItemCall{Action: i.action, CallID: callID, Key: i.key}
-			answer, err = action.Execute(ctx, conn, call, object, []byte(subject))
-			return err
-		})
+	call, err := pluginclient.NewCaller(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Begin(ctx, process.Call{Key: i.key, Log: i.log})
+	if err != nil {
+		return answer, err
+	}
+	answer, err = call.Action.Execute(ctx, pluginclient.ItemCall{Conn: call.Conn(), Action: i.action, CallID: call.ID(), Key: i.key}, object, []byte(subject))
+	call.End(&err)
 	return answer, err
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
@@ -28,13 +27,13 @@ type backupItemV3 struct{}
 var _ pluginclient.BackupItemAction = backupItemV3{}
 
 // AppliesTo makes no call: version 3 has no such method, its actions see every object.
-func (backupItemV3) AppliesTo(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall) (item.Selector, error) {
+func (backupItemV3) AppliesTo(context.Context, pluginclient.ItemCall) (item.Selector, error) {
 	return item.Selector{}, nil
 }
 
 // Execute sends everything in one message.
 func (backupItemV3) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call pluginclient.ItemCall, object, backup []byte,
+	ctx context.Context, call pluginclient.ItemCall, object, backup []byte,
 ) (pluginclient.BackupItemAnswer, error) {
 	in, err := structpb.NewStruct(map[string]any{
 		"plugin": call.Action, "key": call.Key, "item": string(object), "backup": string(backup),
@@ -43,16 +42,16 @@ func (backupItemV3) Execute(
 		return pluginclient.BackupItemAnswer{}, err
 	}
 	out := &structpb.Struct{}
-	err = conn.Invoke(ctx, "/"+itemV3Name+"/Execute", in, out)
+	err = call.Conn.Invoke(ctx, "/"+itemV3Name+"/Execute", in, out)
 	return pluginclient.BackupItemAnswer{Item: []byte(out.GetFields()["item"].GetStringValue())}, err
 }
 
 // Progress and Cancel are as in version 1: this version starts no operations.
-func (backupItemV3) Progress(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.OperationRef) (item.Progress, error) {
+func (backupItemV3) Progress(context.Context, pluginclient.ItemCall, pluginclient.OperationRef) (item.Progress, error) {
 	return item.Progress{}, pluginclient.ErrOperationsUnsupported
 }
 
-func (backupItemV3) Cancel(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.OperationRef) error {
+func (backupItemV3) Cancel(context.Context, pluginclient.ItemCall, pluginclient.OperationRef) error {
 	return nil
 }
 
@@ -80,12 +79,13 @@ func versioned(t *testing.T, versions string) catalog.Spec {
 func show(t *testing.T, c *catalog.Catalog, object string) (pluginclient.BackupItemAnswer, error) {
 	t.Helper()
 	var answer pluginclient.BackupItemAnswer
-	err := pluginclient.NewCaller(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Do(t.Context(), process.Call{Key: "run"},
-		func(ctx context.Context, conn grpc.ClientConnInterface, id string, action pluginclient.BackupItemAction) error {
-			var err error
-			answer, err = action.Execute(ctx, conn, pluginclient.ItemCall{Action: versionedAction, CallID: id, Key: "run"}, []byte(object), nil)
-			return err
-		})
+	call, err := pluginclient.NewCaller(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Begin(t.Context(), process.Call{Key: "run"})
+	if err != nil {
+		return answer, err
+	}
+	on := pluginclient.ItemCall{Conn: call.Conn(), Action: versionedAction, CallID: call.ID(), Key: "run"}
+	answer, err = call.Action.Execute(t.Context(), on, []byte(object), nil)
+	call.End(&err)
 	return answer, err
 }
 

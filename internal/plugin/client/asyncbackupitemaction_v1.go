@@ -23,16 +23,16 @@ func (asyncBackupItemActionV1) newClient(conn grpc.ClientConnInterface) asyncbac
 }
 
 // AppliesTo requests the selector.
-func (a asyncBackupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a asyncBackupItemActionV1) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
 func (a asyncBackupItemActionV1) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
+	ctx context.Context, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Start,
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Start,
 		&asyncbackupitempb.StartRequest{Plugin: call.Action, Item: object, Backup: backup})
 	if err != nil {
 		return BackupItemAnswer{}, err
@@ -50,16 +50,16 @@ func (a asyncBackupItemActionV1) Execute(
 
 // Progress returns the progress of an operation.
 func (a asyncBackupItemActionV1) Progress(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef,
+	ctx context.Context, call ItemCall, op OperationRef,
 ) (item.Progress, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&asyncbackupitempb.ProgressRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})
 	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.
-func (a asyncBackupItemActionV1) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
-	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+func (a asyncBackupItemActionV1) Cancel(ctx context.Context, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(call.Conn).Cancel,
 		&asyncbackupitempb.CancelRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})
 	return wrapUnknownOperation(op, err)
 }

@@ -137,19 +137,19 @@ func TestTimesOfAsyncActions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := serveAsync(t, asyncBackup{interval: tc.in}, asyncRestore{interval: tc.in})
-			backup, err := asyncBackupItemActionV1{}.Execute(t.Context(), conn, call, nil, nil)
+			backup, err := asyncBackupItemActionV1{}.Execute(t.Context(), callOn(conn), nil, nil)
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || backup.PollInterval != tc.want {
 				t.Errorf("the interval of a backup is %s, error %v", backup.PollInterval, err)
 			}
 			if backup.OperationID == "" {
 				t.Error("the started operation cannot be canceled")
 			}
-			restore, err := asyncRestoreItemActionV1{}.Execute(t.Context(), conn, call, object())
+			restore, err := asyncRestoreItemActionV1{}.Execute(t.Context(), callOn(conn), object())
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || restore.PollInterval != tc.want {
 				t.Errorf("the interval of a restore is %s, error %v", restore.PollInterval, err)
 			}
 			conn = serveAsync(t, asyncBackup{}, asyncRestore{timeout: tc.in})
-			restore, err = asyncRestoreItemActionV1{}.Execute(t.Context(), conn, call, object())
+			restore, err = asyncRestoreItemActionV1{}.Execute(t.Context(), callOn(conn), object())
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || restore.WaitTimeout != tc.want {
 				t.Errorf("the timeout of a restore is %s, error %v", restore.WaitTimeout, err)
 			}
@@ -165,16 +165,16 @@ func TestIDsOfOperations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := serveAsync(t, asyncBackup{id: "-" + id}, asyncRestore{id: "-" + id})
-			backup, err := asyncBackupItemActionV1{}.Execute(t.Context(), conn, call, nil, nil)
+			backup, err := asyncBackupItemActionV1{}.Execute(t.Context(), callOn(conn), nil, nil)
 			if err != nil || backup.OperationID != id {
 				t.Errorf("the ID of a backup has %d bytes, error %v", len(backup.OperationID), err)
 			}
-			restore, err := asyncRestoreItemActionV1{}.Execute(t.Context(), conn, call, object())
+			restore, err := asyncRestoreItemActionV1{}.Execute(t.Context(), callOn(conn), object())
 			if err != nil || restore.OperationID != id {
 				t.Errorf("the ID of a restore has %d bytes, error %v", len(restore.OperationID), err)
 			}
 			for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
-				if err := action.Cancel(t.Context(), conn, call, OperationRef{OperationID: id}); err != nil {
+				if err := action.Cancel(t.Context(), callOn(conn), OperationRef{OperationID: id}); err != nil {
 					t.Errorf("Cancel: %v", err)
 				}
 			}
@@ -186,7 +186,7 @@ func TestAnOperationThatGoesOnIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	conn := serveAsync(t, asyncBackup{}, asyncRestore{})
 	for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
-		got, err := action.Progress(t.Context(), conn, call, OperationRef{OperationID: "going on"})
+		got, err := action.Progress(t.Context(), callOn(conn), OperationRef{OperationID: "going on"})
 		if err != nil || got != (item.Progress{}) {
 			t.Errorf("the progress of %T is %+v, %v", action, got, err)
 		}
@@ -248,8 +248,8 @@ func TestUnknownOperations(t *testing.T) {
 			t.Parallel()
 			conn := failing(t, tc.err)
 			for _, action := range []Operations{backupItemActionV2{}, restoreItemActionV2{}, asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
-				_, progressErr := action.Progress(t.Context(), conn, call, OperationRef{OperationID: id})
-				cancelErr := action.Cancel(t.Context(), conn, call, OperationRef{OperationID: id})
+				_, progressErr := action.Progress(t.Context(), callOn(conn), OperationRef{OperationID: id})
+				cancelErr := action.Cancel(t.Context(), callOn(conn), OperationRef{OperationID: id})
 				for what, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
 					if status.Code(err) != status.Code(tc.err) || errors.Is(err, ErrUnknownOperation) != (tc.want != "") || !strings.Contains(err.Error(), tc.want) {
 						t.Errorf("%s of %T: error is %v, want %q", what, action, err, tc.want)
@@ -270,17 +270,24 @@ func TestOtherCallsSayNothingOfOperations(t *testing.T) {
 	conn := failing(t, status.Error(codes.NotFound, "no such plugin"))
 	errs := map[string]error{}
 	for name, action := range map[string]BackupItemAction{"v2": backupItemActionV2{}, "async": asyncBackupItemActionV1{}} {
-		_, errs[name+" backup applies"] = action.AppliesTo(t.Context(), conn, call)
-		_, errs[name+" backup execute"] = action.Execute(t.Context(), conn, call, nil, nil)
+		_, errs[name+" backup applies"] = action.AppliesTo(t.Context(), callOn(conn))
+		_, errs[name+" backup execute"] = action.Execute(t.Context(), callOn(conn), nil, nil)
 	}
 	for name, action := range map[string]RestoreItemAction{"v2": restoreItemActionV2{}, "async": asyncRestoreItemActionV1{}} {
-		_, errs[name+" restore applies"] = action.AppliesTo(t.Context(), conn, call)
-		_, errs[name+" restore execute"] = action.Execute(t.Context(), conn, call, object())
-		_, errs[name+" restore ready"] = action.AreAdditionalItemsReady(t.Context(), conn, call, wantRefs, nil)
+		_, errs[name+" restore applies"] = action.AppliesTo(t.Context(), callOn(conn))
+		_, errs[name+" restore execute"] = action.Execute(t.Context(), callOn(conn), object())
+		_, errs[name+" restore ready"] = action.AreAdditionalItemsReady(t.Context(), callOn(conn), wantRefs, nil)
 	}
 	for name, err := range errs {
 		if status.Code(err) != codes.NotFound || errors.Is(err, ErrUnknownOperation) {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}
+}
+
+// callOn returns a call over a connection.
+func callOn(conn grpc.ClientConnInterface) ItemCall {
+	out := call
+	out.Conn = conn
+	return out
 }

@@ -23,16 +23,16 @@ func (asyncRestoreItemActionV1) newClient(conn grpc.ClientConnInterface) asyncre
 }
 
 // AppliesTo requests the selector.
-func (a asyncRestoreItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a asyncRestoreItemActionV1) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
 func (a asyncRestoreItemActionV1) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
+	ctx context.Context, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Start, &asyncrestoreitempb.StartRequest{
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Start, &asyncrestoreitempb.StartRequest{
 		Plugin: call.Action, Item: object.Object, Restore: object.Restore, ItemFromBackup: object.Archived,
 	})
 	if err != nil {
@@ -53,25 +53,25 @@ func (a asyncRestoreItemActionV1) Execute(
 
 // Progress returns the progress of an operation.
 func (a asyncRestoreItemActionV1) Progress(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef,
+	ctx context.Context, call ItemCall, op OperationRef,
 ) (item.Progress, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&asyncrestoreitempb.ProgressRequest{Plugin: call.Action, OperationId: op.OperationID, Restore: op.Parent})
 	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.
-func (a asyncRestoreItemActionV1) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
-	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+func (a asyncRestoreItemActionV1) Cancel(ctx context.Context, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(call.Conn).Cancel,
 		&asyncrestoreitempb.CancelRequest{Plugin: call.Action, OperationId: op.OperationID, Restore: op.Parent})
 	return wrapUnknownOperation(op, err)
 }
 
 // AreAdditionalItemsReady requests whether restored objects are ready.
 func (a asyncRestoreItemActionV1) AreAdditionalItemsReady(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte,
+	ctx context.Context, call ItemCall, restored []item.Ref, restore []byte,
 ) (bool, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AreAdditionalItemsReady, &asyncrestoreitempb.AreAdditionalItemsReadyRequest{
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AreAdditionalItemsReady, &asyncrestoreitempb.AreAdditionalItemsReadyRequest{
 		Plugin: call.Action, Restore: restore, AdditionalItems: toResourceIdentifiers(restored),
 	})
 	return out.GetReady(), err

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
@@ -71,8 +70,8 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (ite
 	case err != nil:
 		return itemaction.Result{}, a.WrapPluginError(err)
 	}
-	if result.Operation != nil {
-		result.Operation.Cancel = a.cancelFunc(about, op)
+	if result.Operation = a.newStartedOperation(about, op, answer.PollInterval); result.Operation != nil {
+		result.Operation.PostOperationItems = a.toRelatedItems(answer.PostOperationItems)
 	}
 	return result, nil
 }
@@ -80,22 +79,11 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (ite
 // executeAction sends an object to the action. If the action returned an operation, the
 // answer has it even with an error: the answer violated the contract, or the run ended
 // meanwhile.
-func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.Item) (BackupItemAnswer, error) {
-	var answer BackupItemAnswer
-	err := a.CallForItem(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, v BackupItemAction) error {
-		var err error
-		answer, err = v.Execute(ctx, conn, call, it.JSON, a.backup)
-		return err
-	})
-	return answer, err
-}
-
-// cancelFunc returns the Cancel function of an operation for an object.
-func (a *backupItemAction) cancelFunc(about string, op OperationRef) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := a.CancelOperation(ctx, about, op); err != nil {
-			return a.WrapPluginError(err)
-		}
-		return nil
+func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.Item) (answer BackupItemAnswer, err error) {
+	ctx, call, err := a.BeginForItem(ctx, about)
+	if err != nil {
+		return BackupItemAnswer{}, err
 	}
+	defer call.End(&err)
+	return call.Version.Execute(ctx, call.ItemCall, it.JSON, a.backup)
 }

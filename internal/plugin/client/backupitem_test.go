@@ -14,12 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -44,20 +44,14 @@ type fakeBackupAction struct {
 	cancelled []OperationRef
 }
 
-func (f *fakeBackupAction) Do(
-	ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error,
-) error {
+func (f *fakeBackupAction) Begin(_ context.Context, call process.Call) (process.OpenCall, error) {
 	f.mu.Lock()
 	f.log = append(f.log, call)
 	f.mu.Unlock()
 	if f.lost != nil {
-		return f.lost
+		return nil, f.lost
 	}
-	err := fn(ctx, nil, "call-7")
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	return plugintesting.Call{CallID: "call-7", EndsWithContext: true}, nil
 }
 
 func (f *fakeBackupAction) note(ctx context.Context, call ItemCall, sent ...[]byte) {
@@ -69,13 +63,13 @@ func (f *fakeBackupAction) note(ctx context.Context, call ItemCall, sent ...[]by
 	f.time = append(f.time, time.Until(deadline).Round(time.Second))
 }
 
-func (f *fakeBackupAction) AppliesTo(ctx context.Context, _ grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
+func (f *fakeBackupAction) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
 	f.note(ctx, call)
 	return f.selector, f.chooseBy
 }
 
 func (f *fakeBackupAction) Execute(
-	ctx context.Context, _ grpc.ClientConnInterface, call ItemCall, object, backup []byte,
+	ctx context.Context, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
 	f.note(ctx, call, object, backup)
 	if f.answer == nil {
@@ -85,11 +79,11 @@ func (f *fakeBackupAction) Execute(
 }
 
 // Progress is not part of these tests.
-func (f *fakeBackupAction) Progress(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) (item.Progress, error) {
+func (f *fakeBackupAction) Progress(context.Context, ItemCall, OperationRef) (item.Progress, error) {
 	return item.Progress{}, ErrOperationsUnsupported
 }
 
-func (f *fakeBackupAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
+func (f *fakeBackupAction) Cancel(ctx context.Context, call ItemCall, op OperationRef) error {
 	f.note(ctx, call)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,16 +24,16 @@ func (backupItemActionV1) newClient(conn grpc.ClientConnInterface) backupitempb.
 }
 
 // AppliesTo requests the selector.
-func (a backupItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a backupItemActionV1) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
 func (a backupItemActionV1) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
+	ctx context.Context, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Execute,
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Execute,
 		&backupitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
 	if err != nil {
 		return BackupItemAnswer{}, err

@@ -24,16 +24,16 @@ func (backupItemActionV2) newClient(conn grpc.ClientConnInterface) backupitempb.
 }
 
 // AppliesTo requests the selector.
-func (a backupItemActionV2) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a backupItemActionV2) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
 func (a backupItemActionV2) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte,
+	ctx context.Context, call ItemCall, object, backup []byte,
 ) (BackupItemAnswer, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Execute,
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Execute,
 		&backupitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
 	if err != nil {
 		return BackupItemAnswer{}, err
@@ -47,15 +47,15 @@ func (a backupItemActionV2) Execute(
 }
 
 // Progress returns the progress of an operation.
-func (a backupItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+func (a backupItemActionV2) Progress(ctx context.Context, call ItemCall, op OperationRef) (item.Progress, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&backupitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})
 	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.
-func (a backupItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
-	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+func (a backupItemActionV2) Cancel(ctx context.Context, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(call.Conn).Cancel,
 		&backupitempb.CancelRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})
 	return wrapUnknownOperation(op, err)
 }

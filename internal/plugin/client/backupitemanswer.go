@@ -25,9 +25,6 @@ func (a *backupItemAction) toValidatedResult(it itemaction.Item, answer BackupIt
 		if err := ValidatePostOperationItems(answer.PostOperationItems); err != nil {
 			return itemaction.Result{}, err
 		}
-		result.Operation = &itemaction.StartedOperation{
-			ID: answer.OperationID, PostOperationItems: a.toRelatedItems(answer.PostOperationItems), PollInterval: answer.PollInterval,
-		}
 	}
 	if len(answer.Item) == 0 || bytes.Equal(answer.Item, it.JSON) {
 		return result, nil

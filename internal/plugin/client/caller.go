@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -26,10 +25,10 @@ const maxResolveAttempts = 3
 // provide the action.
 var ErrNoSuchAction = errors.New("no such action")
 
-// Connection makes calls to a plugin process; *process.Process does.
+// Connection makes calls to a plugin; *process.Process and *endpoint.Endpoint do.
 type Connection interface {
-	// Do is documented at process.Process.Do.
-	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
+	// Begin is documented at process.Process.Begin.
+	Begin(ctx context.Context, call process.Call) (process.OpenCall, error)
 }
 
 // ResolveFunc returns the process that currently provides an action and how to call it. Its
@@ -63,44 +62,55 @@ func (e *CallError) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Do makes one call: fn gets a connection to the process that provides the action, an ID
-// for the call and the client for the version that the plugin offers. fn makes one gRPC
-// call and returns its error. If the process was replaced before the call began, Do
-// resolves the action and calls fn again. Every error is a *CallError.
-func (c *Caller[A]) Do(
-	ctx context.Context, call process.Call,
-	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
-) error {
+// Call is one call of an action. Exactly one gRPC call is made on its connection, with the ctx of
+// Begin.
+type Call[A any] struct {
+	process.OpenCall
+	// Action is the client for the version that the plugin offers.
+	Action A
+
+	ctx      context.Context //nolint:containedctx // The deadline of the call decides how it ended.
+	redactor *redact.Redactor
+}
+
+// Begin opens a call to the process that provides the action. If the process was replaced
+// meanwhile, it resolves the action again. The error is a *CallError.
+func (c *Caller[A]) Begin(ctx context.Context, call process.Call) (*Call[A], error) {
 	var err error
 	for range maxResolveAttempts {
-		err = c.attemptCall(ctx, call, fn)
+		var conn Connection
+		var action A
+		if conn, action, err = c.resolve(); err != nil {
+			err = &resolveError{err: err}
+			break
+		}
+		var open process.OpenCall
+		if open, err = conn.Begin(ctx, call); err == nil {
+			return &Call[A]{OpenCall: open, Action: action, ctx: ctx, redactor: c.redactor}, nil
+		}
 		if !errors.Is(err, process.ErrUnloaded) {
 			break
 		}
 	}
-	if err == nil {
-		return nil
+	return nil, newCallError(ctx, err, c.redactor)
+}
+
+// End ends a call. It takes the error of the gRPC call, and replaces it by a *CallError. It is meant
+// to be deferred.
+func (c *Call[A]) End(err *error) {
+	if *err = c.OpenCall.End(c.ctx, *err); *err != nil {
+		*err = newCallError(c.ctx, *err, c.redactor)
 	}
+}
+
+func newCallError(ctx context.Context, err error, redactor *redact.Redactor) *CallError {
 	kind, text := classifyError(err)
 	if kind == executor.Unreachable && ctx.Err() != nil {
 		// The deadline expired while the process was starting.
 		err = ctx.Err()
 		kind, text = classifyError(err)
 	}
-	return &CallError{Kind: kind, Text: executor.OneLine(c.redactor.String(text)), Err: err}
-}
-
-func (c *Caller[A]) attemptCall(
-	ctx context.Context, call process.Call,
-	fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error,
-) error {
-	conn, action, err := c.resolve()
-	if err != nil {
-		return &resolveError{err: err}
-	}
-	return conn.Do(ctx, call, func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
-		return fn(ctx, conn, callID, action)
-	})
+	return &CallError{Kind: kind, Text: executor.OneLine(redactor.String(text)), Err: err}
 }
 
 // resolveError marks an error of Resolve.

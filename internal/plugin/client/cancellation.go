@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
 // CancelTimeout bounds the call that cancels an operation.
@@ -19,16 +19,17 @@ const CancelTimeout = 30 * time.Second
 // the action was given up: the call is made in any case, and bounded by CancelTimeout
 // instead of ctx. A nil error means that the action acknowledged the request, not that the
 // operation has ended. The error is for WrapPluginError.
-func (a *ItemAction[A]) CancelOperation(ctx context.Context, about string, op OperationRef) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CancelTimeout)
-	defer cancel()
-	return a.callPlugin(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version A) error {
-		operations, ok := any(version).(Operations)
-		if !ok {
-			return ErrOperationsUnsupported
-		}
-		return operations.Cancel(ctx, conn, call, op)
-	})
+func (a *ItemAction[A]) CancelOperation(ctx context.Context, about string, op OperationRef) (err error) {
+	ctx, call, err := a.begin(context.WithoutCancel(ctx), about, CancelTimeout)
+	if err != nil {
+		return err
+	}
+	defer call.End(&err)
+	operations, ok := any(call.Version).(Operations)
+	if !ok {
+		return ErrOperationsUnsupported
+	}
+	return operations.Cancel(ctx, call.ItemCall, op)
 }
 
 // CancelRejectedOperation cancels an operation of an answer that was rejected because of
@@ -44,4 +45,17 @@ func (a *ItemAction[A]) CancelRejectedOperation(ctx context.Context, about strin
 			err, op.OperationID, cancelErr.Error())
 	}
 	return fmt.Errorf("%w; it had started the operation %.100q, which was canceled", err, op.OperationID)
+}
+
+// newStartedOperation returns the operation of an answer for an object, nil if there is none.
+func (a *ItemAction[A]) newStartedOperation(about string, op OperationRef, poll time.Duration) *itemaction.StartedOperation {
+	if op.OperationID == "" {
+		return nil
+	}
+	return &itemaction.StartedOperation{ID: op.OperationID, PollInterval: poll, Cancel: func(ctx context.Context) error {
+		if err := a.CancelOperation(ctx, about, op); err != nil {
+			return a.WrapPluginError(err)
+		}
+		return nil
+	}}
 }

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -57,6 +58,14 @@ func (g *CircuitBreaker) Record(began CallStart, kind executor.ErrorKind, err er
 		}
 	default:
 		g.unanswered = 0
+	}
+}
+
+// recordUnlessEnded records the result of a call, unless the run has ended: then the action did not
+// get its full time.
+func (g *CircuitBreaker) recordUnlessEnded(run context.Context, began CallStart, err error) {
+	if run.Err() == nil {
+		g.Record(began, executorErrorKind(err), err)
 	}
 }
 

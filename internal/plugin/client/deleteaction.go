@@ -16,7 +16,7 @@ import (
 // response is not allowed by the version.
 type DeleteAction interface {
 	// AppliesTo requests the label selector of the Backups that the action applies to.
-	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (labels.Selector, error)
+	AppliesTo(ctx context.Context, call ItemCall) (labels.Selector, error)
 	// Execute makes one attempt. The Subject of the call is the Backup as JSON, in the form of
 	// velero.io/v1. Its Point, BackupName and Outputs are ignored.
 	Execute(ctx context.Context, conn grpc.ClientConnInterface, callID string, call executor.Call) error

@@ -63,7 +63,7 @@ func TestDeleteAction(t *testing.T) {
 	if version.Delete == nil || version.Hook == nil {
 		t.Fatalf("callable by %+v", version)
 	}
-	selector, err := version.Delete.AppliesTo(t.Context(), conn, call)
+	selector, err := version.Delete.AppliesTo(t.Context(), callOn(conn))
 	if err != nil || selector.String() != d.selector {
 		t.Errorf("the selector is %v, error %v", selector, err)
 	}
@@ -107,7 +107,7 @@ func TestSelectorsOfDeleteActions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := deleteActionV1{}.AppliesTo(t.Context(), serveDeletion(t, &deletion{selector: tc.selector}), call)
+			got, err := deleteActionV1{}.AppliesTo(t.Context(), callOn(serveDeletion(t, &deletion{selector: tc.selector})))
 			if tc.wantErr == "" {
 				if err != nil || got.String() != tc.selector || got.Empty() != (tc.selector == "") {
 					t.Errorf("the selector is %v, error %v", got, err)
@@ -124,7 +124,7 @@ func TestSelectorsOfDeleteActions(t *testing.T) {
 func TestErrorsOfDeleteActions(t *testing.T) {
 	t.Parallel()
 	conn := serveDeletion(t, &deletion{err: status.Error(codes.Unknown, "the bucket is locked")})
-	_, asked := deleteActionV1{}.AppliesTo(t.Context(), conn, call)
+	_, asked := deleteActionV1{}.AppliesTo(t.Context(), callOn(conn))
 	executed := deleteActionV1{}.Execute(t.Context(), conn, "7", attempt())
 	for name, err := range map[string]error{"AppliesTo": asked, "Execute": executed} {
 		if status.Code(err) != codes.Unknown || status.Convert(err).Message() != "the bucket is locked" {

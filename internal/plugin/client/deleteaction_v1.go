@@ -22,11 +22,11 @@ type deleteActionV1 struct{}
 var _ DeleteAction = deleteActionV1{}
 
 // AppliesTo requests the selector.
-func (deleteActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (labels.Selector, error) {
+func (deleteActionV1) AppliesTo(ctx context.Context, call ItemCall) (labels.Selector, error) {
 	request := &deletepb.AppliesToRequest{
 		Plugin: call.Action, IdempotencyKey: call.Key, Parameters: call.Parameters, CallId: call.CallID,
 	}
-	response, err := deletepb.NewDeleteActionClient(conn).AppliesTo(ctx, request, callOptions()...)
+	response, err := deletepb.NewDeleteActionClient(call.Conn).AppliesTo(ctx, request, callOptions()...)
 	if err != nil {
 		return nil, explainSizeError(err, protobuf.Size(request), proto.MaxResponseBytes)
 	}

@@ -24,14 +24,14 @@ func (deleteItemActionV1) newClient(conn grpc.ClientConnInterface) deleteitempb.
 }
 
 // AppliesTo requests the selector.
-func (a deleteItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a deleteItemActionV1) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
-func (a deleteItemActionV1) Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error {
-	_, err := callItemAction(ctx, call, a.newClient(conn).Execute,
+func (a deleteItemActionV1) Execute(ctx context.Context, call ItemCall, object, backup []byte) error {
+	_, err := callItemAction(ctx, call, a.newClient(call.Conn).Execute,
 		&deleteitempb.ExecuteRequest{Plugin: call.Action, Item: object, Backup: backup})
 	return err
 }

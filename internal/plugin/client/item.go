@@ -17,6 +17,8 @@ import (
 
 // ItemCall has the common fields of all calls for an object.
 type ItemCall struct {
+	// Conn is the connection for the call.
+	Conn grpc.ClientConnInterface
 	// Action is the registered name of the action.
 	Action string
 	// CallID is the ID of the call, Key the UID of the run that it belongs to. Plugins
@@ -29,7 +31,7 @@ type ItemCall struct {
 // SelectorProvider requests the selector of an action.
 type SelectorProvider interface {
 	// AppliesTo makes one call.
-	AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error)
+	AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error)
 }
 
 // BackupItemAction calls a BackupItemAction or an AsyncBackupItemAction. Errors are errors
@@ -39,7 +41,7 @@ type BackupItemAction interface {
 	SelectorProvider
 	// Execute, called Start for asynchronous actions, calls the action for one object, as JSON. The
 	// Backup is also JSON, in the form of velero.io/v1.
-	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) (BackupItemAnswer, error)
+	Execute(ctx context.Context, call ItemCall, object, backup []byte) (BackupItemAnswer, error)
 	Operations
 }
 
@@ -66,10 +68,10 @@ type RestoreItemAction interface {
 	SelectorProvider
 	// Execute, called Start for asynchronous actions, calls the action for one object: as earlier
 	// actions left it and as it was archived.
-	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem) (RestoreItemAnswer, error)
+	Execute(ctx context.Context, call ItemCall, object RestoreItem) (RestoreItemAnswer, error)
 	Operations
 	// AreAdditionalItemsReady requests whether restored objects are ready.
-	AreAdditionalItemsReady(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte) (bool, error)
+	AreAdditionalItemsReady(ctx context.Context, call ItemCall, restored []item.Ref, restore []byte) (bool, error)
 }
 
 // RestoreItem is one object of a restore. All of it is JSON.
@@ -102,26 +104,26 @@ type RestoreItemAnswer struct {
 type DeleteItemAction interface {
 	SelectorProvider
 	// Execute calls the action for one object of a backup that is being deleted.
-	Execute(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object, backup []byte) error
+	Execute(ctx context.Context, call ItemCall, object, backup []byte) error
 }
 
 // ObjectStore calls an ObjectStore. Errors are as for BackupItemAction, and *CopyError for
 // errors of the caller's readers and writers.
 type ObjectStore interface {
 	// Init configures the store. It precedes every other call to a process.
-	Init(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, config map[string]string) error
+	Init(ctx context.Context, call ItemCall, config map[string]string) error
 	// Put stores an object. If body or ctx ends with an error, nothing is stored.
-	Put(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, body io.Reader) error
+	Put(ctx context.Context, call ItemCall, object StoredObject, body io.Reader) error
 	// Exists reports whether an object exists.
-	Exists(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) (bool, error)
+	Exists(ctx context.Context, call ItemCall, object StoredObject) (bool, error)
 	// Get writes an object to out.
-	Get(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, out io.Writer) error
+	Get(ctx context.Context, call ItemCall, object StoredObject, out io.Writer) error
 	// List returns the keys with a prefix or, with a delimiter, the common prefixes.
-	List(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, bucket, prefix, delimiter string) ([]string, error)
+	List(ctx context.Context, call ItemCall, bucket, prefix, delimiter string) ([]string, error)
 	// Delete removes an object.
-	Delete(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) error
+	Delete(ctx context.Context, call ItemCall, object StoredObject) error
 	// SignedURL returns a URL from which an object can be read for a limited time.
-	SignedURL(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, ttl time.Duration) (string, error)
+	SignedURL(ctx context.Context, call ItemCall, object StoredObject, ttl time.Duration) (string, error)
 }
 
 // StoredObject identifies an object in a bucket.

@@ -165,7 +165,7 @@ func TestBackupItemActions(t *testing.T) {
 				asyncbackuppb.RegisterAsyncBackupItemActionServer(s, asyncBackup{said: said, interval: durationpb.New(time.Second)})
 			})
 			checkAppliesTo(t, conn, tc.version)
-			got, err := tc.version.Execute(t.Context(), conn, call, []byte("object"), []byte("backup"))
+			got, err := tc.version.Execute(t.Context(), callOn(conn), []byte("object"), []byte("backup"))
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
 			}
@@ -179,7 +179,7 @@ func TestBackupItemActions(t *testing.T) {
 
 func checkAppliesTo(t *testing.T, conn *grpc.ClientConn, action SelectorProvider) {
 	t.Helper()
-	got, err := action.AppliesTo(t.Context(), conn, call)
+	got, err := action.AppliesTo(t.Context(), callOn(conn))
 	want := item.Selector{
 		IncludedNamespaces: []string{"a"}, ExcludedNamespaces: []string{"b"}, IncludedResources: []string{"c"}, ExcludedResources: []string{"d"},
 		LabelSelector: "e=f",
@@ -192,7 +192,7 @@ func checkAppliesTo(t *testing.T, conn *grpc.ClientConn, action SelectorProvider
 func checkOperations(t *testing.T, conn *grpc.ClientConn, action Operations, subject string, cancelled bool, wantErr error) {
 	t.Helper()
 	op := OperationRef{OperationID: "op", Parent: []byte(subject)}
-	got, err := action.Progress(t.Context(), conn, call, op)
+	got, err := action.Progress(t.Context(), callOn(conn), op)
 	want := item.Progress{Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: started, Cancelled: cancelled}
 	if wantErr != nil {
 		want = item.Progress{}
@@ -200,7 +200,7 @@ func checkOperations(t *testing.T, conn *grpc.ClientConn, action Operations, sub
 	if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, wantErr) {
 		t.Errorf("error %v, progress (-want +got):\n%s", err, diff)
 	}
-	if err := action.Cancel(t.Context(), conn, call, op); err != nil {
+	if err := action.Cancel(t.Context(), callOn(conn), op); err != nil {
 		t.Errorf("Cancel: %v", err)
 	}
 }
@@ -301,12 +301,12 @@ func TestRestoreItemActions(t *testing.T) {
 				})
 			})
 			checkAppliesTo(t, conn, tc.version)
-			got, err := tc.version.Execute(t.Context(), conn, call, object())
+			got, err := tc.version.Execute(t.Context(), callOn(conn), object())
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
 			}
 			checkOperations(t, conn, tc.version, "restore", tc.cancelled, tc.wantProgress)
-			ready, err := tc.version.AreAdditionalItemsReady(t.Context(), conn, call, wantRefs, []byte("restore"))
+			ready, err := tc.version.AreAdditionalItemsReady(t.Context(), callOn(conn), wantRefs, []byte("restore"))
 			if ready != tc.wantReady || err != nil {
 				t.Errorf("ready is %v, want %v; error %v", ready, tc.wantReady, err)
 			}
@@ -339,7 +339,7 @@ func TestRestoreItemTimeout(t *testing.T) {
 			conn := serve(t, func(s *grpc.Server) {
 				proto.RegisterVelero(s, &restorev2pb.RestoreItemAction_ServiceDesc, restoreV2{said: &said{}, timeout: tc.in})
 			})
-			got, err := restoreItemActionV2{}.Execute(t.Context(), conn, call, object())
+			got, err := restoreItemActionV2{}.Execute(t.Context(), callOn(conn), object())
 			if bad := errors.As(err, new(*ContractError)); bad != tc.bad || got.WaitTimeout != tc.want {
 				t.Errorf("timeout is %s, error %v", got.WaitTimeout, err)
 			}
@@ -369,7 +369,7 @@ func TestDeleteItemAction(t *testing.T) {
 		proto.RegisterVelero(s, &deletepb.DeleteItemAction_ServiceDesc, deleteV1{said: said})
 	})
 	checkAppliesTo(t, conn, deleteItemActionV1{})
-	if err := (deleteItemActionV1{}).Execute(t.Context(), conn, call, []byte("object"), []byte("backup")); err != nil {
+	if err := (deleteItemActionV1{}).Execute(t.Context(), callOn(conn), []byte("object"), []byte("backup")); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"applies x.io/a" + attributes, "execute x.io/a object backup" + attributes}, said.requests); diff != "" {

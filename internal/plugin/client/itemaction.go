@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
@@ -18,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
+	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
 const (
@@ -115,43 +115,83 @@ func (a *ItemAction[A]) requestSelector(ctx context.Context) error {
 	if err := hook.ValidateParameters(a.spec.Parameters); err != nil {
 		return fmt.Errorf("cannot be called: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(a.spec.Timeout, MaxSelectorTimeout))
-	defer cancel()
-	err := a.callPlugin(ctx, "", func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version A) error {
-		selector, err := version.AppliesTo(ctx, conn, call)
-		if err != nil {
-			return err
-		}
+	selector, err := a.callAppliesTo(ctx)
+	if err == nil {
 		a.filter, err = NewFilter(selector, a.resolver)
-		if err != nil {
-			return &ContractError{Message: err.Error()}
-		}
-		return nil
-	})
+	}
 	if err != nil {
 		return fmt.Errorf("AppliesTo failed: %w", err)
 	}
 	return nil
 }
 
-// CallForItem makes one call for an object, which about names in the log. Its error may be
-// a *CallError, or a *CircuitOpenError of an action that is no longer called;
-// it is for WrapPluginError.
-func (a *ItemAction[A]) CallForItem(
-	ctx context.Context, about string,
-	fn func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version A) error,
-) error {
-	began, err := a.breaker.AllowCall()
+func (a *ItemAction[A]) callAppliesTo(ctx context.Context) (selector item.Selector, err error) {
+	ctx, call, err := a.begin(ctx, "", min(a.spec.Timeout, MaxSelectorTimeout))
 	if err != nil {
-		return err
+		return selector, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, a.spec.Timeout)
-	defer cancel()
-	err = a.callPlugin(bounded, about, fn)
-	if ctx.Err() == nil { // otherwise the action did not get its full time
-		a.breaker.Record(began, executorErrorKind(err), err)
+	defer call.End(&err)
+	return call.Version.AppliesTo(ctx, call.ItemCall)
+}
+
+// OpenItemCall is one call of an item action, which makes exactly one gRPC call.
+type OpenItemCall[A SelectorProvider] struct {
+	ItemCall
+	// Version is the client for the version that the plugin offers.
+	Version A
+
+	call   *Call[A]
+	cancel context.CancelFunc
+	// breaker, if set, records the result.
+	breaker *CircuitBreaker
+	start   CallStart
+	runCtx  context.Context //nolint:containedctx // A call that the run ended does not count.
+}
+
+// BeginForItem opens a call for an object, which about names in the log. The gRPC call is made with
+// the returned ctx. The error, and that of End, may be a *CallError, or a *CircuitOpenError of an
+// action that is no longer called; it is for WrapPluginError.
+func (a *ItemAction[A]) BeginForItem(ctx context.Context, about string) (context.Context, *OpenItemCall[A], error) {
+	start, err := a.breaker.AllowCall()
+	if err != nil {
+		return nil, nil, err
 	}
-	return err
+	callCtx, call, err := a.begin(ctx, about, a.spec.Timeout)
+	if err != nil {
+		a.breaker.recordUnlessEnded(ctx, start, err)
+		return nil, nil, err
+	}
+	call.breaker, call.start, call.runCtx = &a.breaker, start, ctx
+	return callCtx, call, nil
+}
+
+// begin opens a call with a timeout.
+func (a *ItemAction[A]) begin(ctx context.Context, about string, timeout time.Duration) (context.Context, *OpenItemCall[A], error) {
+	// For log lines of a plugin that does not know about calls, only this is certain.
+	runLog := logr.FromContextOrDiscard(ctx).WithValues("plugin", a.spec.Plugin)
+	log := runLog.WithValues("action", a.spec.Name)
+	if about != "" {
+		log = log.WithValues("item", about)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	call, err := a.caller.Begin(ctx, process.Call{Key: a.key, Log: log, RunLog: runLog})
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	return ctx, &OpenItemCall[A]{
+		ItemCall: ItemCall{Conn: call.Conn(), Action: a.spec.Name, CallID: call.ID(), Key: a.key, Parameters: a.spec.Parameters},
+		Version:  call.Action, call: call, cancel: cancel,
+	}, nil
+}
+
+// End ends a call as Call.End does.
+func (c *OpenItemCall[A]) End(err *error) {
+	defer c.cancel()
+	c.call.End(err)
+	if c.breaker != nil {
+		c.breaker.recordUnlessEnded(c.runCtx, c.start, *err)
+	}
 }
 
 // IsCircuitOpen reports whether the action is no longer called.
@@ -160,27 +200,11 @@ func (a *ItemAction[A]) IsCircuitOpen() bool {
 	return err != nil
 }
 
-// IsUnanswered reports whether the error of a CallForItem does not depend on the object:
+// IsUnanswered reports whether the error of a call for an item does not depend on the object:
 // the action did not answer, or is no longer called.
 func IsUnanswered(err error) bool {
 	kind := executorErrorKind(err)
 	return errors.As(err, new(*CircuitOpenError)) || kind == executor.Timeout || kind == executor.Unreachable
-}
-
-func (a *ItemAction[A]) callPlugin(
-	ctx context.Context, about string,
-	fn func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version A) error,
-) error {
-	// For log lines of a plugin that does not know about calls, only this is certain.
-	runLog := logr.FromContextOrDiscard(ctx).WithValues("plugin", a.spec.Plugin)
-	log := runLog.WithValues("action", a.spec.Name)
-	if about != "" {
-		log = log.WithValues("item", about)
-	}
-	return a.caller.Do(ctx, process.Call{Key: a.key, Log: log, RunLog: runLog},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, version A) error {
-			return fn(ctx, conn, ItemCall{Action: a.spec.Name, CallID: callID, Key: a.key, Parameters: a.spec.Parameters}, version)
-		})
 }
 
 // executorErrorKind returns the kind of a call's error, and the zero value for success.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
@@ -94,18 +93,20 @@ func NewStore(calls *Caller[ObjectStore], opts StoreOptions) *Store {
 func (s *Store) Capabilities() objectstore.Capabilities { return objectstore.Capabilities{} }
 
 // storeCallFunc is one call of the ObjectStore of the plugin.
-type storeCallFunc func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error
+type storeCallFunc func(ctx context.Context, call ItemCall, action ObjectStore) error
 
 // callPlugin makes a call.
-func (s *Store) callPlugin(ctx context.Context, fn storeCallFunc) error {
+func (s *Store) callPlugin(ctx context.Context, fn storeCallFunc) (err error) {
 	log, err := logr.FromContext(ctx)
 	if err != nil {
 		log = s.opts.Log
 	}
-	return s.calls.Do(ctx, process.Call{Log: log},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action ObjectStore) error {
-			return fn(ctx, conn, ItemCall{Action: s.opts.Action, CallID: callID}, action)
-		})
+	call, err := s.calls.Begin(ctx, process.Call{Log: log})
+	if err != nil {
+		return err
+	}
+	defer call.End(&err)
+	return fn(ctx, ItemCall{Conn: call.Conn(), Action: s.opts.Action, CallID: call.ID()}, call.Action)
 }
 
 // callWithTimeout makes a call that is not a transfer and may be retried.
@@ -129,9 +130,9 @@ func (s *Store) storedObject(key string) StoredObject {
 // objectExists asks the plugin whether the object exists.
 func (s *Store) objectExists(ctx context.Context, key string) (bool, error) {
 	var found bool
-	err := s.callWithTimeout(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error {
+	err := s.callWithTimeout(ctx, func(ctx context.Context, call ItemCall, action ObjectStore) error {
 		var err error
-		found, err = action.Exists(ctx, conn, call, s.storedObject(key))
+		found, err = action.Exists(ctx, call, s.storedObject(key))
 		return err
 	})
 	return found, err
@@ -173,7 +174,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 }
 
 func (s *Store) deleteObject(ctx context.Context, key string) error {
-	return s.callWithTimeout(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error {
-		return action.Delete(ctx, conn, call, s.storedObject(key))
+	return s.callWithTimeout(ctx, func(ctx context.Context, call ItemCall, action ObjectStore) error {
+		return action.Delete(ctx, call, s.storedObject(key))
 	})
 }

@@ -41,19 +41,19 @@ func (objectStoreV1) newClient(conn grpc.ClientConnInterface) objectstorepb.Obje
 }
 
 // Init configures the store.
-func (s objectStoreV1) Init(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, config map[string]string) error {
-	_, err := callItemAction(ctx, call, s.newClient(conn).Init, &objectstorepb.InitRequest{Plugin: call.Action, Config: config})
+func (s objectStoreV1) Init(ctx context.Context, call ItemCall, config map[string]string) error {
+	_, err := callItemAction(ctx, call, s.newClient(call.Conn).Init, &objectstorepb.InitRequest{Plugin: call.Action, Config: config})
 	return err
 }
 
 // Put stores an object. A plugin treats the end of the stream as the end of the object: on
 // any error here, the call is canceled and the stream is not ended.
 func (s objectStoreV1) Put(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, body io.Reader,
+	ctx context.Context, call ItemCall, object StoredObject, body io.Reader,
 ) error {
 	ctx, cancel := context.WithCancel(withCallMetadata(ctx, call))
 	defer cancel()
-	stream, err := s.newClient(conn).PutObject(ctx)
+	stream, err := s.newClient(call.Conn).PutObject(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,20 +144,20 @@ func newEarlyAnswerError(object StoredObject) *ContractError {
 }
 
 // Exists reports whether an object exists.
-func (s objectStoreV1) Exists(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) (bool, error) {
-	out, err := callItemAction(ctx, call, s.newClient(conn).ObjectExists,
+func (s objectStoreV1) Exists(ctx context.Context, call ItemCall, object StoredObject) (bool, error) {
+	out, err := callItemAction(ctx, call, s.newClient(call.Conn).ObjectExists,
 		&objectstorepb.ObjectExistsRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key})
 	return out.GetExists(), err
 }
 
 // Get writes an object to out. If writing fails, the call is canceled.
 func (s objectStoreV1) Get(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, out io.Writer,
+	ctx context.Context, call ItemCall, object StoredObject, out io.Writer,
 ) error {
 	ctx, cancel := context.WithCancel(withCallMetadata(ctx, call))
 	defer cancel()
 	request := &objectstorepb.GetObjectRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key}
-	stream, err := s.newClient(conn).GetObject(ctx, request, grpc.MaxCallRecvMsgSize(maxGetChunkBytes))
+	stream, err := s.newClient(call.Conn).GetObject(ctx, request, grpc.MaxCallRecvMsgSize(maxGetChunkBytes))
 	if err != nil {
 		return err
 	}
@@ -177,31 +177,31 @@ func (s objectStoreV1) Get(
 
 // List returns keys or, with a delimiter, common prefixes.
 func (s objectStoreV1) List(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, bucket, prefix, delimiter string,
+	ctx context.Context, call ItemCall, bucket, prefix, delimiter string,
 ) ([]string, error) {
 	if delimiter == "" {
-		out, err := callWithLimit(ctx, call, s.newClient(conn).ListObjects,
+		out, err := callWithLimit(ctx, call, s.newClient(call.Conn).ListObjects,
 			&objectstorepb.ListObjectsRequest{Plugin: call.Action, Bucket: bucket, Prefix: prefix}, maxListResponseBytes)
 		return out.GetKeys(), err
 	}
-	out, err := callWithLimit(ctx, call, s.newClient(conn).ListCommonPrefixes, &objectstorepb.ListCommonPrefixesRequest{
+	out, err := callWithLimit(ctx, call, s.newClient(call.Conn).ListCommonPrefixes, &objectstorepb.ListCommonPrefixesRequest{
 		Plugin: call.Action, Bucket: bucket, Prefix: prefix, Delimiter: delimiter,
 	}, maxListResponseBytes)
 	return out.GetPrefixes(), err
 }
 
 // Delete removes an object.
-func (s objectStoreV1) Delete(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject) error {
-	_, err := callItemAction(ctx, call, s.newClient(conn).DeleteObject,
+func (s objectStoreV1) Delete(ctx context.Context, call ItemCall, object StoredObject) error {
+	_, err := callItemAction(ctx, call, s.newClient(call.Conn).DeleteObject,
 		&objectstorepb.DeleteObjectRequest{Plugin: call.Action, Bucket: object.Bucket, Key: object.Key})
 	return err
 }
 
 // SignedURL returns a URL.
 func (s objectStoreV1) SignedURL(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object StoredObject, ttl time.Duration,
+	ctx context.Context, call ItemCall, object StoredObject, ttl time.Duration,
 ) (string, error) {
-	out, err := callItemAction(ctx, call, s.newClient(conn).CreateSignedURL, &objectstorepb.CreateSignedURLRequest{
+	out, err := callItemAction(ctx, call, s.newClient(call.Conn).CreateSignedURL, &objectstorepb.CreateSignedURLRequest{
 		Plugin: call.Action, Bucket: object.Bucket, Key: object.Key, Ttl: ttl.Nanoseconds(),
 	})
 	return out.GetUrl(), err

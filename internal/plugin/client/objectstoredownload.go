@@ -9,8 +9,6 @@ import (
 	"io"
 	"sync"
 
-	"google.golang.org/grpc"
-
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -87,8 +85,8 @@ func (s *Store) startReader(ctx context.Context, op, key string) *objectReader {
 	go func() {
 		defer close(r.done)
 		defer t.endTransfer()
-		err := s.callPlugin(inner, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error {
-			return action.Get(ctx, conn, call, s.storedObject(key), out)
+		err := s.callPlugin(inner, func(ctx context.Context, call ItemCall, action ObjectStore) error {
+			return action.Get(ctx, call, s.storedObject(key), out)
 		})
 		if r.err = toIdleError(inner, err); r.err == nil {
 			_ = pw.Close()

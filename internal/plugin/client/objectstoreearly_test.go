@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
@@ -53,8 +54,8 @@ func (e early) DeleteObject(_ context.Context, in *objectstorepb.DeleteObjectReq
 // direct makes calls over a connection.
 type direct struct{ conn grpc.ClientConnInterface }
 
-func (d direct) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	return fn(ctx, d.conn, "1")
+func (d direct) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{Connection: d.conn, CallID: "1"}, nil
 }
 
 // connect serves what install registers, and returns a connection to it.
@@ -87,7 +88,7 @@ func over(t *testing.T, conn *grpc.ClientConn) *pluginclient.Store {
 	t.Helper()
 	action := pluginclient.ListedAction{Kind: string(sdk.KindObjectStore), Version: sdk.V1, Name: "example.io/early"}
 	version := pluginclient.SelectVersions(pluginclient.SupportedKinds(), []pluginclient.ListedAction{action})[action.ID()]
-	if err := version.ObjectStore.Init(t.Context(), conn, pluginclient.ItemCall{Action: action.Name}, nil); err != nil {
+	if err := version.ObjectStore.Init(t.Context(), pluginclient.ItemCall{Conn: conn, Action: action.Name}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return pluginclient.NewStore(pluginclient.NewCaller(func() (pluginclient.Connection, pluginclient.ObjectStore, error) {

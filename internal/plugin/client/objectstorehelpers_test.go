@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
@@ -63,18 +63,12 @@ func (f *fakeObjectStore) store(edits ...func(*pluginclient.StoreOptions)) *plug
 	}, redact.New(secret)), opts)
 }
 
-// Do implements Connection as process.Process does, without a process.
-func (f *fakeObjectStore) Do(
-	ctx context.Context, _ process.Call, fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error,
-) error {
+// Begin implements Connection as process.Process does, without a process.
+func (f *fakeObjectStore) Begin(ctx context.Context, _ process.Call) (process.OpenCall, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return errors.New("the call has no deadline")
+		return nil, errors.New("the call has no deadline")
 	}
-	err := fn(ctx, nil, "1")
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	return plugintesting.Call{CallID: "1"}, nil
 }
 
 // begin records a call of a method.
@@ -98,11 +92,11 @@ func (f *fakeObjectStore) made() []string {
 	return slices.Clone(f.calls)
 }
 
-func (f *fakeObjectStore) Init(context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, map[string]string) error {
+func (f *fakeObjectStore) Init(context.Context, pluginclient.ItemCall, map[string]string) error {
 	return errors.New("the store does not configure itself")
 }
 
-func (f *fakeObjectStore) Put(ctx context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, o pluginclient.StoredObject, body io.Reader) error {
+func (f *fakeObjectStore) Put(ctx context.Context, _ pluginclient.ItemCall, o pluginclient.StoredObject, body io.Reader) error {
 	if err := f.begin("Put", o.Bucket, o.Key); err != nil {
 		return err
 	}
@@ -117,7 +111,7 @@ func (f *fakeObjectStore) keep(ctx context.Context, key string, body io.Reader) 
 	return err
 }
 
-func (f *fakeObjectStore) Exists(ctx context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, o pluginclient.StoredObject) (bool, error) {
+func (f *fakeObjectStore) Exists(ctx context.Context, _ pluginclient.ItemCall, o pluginclient.StoredObject) (bool, error) {
 	if err := f.begin("Exists", o.Bucket, o.Key); err != nil {
 		return false, err
 	}
@@ -131,7 +125,7 @@ func (f *fakeObjectStore) Exists(ctx context.Context, _ grpc.ClientConnInterface
 	return err == nil, err
 }
 
-func (f *fakeObjectStore) Get(ctx context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, o pluginclient.StoredObject, out io.Writer) error {
+func (f *fakeObjectStore) Get(ctx context.Context, _ pluginclient.ItemCall, o pluginclient.StoredObject, out io.Writer) error {
 	if err := f.begin("Get", o.Bucket, o.Key); err != nil {
 		return err
 	}
@@ -147,7 +141,7 @@ func (f *fakeObjectStore) Get(ctx context.Context, _ grpc.ClientConnInterface, _
 }
 
 func (f *fakeObjectStore) List(
-	ctx context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, bucketOfCall, prefix, delimiter string,
+	ctx context.Context, _ pluginclient.ItemCall, bucketOfCall, prefix, delimiter string,
 ) ([]string, error) {
 	if err := f.begin("List", bucketOfCall, prefix); err != nil {
 		return nil, err
@@ -168,7 +162,7 @@ func (f *fakeObjectStore) List(
 	return keys, nil
 }
 
-func (f *fakeObjectStore) Delete(ctx context.Context, _ grpc.ClientConnInterface, _ pluginclient.ItemCall, o pluginclient.StoredObject) error {
+func (f *fakeObjectStore) Delete(ctx context.Context, _ pluginclient.ItemCall, o pluginclient.StoredObject) error {
 	if err := f.begin("Delete", o.Bucket, o.Key); err != nil {
 		return err
 	}
@@ -182,7 +176,7 @@ func (f *fakeObjectStore) Delete(ctx context.Context, _ grpc.ClientConnInterface
 }
 
 func (f *fakeObjectStore) SignedURL(
-	context.Context, grpc.ClientConnInterface, pluginclient.ItemCall, pluginclient.StoredObject, time.Duration,
+	context.Context, pluginclient.ItemCall, pluginclient.StoredObject, time.Duration,
 ) (string, error) {
 	return "", errors.New("not implemented")
 }

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc"
-
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -80,9 +78,9 @@ func (s *Store) listSortedKeys(ctx context.Context, opts objectstore.ListOptions
 		return nil, &objectstore.Error{Op: "listing", Key: opts.Prefix, Err: err}
 	}
 	var keys []string
-	err := s.callWithTimeout(ctx, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error {
+	err := s.callWithTimeout(ctx, func(ctx context.Context, call ItemCall, action ObjectStore) error {
 		var err error
-		keys, err = action.List(ctx, conn, call, s.opts.Bucket, opts.Prefix, delimiter)
+		keys, err = action.List(ctx, call, s.opts.Bucket, opts.Prefix, delimiter)
 		return err
 	})
 	if err != nil {

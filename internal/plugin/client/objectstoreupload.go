@@ -14,8 +14,6 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -31,8 +29,8 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	inner, t := beginTransfer(ctx, s.opts.IdleTimeout)
 	defer t.endTransfer()
 	content := &contentReader{ctx: inner, r: r, transfer: t, finishTimeout: s.opts.FinishTimeout, hash: sha256.New()}
-	err := s.callPlugin(inner, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action ObjectStore) error {
-		return action.Put(ctx, conn, call, s.storedObject(key), content)
+	err := s.callPlugin(inner, func(ctx context.Context, call ItemCall, action ObjectStore) error {
+		return action.Put(ctx, call, s.storedObject(key), content)
 	})
 	switch {
 	case content.sourceErr != nil:

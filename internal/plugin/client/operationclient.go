@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/operation"
@@ -57,14 +56,11 @@ type OperationClient struct {
 
 // GetProgress returns the progress of an operation.
 func (a *OperationClient) GetProgress(ctx context.Context, target OperationTarget) (item.Progress, *operation.Failure) {
-	var progress item.Progress
-	failure := a.callAction(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action Operations, op OperationRef) error {
-		var err error
-		progress, err = action.Progress(ctx, conn, call, op)
-		return err
-	})
-	if failure != nil {
-		return item.Progress{}, failure
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	progress, err := a.callProgress(ctx, target)
+	if err != nil {
+		return item.Progress{}, a.toOperationFailure(err)
 	}
 	for _, text := range []*string{&progress.Err, &progress.OperationUnits, &progress.Description} {
 		*text = a.Redactor.String(*text)
@@ -72,38 +68,52 @@ func (a *OperationClient) GetProgress(ctx context.Context, target OperationTarge
 	return progress, nil
 }
 
+func (a *OperationClient) callProgress(ctx context.Context, target OperationTarget) (progress item.Progress, err error) {
+	call, err := a.begin(ctx, target)
+	if err != nil {
+		return item.Progress{}, err
+	}
+	defer call.End(&err)
+	return call.Action.Progress(ctx, target.toItemCall(call), OperationRef{OperationID: target.ID, Parent: target.Parent})
+}
+
 // CancelOperation requests the cancellation of an operation. No failure means that the action
 // accepted the request, not that the operation has ended.
 func (a *OperationClient) CancelOperation(ctx context.Context, target OperationTarget) *operation.Failure {
-	return a.callAction(ctx, target, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action Operations, op OperationRef) error {
-		return action.Cancel(ctx, conn, call, op)
-	})
-}
-
-type operationCallFunc func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, action Operations, op OperationRef) error
-
-func (a *OperationClient) callAction(ctx context.Context, target OperationTarget, fn operationCallFunc) *operation.Failure {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	var err error
-	switch sdk.Kind(target.Kind) {
-	case sdk.KindRestoreItemAction, sdk.KindAsyncRestoreItemAction:
-		err = callResolved(ctx, a, target, a.Actions.RestoreItemAction(target.Plugin, target.Kind, target.Action), fn)
-	default:
-		err = callResolved(ctx, a, target, a.Actions.BackupItemAction(target.Plugin, target.Kind, target.Action), fn)
-	}
-	if err != nil {
+	if err := a.callCancel(ctx, target); err != nil {
 		return a.toOperationFailure(err)
 	}
 	return nil
 }
 
-func callResolved[A Operations](ctx context.Context, a *OperationClient, target OperationTarget, resolve ResolveFunc[A], fn operationCallFunc) error {
-	return NewCaller(resolve, a.Redactor).Do(ctx, process.Call{Key: target.Key, Log: target.Log, RunLog: target.RunLog},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
-			call := ItemCall{Action: target.Action, CallID: callID, Key: target.Key, Parameters: target.Parameters}
-			return fn(ctx, conn, call, action, OperationRef{OperationID: target.ID, Parent: target.Parent})
-		})
+func (a *OperationClient) callCancel(ctx context.Context, target OperationTarget) (err error) {
+	call, err := a.begin(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer call.End(&err)
+	return call.Action.Cancel(ctx, target.toItemCall(call), OperationRef{OperationID: target.ID, Parent: target.Parent})
+}
+
+// begin opens a call to the action of an operation.
+func (a *OperationClient) begin(ctx context.Context, target OperationTarget) (*Call[Operations], error) {
+	resolve := resolveOperations(a.Actions.BackupItemAction(target.Plugin, target.Kind, target.Action))
+	switch sdk.Kind(target.Kind) {
+	case sdk.KindRestoreItemAction, sdk.KindAsyncRestoreItemAction:
+		resolve = resolveOperations(a.Actions.RestoreItemAction(target.Plugin, target.Kind, target.Action))
+	}
+	return NewCaller(resolve, a.Redactor).Begin(ctx, process.Call{Key: target.Key, Log: target.Log, RunLog: target.RunLog})
+}
+
+// resolveOperations returns the same action with the methods that both kinds have.
+func resolveOperations[A Operations](resolve ResolveFunc[A]) ResolveFunc[Operations] {
+	return func() (Connection, Operations, error) { return resolve() }
+}
+
+func (t *OperationTarget) toItemCall(call *Call[Operations]) ItemCall {
+	return ItemCall{Conn: call.Conn(), Action: t.Action, CallID: call.ID(), Key: t.Key, Parameters: t.Parameters}
 }
 
 // toOperationFailure distinguishes errors that the plugin returned from a missing response.

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -58,26 +58,26 @@ type (
 	}
 )
 
-func (b backing) Progress(_ context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
+func (b backing) Progress(_ context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	return b.fake.progress(call, op)
 }
 
-func (b backing) Cancel(_ context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
+func (b backing) Cancel(_ context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
 	_, err := b.fake.progress(call, op)
 	return err
 }
 
-func (r restoring) Progress(_ context.Context, _ grpc.ClientConnInterface, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
+func (r restoring) Progress(_ context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
 	return r.fake.progress(call, op)
 }
 
-func (f *fakeOperationAction) Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
+func (f *fakeOperationAction) Begin(ctx context.Context, call process.Call) (process.OpenCall, error) {
 	f.asked = append(f.asked, call.Key)
 	if f.hang {
 		<-ctx.Done()
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	return fn(ctx, nil, "call-7")
+	return plugintesting.Call{CallID: "call-7"}, nil
 }
 
 func (f *fakeOperationAction) progress(call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -38,9 +37,9 @@ var ErrOperationsUnsupported = fmt.Errorf("this version of the action starts no 
 type Operations interface {
 	// Progress returns the progress of an operation. Cancelled is only set for a completed
 	// operation, and never by versions that use Velero's messages.
-	Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error)
+	Progress(ctx context.Context, call ItemCall, op OperationRef) (item.Progress, error)
 	// Cancel requests the cancellation of an operation.
-	Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error
+	Cancel(ctx context.Context, call ItemCall, op OperationRef) error
 }
 
 // UnknownOperationError is an error of Progress or Cancel that matches
@@ -93,11 +92,11 @@ func isUnknownOperationStatus(id string, s *status.Status) bool {
 type unsupportedOperations struct{}
 
 // Progress returns ErrOperationsUnsupported.
-func (unsupportedOperations) Progress(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) (item.Progress, error) {
+func (unsupportedOperations) Progress(context.Context, ItemCall, OperationRef) (item.Progress, error) {
 	return item.Progress{}, ErrOperationsUnsupported
 }
 
 // Cancel does nothing: there is no operation to cancel.
-func (unsupportedOperations) Cancel(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) error {
+func (unsupportedOperations) Cancel(context.Context, ItemCall, OperationRef) error {
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
@@ -72,7 +71,16 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreI
 	if err != nil {
 		return itemaction.RestoreResult{}, fmt.Errorf("encoding the archived object: %w", err)
 	}
-	answer, err := a.executeAction(ctx, it, RestoreItem{Object: object, Archived: archived, Restore: a.restore})
+	about := itemKey(it)
+	answer, err := a.executeAction(ctx, about, RestoreItem{Object: object, Archived: archived, Restore: a.restore})
+	op := OperationRef{OperationID: answer.OperationID, Parent: a.restore}
+	var result itemaction.RestoreResult
+	if err == nil {
+		result, err = a.toValidatedResult(it, object, answer)
+	}
+	if err != nil {
+		err = a.CancelRejectedOperation(ctx, about, op, err)
+	}
 	switch {
 	case err != nil && a.ShouldIgnoreFailure() && IsUnanswered(err) && ctx.Err() == nil:
 		return itemaction.RestoreResult{Warnings: []string{
@@ -81,50 +89,19 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreI
 	case err != nil:
 		return itemaction.RestoreResult{}, a.WrapPluginError(err)
 	}
-	result, err := a.toValidatedResult(it, object, answer)
-	if err != nil {
-		return itemaction.RestoreResult{}, a.WrapPluginError(a.CancelRejectedOperation(ctx, itemKey(it), a.operationRef(answer), err))
-	}
-	result.Operation = a.newStartedOperation(it, answer)
+	result.Operation = a.newStartedOperation(about, op, answer.PollInterval)
 	return result, nil
 }
 
-// executeAction sends an object to the action. An answer with an error is not used: it
-// violated the contract, or the run ended meanwhile. An operation that it started is
-// canceled.
-func (a *restoreItemAction) executeAction(ctx context.Context, it *itemaction.RestoreItem, shown RestoreItem) (RestoreItemAnswer, error) {
-	var answer RestoreItemAnswer
-	err := a.CallForItem(ctx, itemKey(it), func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version RestoreItemAction) error {
-		var err error
-		answer, err = version.Execute(ctx, conn, call, shown)
-		return err
-	})
+// executeAction sends an object to the action. If the action returned an operation, the answer has
+// it even with an error: the answer violated the contract, or the run ended meanwhile.
+func (a *restoreItemAction) executeAction(ctx context.Context, about string, shown RestoreItem) (answer RestoreItemAnswer, err error) {
+	ctx, call, err := a.BeginForItem(ctx, about)
 	if err != nil {
-		err = a.CancelRejectedOperation(ctx, itemKey(it), a.operationRef(answer), err)
+		return RestoreItemAnswer{}, err
 	}
-	return answer, err
-}
-
-// operationRef returns the operation of an answer, as the action identifies it.
-func (a *restoreItemAction) operationRef(answer RestoreItemAnswer) OperationRef {
-	return OperationRef{OperationID: answer.OperationID, Parent: a.restore}
-}
-
-// newStartedOperation returns the operation of an answer, nil if there is none.
-func (a *restoreItemAction) newStartedOperation(it *itemaction.RestoreItem, answer RestoreItemAnswer) *itemaction.StartedOperation {
-	if answer.OperationID == "" {
-		return nil
-	}
-	op, shown := a.operationRef(answer), itemKey(it)
-	return &itemaction.StartedOperation{
-		ID: answer.OperationID, PollInterval: answer.PollInterval,
-		Cancel: func(ctx context.Context) error {
-			if err := a.CancelOperation(ctx, shown, op); err != nil {
-				return a.WrapPluginError(err)
-			}
-			return nil
-		},
-	}
+	defer call.End(&err)
+	return call.Version.Execute(ctx, call.ItemCall, shown)
 }
 
 // itemKey names an object in the log, by its name in the backup.
@@ -147,12 +124,7 @@ func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []i
 				Group: ref.Resource.Group, Resource: ref.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name,
 			})
 		}
-		var yes bool
-		err := a.CallForItem(ctx, about, func(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, version RestoreItemAction) error {
-			var err error
-			yes, err = version.AreAdditionalItemsReady(ctx, conn, call, refs, a.restore)
-			return err
-		})
+		yes, err := a.callAreItemsReady(ctx, about, refs)
 		switch {
 		case err == nil:
 			return yes, nil
@@ -165,4 +137,13 @@ func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []i
 		}
 		return false, a.WrapPluginError(err)
 	}
+}
+
+func (a *restoreItemAction) callAreItemsReady(ctx context.Context, about string, restored []item.Ref) (ready bool, err error) {
+	ctx, call, err := a.BeginForItem(ctx, about)
+	if err != nil {
+		return false, err
+	}
+	defer call.End(&err)
+	return call.Version.AreAdditionalItemsReady(ctx, call.ItemCall, restored, a.restore)
 }

@@ -25,16 +25,16 @@ func (restoreItemActionV1) newClient(conn grpc.ClientConnInterface) restoreitemp
 }
 
 // AppliesTo requests the selector.
-func (a restoreItemActionV1) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a restoreItemActionV1) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
 func (a restoreItemActionV1) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
+	ctx context.Context, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Execute, &restoreitempb.ExecuteRequest{
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Execute, &restoreitempb.ExecuteRequest{
 		Plugin: call.Action, Item: object.Object, Restore: object.Restore, ItemFromBackup: object.Archived,
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func (a restoreItemActionV1) Execute(
 
 // AreAdditionalItemsReady makes no call: in this version, items are always ready.
 func (restoreItemActionV1) AreAdditionalItemsReady(
-	context.Context, grpc.ClientConnInterface, ItemCall, []item.Ref, []byte,
+	context.Context, ItemCall, []item.Ref, []byte,
 ) (bool, error) {
 	return true, nil
 }

@@ -24,16 +24,16 @@ func (restoreItemActionV2) newClient(conn grpc.ClientConnInterface) restoreitemp
 }
 
 // AppliesTo requests the selector.
-func (a restoreItemActionV2) AppliesTo(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
+func (a restoreItemActionV2) AppliesTo(ctx context.Context, call ItemCall) (item.Selector, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AppliesTo, &itempb.AppliesToRequest{Plugin: call.Action})
 	return toItemSelector(out.GetSelector()), err
 }
 
 // Execute calls the action for one object.
 func (a restoreItemActionV2) Execute(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, object RestoreItem,
+	ctx context.Context, call ItemCall, object RestoreItem,
 ) (RestoreItemAnswer, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Execute, &restoreitempb.ExecuteRequest{
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Execute, &restoreitempb.ExecuteRequest{
 		Plugin: call.Action, Item: object.Object, Restore: object.Restore, ItemFromBackup: object.Archived,
 	})
 	if err != nil {
@@ -50,24 +50,24 @@ func (a restoreItemActionV2) Execute(
 }
 
 // Progress returns the progress of an operation.
-func (a restoreItemActionV2) Progress(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) (item.Progress, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).Progress,
+func (a restoreItemActionV2) Progress(ctx context.Context, call ItemCall, op OperationRef) (item.Progress, error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&restoreitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
 	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.
-func (a restoreItemActionV2) Cancel(ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
-	_, err := callItemAction(ctx, call, a.newClient(conn).Cancel,
+func (a restoreItemActionV2) Cancel(ctx context.Context, call ItemCall, op OperationRef) error {
+	_, err := callItemAction(ctx, call, a.newClient(call.Conn).Cancel,
 		&restoreitempb.CancelRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
 	return wrapUnknownOperation(op, err)
 }
 
 // AreAdditionalItemsReady requests whether restored objects are ready.
 func (a restoreItemActionV2) AreAdditionalItemsReady(
-	ctx context.Context, conn grpc.ClientConnInterface, call ItemCall, restored []item.Ref, restore []byte,
+	ctx context.Context, call ItemCall, restored []item.Ref, restore []byte,
 ) (bool, error) {
-	out, err := callItemAction(ctx, call, a.newClient(conn).AreAdditionalItemsReady, &restoreitempb.AreAdditionalItemsReadyRequest{
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).AreAdditionalItemsReady, &restoreitempb.AreAdditionalItemsReadyRequest{
 		Plugin: call.Action, Restore: restore, AdditionalItems: toResourceIdentifiers(restored),
 	})
 	return out.GetReady(), err

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
@@ -39,13 +39,9 @@ type fakeRestoreAction struct {
 	cancelled []string
 }
 
-// Do implements Connection.
-func (f *fakeRestoreAction) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	err := fn(ctx, nil, "call-1")
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+// Begin implements Connection.
+func (f *fakeRestoreAction) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{CallID: "call-1", EndsWithContext: true}, nil
 }
 
 func (f *fakeRestoreAction) note(call ItemCall) {
@@ -55,7 +51,7 @@ func (f *fakeRestoreAction) note(call ItemCall) {
 }
 
 // AppliesTo implements RestoreItemAction.
-func (f *fakeRestoreAction) AppliesTo(_ context.Context, _ grpc.ClientConnInterface, call ItemCall) (item.Selector, error) {
+func (f *fakeRestoreAction) AppliesTo(_ context.Context, call ItemCall) (item.Selector, error) {
 	f.note(call)
 	if f.applies != nil {
 		return item.Selector{}, f.applies()
@@ -64,24 +60,24 @@ func (f *fakeRestoreAction) AppliesTo(_ context.Context, _ grpc.ClientConnInterf
 }
 
 // Execute implements RestoreItemAction.
-func (f *fakeRestoreAction) Execute(ctx context.Context, _ grpc.ClientConnInterface, call ItemCall, object RestoreItem) (RestoreItemAnswer, error) {
+func (f *fakeRestoreAction) Execute(ctx context.Context, call ItemCall, object RestoreItem) (RestoreItemAnswer, error) {
 	f.note(call)
 	return f.execute(ctx, object)
 }
 
 // AreAdditionalItemsReady implements RestoreItemAction.
-func (f *fakeRestoreAction) AreAdditionalItemsReady(_ context.Context, _ grpc.ClientConnInterface, call ItemCall, refs []item.Ref, _ []byte) (bool, error) {
+func (f *fakeRestoreAction) AreAdditionalItemsReady(_ context.Context, call ItemCall, refs []item.Ref, _ []byte) (bool, error) {
 	f.note(call)
 	return f.ready(refs)
 }
 
 // Progress implements Operations.
-func (f *fakeRestoreAction) Progress(context.Context, grpc.ClientConnInterface, ItemCall, OperationRef) (item.Progress, error) {
+func (f *fakeRestoreAction) Progress(context.Context, ItemCall, OperationRef) (item.Progress, error) {
 	return item.Progress{}, ErrOperationsUnsupported
 }
 
 // Cancel implements Operations.
-func (f *fakeRestoreAction) Cancel(ctx context.Context, _ grpc.ClientConnInterface, call ItemCall, op OperationRef) error {
+func (f *fakeRestoreAction) Cancel(ctx context.Context, call ItemCall, op OperationRef) error {
 	f.note(call)
 	f.mu.Lock()
 	f.cancelled = append(f.cancelled, op.OperationID+" of "+string(op.Parent))

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk"
@@ -32,9 +33,9 @@ type wire struct {
 	asked   []string
 }
 
-// Do implements Connection.
-func (w *wire) Do(ctx context.Context, _ process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error {
-	return fn(ctx, w, "call-1")
+// Begin implements Connection.
+func (w *wire) Begin(context.Context, process.Call) (process.OpenCall, error) {
+	return plugintesting.Call{Connection: w, CallID: "call-1"}, nil
 }
 
 // Invoke implements grpc.ClientConnInterface.

@@ -7,7 +7,6 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/grapnel-dev/grapnel/internal/plugin/process"
@@ -25,13 +24,16 @@ type SelectorRequest struct {
 // RequestSelector calls an action once for the label selector of the Backups that it applies
 // to. The error is a *CallError, whose text can be shown. The logger of ctx receives the log
 // lines of the plugin.
-func RequestSelector(ctx context.Context, resolve ResolveFunc[DeleteAction], redactor *redact.Redactor, q SelectorRequest) (labels.Selector, error) {
+func RequestSelector(
+	ctx context.Context, resolve ResolveFunc[DeleteAction], redactor *redact.Redactor, q SelectorRequest,
+) (selector labels.Selector, err error) {
 	log := logr.FromContextOrDiscard(ctx)
-	var selector labels.Selector
-	err := NewCaller(resolve, redactor).Do(ctx, process.Call{Key: q.Key, Log: log, RunLog: log},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action DeleteAction) (err error) {
-			selector, err = action.AppliesTo(ctx, conn, ItemCall{Action: q.Action, CallID: callID, Key: q.Key, Parameters: q.Parameters})
-			return err
-		})
-	return selector, err
+	call, err := NewCaller(resolve, redactor).Begin(ctx, process.Call{Key: q.Key, Log: log, RunLog: log})
+	if err != nil {
+		return nil, err
+	}
+	defer call.End(&err)
+	return call.Action.AppliesTo(ctx, ItemCall{
+		Conn: call.Conn(), Action: q.Action, CallID: call.ID(), Key: q.Key, Parameters: q.Parameters,
+	})
 }

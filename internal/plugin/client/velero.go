@@ -58,7 +58,7 @@ func WarmUpHandlers(ctx context.Context, conn grpc.ClientConnInterface, kinds []
 		if first == nil || version.Name != action.Version {
 			continue
 		}
-		_, err := first.AppliesTo(ctx, conn, ItemCall{Action: action.Name})
+		_, err := first.AppliesTo(ctx, ItemCall{Conn: conn, Action: action.Name})
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:

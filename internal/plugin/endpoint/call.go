@@ -24,50 +24,51 @@ const (
 	deadlineSlack = time.Second
 )
 
-// Do makes one call as process.Process.Do does. It connects if there is no connection, and
-// calls fn with the connection and an ID for the call. fn makes exactly one gRPC call, with
-// the ctx it gets, and returns its error. Do returns
-//
-//   - a *process.StartError if there is no connection and connecting failed,
-//   - a *process.LostError if the connection broke during the call,
-//   - context.DeadlineExceeded or context.Canceled if ctx ended first (a ctx without
-//     deadline gets Config.CallTimeout),
-//   - otherwise the result of fn.
-//
-// After Do has returned, nothing is written to call.Log. Lines that the plugin logs for an
-// abandoned call are written to Config.Logger. call.RunLog is not needed: every line
-// identifies its call.
-func (e *Endpoint) Do(
-	ctx context.Context, call process.Call, fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error,
-) error {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, e.config.CallTimeout)
-		defer cancel()
-	}
+// Begin opens a call as process.Process.Begin does, and connects if there is no connection. Lines
+// that the plugin logs for an abandoned call are written to Config.Logger. call.RunLog is not
+// needed: every line identifies its call.
+func (e *Endpoint) Begin(ctx context.Context, call process.Call) (process.OpenCall, error) {
 	s, err := e.acquireSession(ctx, false)
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
-		return toStartError(err)
+		return nil, toStartError(err)
 	}
-	defer e.releaseSession(s)
 	lines := s.activeLogStream(ctx)
-	callID := lines.newCallID()
-	log := lines.beginCallLog(callID, call.Log)
-	// In every case, also if fn panics, nothing more is written to the log of the run.
-	defer log.detachRunLog()
-	conn := &callConn{ClientConnInterface: s.conn}
-	err = fn(ctx, conn, callID)
-	if gone := e.unansweredCallError(ctx, s, err); gone != nil {
+	id := lines.newCallID()
+	return &openCall{
+		endpoint: e, session: s, lines: lines, id: id, log: lines.beginCallLog(id, call.Log),
+		conn: &callConn{ClientConnInterface: s.conn},
+	}, nil
+}
+
+// openCall implements process.OpenCall.
+type openCall struct {
+	endpoint *Endpoint
+	session  *session
+	conn     *callConn
+	id       string
+	lines    *logStream
+	log      *callLog
+}
+
+func (c *openCall) Conn() grpc.ClientConnInterface { return c.conn }
+
+func (c *openCall) ID() string { return c.id }
+
+// End implements process.OpenCall.
+func (c *openCall) End(ctx context.Context, err error) error {
+	defer c.endpoint.releaseSession(c.session)
+	defer c.log.detachRunLog()
+	if gone := c.endpoint.unansweredCallError(ctx, c.session, err); gone != nil {
 		return gone
 	}
-	if conn.used.Load() && !isRejectedBeforeHandler(err) {
-		s.waitForLogEnd(lines, log)
+	if c.conn.used.Load() && !isRejectedBeforeHandler(err) {
+		c.session.waitForLogEnd(c.lines, c.log)
 	}
-	lines.removeCallLog(callID)
-	e.resetFailures()
+	c.lines.removeCallLog(c.id)
+	c.endpoint.resetFailures()
 	return err
 }
 

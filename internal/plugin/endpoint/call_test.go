@@ -35,7 +35,7 @@ var (
 type plugin interface {
 	EnsureReady(ctx context.Context) error
 	IsRunning() bool
-	Do(ctx context.Context, call process.Call, fn func(context.Context, grpc.ClientConnInterface, string) error) error
+	Begin(ctx context.Context, call process.Call) (process.OpenCall, error)
 	Close(giveUp <-chan struct{})
 }
 
@@ -123,11 +123,11 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// TestEndpoint_DoAbandoned checks an abandoned call: the caller gets the reason immediately, and
+// TestEndpoint_EndAbandonedCall checks an abandoned call: the caller gets the reason immediately, and
 // the context of the action ends. The lines before that are in the log of the run. The last line
 // arrives on another stream than the end of the call: it is in the log of the run if it arrives
-// before Do returns, and otherwise in the operator's log.
-func TestEndpoint_DoAbandoned(t *testing.T) {
+// before End returns, and otherwise in the operator's log.
+func TestEndpoint_EndAbandonedCall(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	for name, want := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled} {
@@ -179,19 +179,23 @@ func TestRefusedCalls(t *testing.T) {
 		"too large":      {request: &hookpb.ExecuteRequest{Plugin: actionName, Subject: make([]byte, 9<<20)}, want: codes.ResourceExhausted},
 		"unknown action": {request: &hookpb.ExecuteRequest{Plugin: "nothing"}, want: codes.Unimplemented},
 	} {
-		err := c.Do(t.Context(), process.Call{}, func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
-			tc.request.CallId = callID
-			_, err := prebackuppb.NewPreBackupActionClient(conn).Execute(ctx, tc.request)
-			return err
-		})
-		if status.Code(err) != tc.want {
+		call, err := c.Begin(t.Context(), process.Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tc.request.CallId = call.ID()
+		_, err = prebackuppb.NewPreBackupActionClient(call.Conn()).Execute(t.Context(), tc.request)
+		if err = call.End(t.Context(), err); status.Code(err) != tc.want {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
 		}
 	}
 	mine := errors.New("mine")
-	err := c.Do(t.Context(), process.Call{}, func(context.Context, grpc.ClientConnInterface, string) error { return mine })
-	if !errors.Is(err, mine) {
-		t.Errorf("a function that made no call returned %v", err)
+	call, err := c.Begin(t.Context(), process.Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := call.End(t.Context(), mine); !errors.Is(err, mine) {
+		t.Errorf("a call that was not made returned %v", err)
 	}
 }
 

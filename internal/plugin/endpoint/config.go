@@ -42,9 +42,6 @@ type Config struct {
 	// ReconnectTimeout replaces DefaultReconnectTimeout: how long connecting is retried after
 	// the loss of a connection, while the address is unreachable.
 	ReconnectTimeout time.Duration
-	// CallTimeout limits a call whose ctx has no deadline. Zero means
-	// process.DefaultCallTimeout.
-	CallTimeout time.Duration
 	// Verify is called for every new connection before any other call, and decides whether the
 	// connection may be used. Its error is returned unchanged, unless it says that the
 	// services of a plugin do not exist. Required.
@@ -79,9 +76,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ReconnectTimeout <= 0 {
 		c.ReconnectTimeout = DefaultReconnectTimeout
-	}
-	if c.CallTimeout <= 0 {
-		c.CallTimeout = process.DefaultCallTimeout
 	}
 	if c.Redactor == nil {
 		c.Redactor = redact.New()

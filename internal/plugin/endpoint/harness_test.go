@@ -204,18 +204,16 @@ func (s *secured) newClient(t *testing.T, edits ...func(*Config)) *client {
 
 // execute makes one call and returns the output of the action.
 func (c *client) execute(ctx context.Context, log *plugintesting.Log, do, key string) (string, error) {
-	var out string
-	err := c.Do(ctx, process.Call{Key: key, Log: log.Logger()},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error {
-			response, err := prebackuppb.NewPreBackupActionClient(conn).Execute(ctx, &hookpb.ExecuteRequest{
-				Plugin: actionName, IdempotencyKey: key, Attempt: 1, Subject: []byte(`{}`),
-				Parameters: map[string]string{"do": do}, CallId: callID,
-			})
-			out = response.GetOutputs()["run"]
-			return err
-		})
-	log.Close()
-	return out, err
+	defer log.Close()
+	call, err := c.Begin(ctx, process.Call{Key: key, Log: log.Logger()})
+	if err != nil {
+		return "", err
+	}
+	response, err := prebackuppb.NewPreBackupActionClient(call.Conn()).Execute(ctx, &hookpb.ExecuteRequest{
+		Plugin: actionName, IdempotencyKey: key, Attempt: 1, Subject: []byte(`{}`),
+		Parameters: map[string]string{"do": do}, CallId: call.ID(),
+	})
+	return response.GetOutputs()["run"], call.End(ctx, err)
 }
 
 // must makes a call that must succeed.

@@ -159,14 +159,16 @@ func TestNoConnectionIsUsedUnverified(t *testing.T) {
 	s := startSecured(t)
 	way := newRelay(t, s.address)
 	c := newClient(t, way.address(), s.credentials)
-	err := c.Do(t.Context(), process.Call{}, func(ctx context.Context, conn grpc.ClientConnInterface, _ string) error {
-		way.cut()
-		<-c.lost
-		_, err := prebackuppb.NewPreBackupActionClient(conn).Execute(ctx, &hookpb.ExecuteRequest{
-			Plugin: actionName, IdempotencyKey: "run", Subject: []byte(`{}`),
-		})
-		return err
+	call, err := c.Begin(t.Context(), process.Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	way.cut()
+	<-c.lost
+	_, err = prebackuppb.NewPreBackupActionClient(call.Conn()).Execute(t.Context(), &hookpb.ExecuteRequest{
+		Plugin: actionName, IdempotencyKey: "run", Subject: []byte(`{}`),
 	})
+	err = call.End(t.Context(), err)
 	if lost := new(process.LostError); !errors.As(err, &lost) {
 		t.Errorf("a call on a lost connection returned %v, want a LostError", err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"google.golang.org/grpc"
 )
 
 // RunWithPlugins is for TestMain: it builds the named plugins (directories of test/) into a
@@ -94,6 +95,29 @@ func (l *Log) Lines() []string {
 // Text returns the lines so far as one text.
 func (l *Log) Text() string {
 	return strings.Join(l.Lines(), "\n")
+}
+
+// Call is a call of a fake connection. It implements process.OpenCall.
+type Call struct {
+	// Connection and CallID are what Conn and ID return.
+	Connection grpc.ClientConnInterface
+	CallID     string
+	// EndsWithContext makes a call that succeeded after ctx ended fail, too.
+	EndsWithContext bool
+}
+
+// Conn returns Connection.
+func (c Call) Conn() grpc.ClientConnInterface { return c.Connection }
+
+// ID returns CallID.
+func (c Call) ID() string { return c.CallID }
+
+// End returns the error of ctx if the call failed after ctx ended, else err.
+func (c Call) End(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (err != nil || c.EndsWithContext) {
+		return ctx.Err()
+	}
+	return err
 }
 
 // procEntry is one entry of /proc.

@@ -26,7 +26,7 @@ const logEndTimeout = 5 * time.Second
 // deadlineSlack is how far a child's clock may run ahead of the operator's clock.
 const deadlineSlack = time.Second
 
-// Call describes a call for Do.
+// Call describes a call for Begin.
 type Call struct {
 	// Key is the idempotency key, or the UID of the run that the call belongs to.
 	Key string
@@ -38,43 +38,66 @@ type Call struct {
 	RunLog logr.Logger
 }
 
-// Do makes one call: it starts the child if there is none and calls fn with a connection to
-// it and an ID for the call. fn makes exactly one gRPC call, with the ctx it gets, and
-// returns its error. Do returns
-//
-//   - a *StartError if there is no child and starting one failed,
-//   - a *LostError if the connection broke during the call,
-//   - context.DeadlineExceeded or context.Canceled if ctx ended first (a ctx without
-//     deadline gets Host.CallTimeout),
-//   - otherwise the result of fn.
-//
-// After Do has returned, nothing is written to call.Log.
-func (p *Process) Do(
-	ctx context.Context, call Call, fn func(ctx context.Context, conn grpc.ClientConnInterface, callID string) error,
-) error {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.host.CallTimeout)
-		defer cancel()
-	}
+// OpenCall is one call of a plugin. Exactly one gRPC call is made on its connection.
+type OpenCall interface {
+	// Conn is the connection for the gRPC call.
+	Conn() grpc.ClientConnInterface
+	// ID is the ID of the call, which the request has.
+	ID() string
+	// End ends the call and must be called once. It takes the ctx and the error of the gRPC call, and
+	// returns
+	//
+	//   - a *LostError if the connection broke during the call,
+	//   - context.DeadlineExceeded or context.Canceled if ctx ended first,
+	//   - otherwise err.
+	//
+	// After that, nothing is written to Call.Log.
+	End(ctx context.Context, err error) error
+}
+
+// Begin opens a call, and starts the child if there is none. ctx must have a deadline and is that of
+// the gRPC call. The error is a *StartError if there is no child and starting one failed, and that
+// of ctx if it ended first.
+func (p *Process) Begin(ctx context.Context, call Call) (OpenCall, error) {
 	s, err := p.acquireSession(ctx, false)
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
-		return toStartError(err)
+		return nil, toStartError(err)
 	}
-	defer p.releaseSession(s)
-	callID := p.nextCallID()
-	log := s.router.beginCallLog(callID, call)
-	// In every case, also if fn panics, nothing more is written to the log of the run.
-	defer log.detachRunLog()
-	conn := newCallConn(s.conn)
-	err = fn(ctx, conn, callID)
-	if where, ok := errorOrigin(err, p.host.Redactor); ok {
-		call.Log.V(1).Info("The plugin reports the origin of its error", "origin", where)
+	id := p.nextCallID()
+	return &openCall{
+		process: p, session: s, conn: newCallConn(s.conn), id: id, log: s.router.beginCallLog(id, call), runLog: call.Log,
+	}, nil
+}
+
+// openCall implements OpenCall.
+type openCall struct {
+	process *Process
+	session *session
+	conn    *callConn
+	id      string
+	log     *callLog
+	runLog  logr.Logger
+	// reached is true if the call reached the plugin's own code, which marks the end of its
+	// log. It is set by End.
+	reached bool
+}
+
+func (c *openCall) Conn() grpc.ClientConnInterface { return c.conn }
+
+func (c *openCall) ID() string { return c.id }
+
+// End implements OpenCall.
+func (c *openCall) End(ctx context.Context, err error) error {
+	defer c.process.releaseSession(c.session)
+	defer c.log.detachRunLog()
+	if where, ok := errorOrigin(err, c.process.host.Redactor); ok {
+		c.runLog.V(1).Info("The plugin reports the origin of its error", "origin", where)
 	}
-	return p.finishCall(ctx, s, openCall{id: callID, log: log, reached: conn.used.Load() && !isRejectedBeforeHandler(err)}, err)
+	c.reached = c.conn.used.Load() && !isRejectedBeforeHandler(err)
+	return c.process.finishCall(ctx, c.session, c, err)
 }
 
 // isRejectedBeforeHandler reports whether a call ended before it reached the plugin's own code,
@@ -92,15 +115,6 @@ func toStartError(err error) error {
 	return &StartError{Reason: ReasonStartFailed, Message: err.Error(), Err: err}
 }
 
-// openCall is a call that Do has made.
-type openCall struct {
-	id  string
-	log *callLog
-	// reached is true if the call reached the plugin's own code, which marks the end of its
-	// log.
-	reached bool
-}
-
 func (p *Process) nextCallID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +123,7 @@ func (p *Process) nextCallID() string {
 }
 
 // finishCall ends the log of a call and classifies its error.
-func (p *Process) finishCall(ctx context.Context, s *session, call openCall, err error) error {
+func (p *Process) finishCall(ctx context.Context, s *session, call *openCall, err error) error {
 	code := status.Code(err)
 	if code == codes.Canceled || code == codes.DeadlineExceeded {
 		waitForNearDeadline(ctx)
@@ -150,7 +164,7 @@ func (p *Process) isStopping(s *session) bool {
 // waitForLogEnd waits until all lines that the child logged during the call are read: they
 // arrive on another channel than the response. A child that does not mark the end of a call
 // has written them before its response.
-func (s *session) waitForLogEnd(call openCall) {
+func (s *session) waitForLogEnd(call *openCall) {
 	if !call.reached {
 		return
 	}
@@ -170,7 +184,7 @@ func (s *session) waitForLogEnd(call openCall) {
 // markCallOverdue records an abandoned call that the child may still be working on. If the
 // child does not mark the end of its calls, this is unknown: after a call that exceeded its
 // deadline, the child may be stuck, and is not kept.
-func (p *Process) markCallOverdue(s *session, call openCall, cause error) {
+func (p *Process) markCallOverdue(s *session, call *openCall, cause error) {
 	call.log.detachRunLog()
 	if !s.capabilities.MarksLogEnd {
 		s.router.removeAbandonedCall(call.id)

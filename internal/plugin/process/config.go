@@ -18,8 +18,6 @@ const (
 	// DefaultStartTimeout is how long a plugin may take from its start until it has listed
 	// its actions.
 	DefaultStartTimeout = 30 * time.Second
-	// DefaultCallTimeout limits a call whose ctx has no deadline.
-	DefaultCallTimeout = time.Hour
 	// DefaultGrace is how long an abandoned call may take to end before its process
 	// is restarted to make room for the next call.
 	DefaultGrace = 5 * time.Second
@@ -49,8 +47,8 @@ type Host struct {
 	// MaxMemory is how many bytes of memory a child may use before it is killed. Zero means
 	// no limit. The memory is checked periodically, and only on Linux.
 	MaxMemory int64
-	// CallTimeout and Grace replace DefaultCallTimeout and DefaultGrace.
-	CallTimeout, Grace time.Duration
+	// Grace replaces DefaultGrace.
+	Grace time.Duration
 }
 
 func (h Host) withDefaults() Host {
@@ -65,9 +63,6 @@ func (h Host) withDefaults() Host {
 	}
 	if h.Now == nil {
 		h.Now = time.Now
-	}
-	if h.CallTimeout <= 0 {
-		h.CallTimeout = DefaultCallTimeout
 	}
 	if h.Grace <= 0 {
 		h.Grace = DefaultGrace

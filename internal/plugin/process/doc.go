@@ -11,8 +11,8 @@
 //	Process       the API for callers: one binary, restarted on demand
 //	logRouter     routes the lines of a child's log to the calls they belong to
 //
-// Callers build a [Process] from a [Config] and use Do for every call. Do starts the child if
-// there is none, limits the call, routes the log of the child, and returns failures around the
+// Callers build a [Process] from a [Config] and use Begin for every call. Begin starts the child if
+// there is none, and the [OpenCall] routes the log of the child and returns failures around the
 // call as errors of this package ([StartError], [LostError]). A start outlasts the call that
 // began it, up to Config.StartTimeout, and serves later calls. A binary that cannot be
 // started, or that dies repeatedly, is restarted with back-off. A child that uses too much

@@ -148,12 +148,12 @@ func TestProgramThatIsNoPlugin(t *testing.T) {
 		t.Errorf("error is %v, want ExitedAtOnce", err)
 	}
 	// The next call must wait for the back-off, the one after Close is rejected.
-	err = p.Do(ctx, Call{}, nil)
+	_, err = p.Begin(ctx, Call{})
 	if !errors.As(err, &start) || start.Reason != ReasonCrashLoop {
 		t.Errorf("error is %v, want CrashLoop", err)
 	}
 	p.Close(ctx.Done())
-	if err := p.Do(ctx, Call{}, nil); !errors.Is(err, ErrUnloaded) {
+	if _, err := p.Begin(ctx, Call{}); !errors.Is(err, ErrUnloaded) {
 		t.Errorf("error after Close is %v, want ErrClosed", err)
 	}
 }

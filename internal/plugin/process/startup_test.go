@@ -84,7 +84,11 @@ func (s *slow) verify(ctx context.Context, _ grpc.ClientConnInterface) (Capabili
 
 // call makes a call that returns immediately when there is a child.
 func (s *slow) call(ctx context.Context) error {
-	return s.Do(ctx, Call{}, func(context.Context, grpc.ClientConnInterface, string) error { return nil })
+	call, err := s.Begin(ctx, Call{})
+	if err != nil {
+		return err
+	}
+	return call.End(ctx, nil)
 }
 
 // callWhile makes a call that is canceled when during returns.

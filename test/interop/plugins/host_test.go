@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
@@ -97,30 +96,22 @@ func (h *host) delete(name string) target[pluginclient.DeleteItemAction] {
 	return target[pluginclient.DeleteItemAction]{h.catalog.DeleteItemAction(pluginObject, name), name, h.log.Logger()}
 }
 
-// made is one call that is under way.
-type made struct {
-	conn grpc.ClientConnInterface
-	call pluginclient.ItemCall
-}
-
 // ask makes one call as the engines do. Its error is a *pluginclient.CallError.
 func ask[A, R any](
-	ctx context.Context, h *host, to target[A], method func(ctx context.Context, action A, on made) (R, error),
-) (R, error) {
-	var answer R
-	err := pluginclient.NewCaller(to.resolve, h.catalog.Redactor()).Do(ctx, process.Call{Key: runKey, Log: to.log},
-		func(ctx context.Context, conn grpc.ClientConnInterface, callID string, action A) error {
-			var err error
-			answer, err = method(ctx, action, made{conn: conn, call: pluginclient.ItemCall{Action: to.name, CallID: callID, Key: runKey}})
-			return err
-		})
-	return answer, err
+	ctx context.Context, h *host, to target[A], method func(ctx context.Context, action A, on pluginclient.ItemCall) (R, error),
+) (answer R, err error) {
+	call, err := pluginclient.NewCaller(to.resolve, h.catalog.Redactor()).Begin(ctx, process.Call{Key: runKey, Log: to.log})
+	if err != nil {
+		return answer, err
+	}
+	defer call.End(&err)
+	return method(ctx, call.Action, pluginclient.ItemCall{Conn: call.Conn(), Action: to.name, CallID: call.ID(), Key: runKey})
 }
 
 // archive shows an object to an action of a backup.
 func (h *host) archive(ctx context.Context, name string, object *unstructured.Unstructured) (pluginclient.BackupItemAnswer, error) {
-	return ask(ctx, h, h.backup(name), func(ctx context.Context, action pluginclient.BackupItemAction, on made) (pluginclient.BackupItemAnswer, error) {
-		return action.Execute(ctx, on.conn, on.call, encode(h.t, object), encode(h.t, veleroBackup()))
+	return ask(ctx, h, h.backup(name), func(ctx context.Context, action pluginclient.BackupItemAction, on pluginclient.ItemCall) (pluginclient.BackupItemAnswer, error) {
+		return action.Execute(ctx, on, encode(h.t, object), encode(h.t, veleroBackup()))
 	})
 }
 
@@ -129,15 +120,15 @@ func (h *host) bring(ctx context.Context, name string, object *unstructured.Unst
 	shown := pluginclient.RestoreItem{
 		Object: encode(h.t, object), Archived: encode(h.t, archived()), Restore: encode(h.t, veleroRestore()),
 	}
-	return ask(ctx, h, h.restore(name), func(ctx context.Context, action pluginclient.RestoreItemAction, on made) (pluginclient.RestoreItemAnswer, error) {
-		return action.Execute(ctx, on.conn, on.call, shown)
+	return ask(ctx, h, h.restore(name), func(ctx context.Context, action pluginclient.RestoreItemAction, on pluginclient.ItemCall) (pluginclient.RestoreItemAnswer, error) {
+		return action.Execute(ctx, on, shown)
 	})
 }
 
 // remove shows an object to an action of a deletion.
 func (h *host) remove(ctx context.Context, name string, object *unstructured.Unstructured) error {
-	_, err := ask(ctx, h, h.delete(name), func(ctx context.Context, action pluginclient.DeleteItemAction, on made) (struct{}, error) {
-		return struct{}{}, action.Execute(ctx, on.conn, on.call, encode(h.t, object), encode(h.t, veleroBackup()))
+	_, err := ask(ctx, h, h.delete(name), func(ctx context.Context, action pluginclient.DeleteItemAction, on pluginclient.ItemCall) (struct{}, error) {
+		return struct{}{}, action.Execute(ctx, on, encode(h.t, object), encode(h.t, veleroBackup()))
 	})
 	return err
 }

@@ -27,15 +27,15 @@ func startOperation(t *testing.T, h *host) pluginclient.OperationRef {
 
 func askProgress[A pluginclient.Operations](t *testing.T, h *host, to target[A], op pluginclient.OperationRef) (item.Progress, error) {
 	t.Helper()
-	return ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (item.Progress, error) {
-		return action.Progress(ctx, on.conn, on.call, op)
+	return ask(t.Context(), h, to, func(ctx context.Context, action A, on pluginclient.ItemCall) (item.Progress, error) {
+		return action.Progress(ctx, on, op)
 	})
 }
 
 func askCancel[A pluginclient.Operations](t *testing.T, h *host, to target[A], op pluginclient.OperationRef) error {
 	t.Helper()
-	_, err := ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (struct{}, error) {
-		return struct{}{}, action.Cancel(ctx, on.conn, on.call, op)
+	_, err := ask(t.Context(), h, to, func(ctx context.Context, action A, on pluginclient.ItemCall) (struct{}, error) {
+		return struct{}{}, action.Cancel(ctx, on, op)
 	})
 	return err
 }
@@ -120,8 +120,8 @@ func TestAdditionalItemsReady(t *testing.T) {
 			{actions.RestoreV1, "slow-disk", true},
 		} {
 			got, err := ask(t.Context(), h, h.restore(tc.action),
-				func(ctx context.Context, action pluginclient.RestoreItemAction, on made) (bool, error) {
-					return action.AreAdditionalItemsReady(ctx, on.conn, on.call,
+				func(ctx context.Context, action pluginclient.RestoreItemAction, on pluginclient.ItemCall) (bool, error) {
+					return action.AreAdditionalItemsReady(ctx, on,
 						[]item.Ref{{Resource: "persistentvolumes", Name: tc.item}}, encode(t, veleroRestore()))
 				})
 			if err != nil || got != tc.want {

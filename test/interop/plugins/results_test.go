@@ -201,8 +201,8 @@ func checkSelector[A pluginclient.SelectorProvider](t *testing.T, h *host, to ta
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ask(t.Context(), h, to, func(ctx context.Context, action A, on made) (item.Selector, error) {
-		return action.AppliesTo(ctx, on.conn, on.call)
+	got, err := ask(t.Context(), h, to, func(ctx context.Context, action A, on pluginclient.ItemCall) (item.Selector, error) {
+		return action.AppliesTo(ctx, on)
 	})
 	if err != nil {
 		t.Errorf("%s: %v", to.name, err)

@@ -71,8 +71,8 @@ func TestLocationsDoNotMix(t *testing.T) {
 
 // put stores a text.
 func (h *host) put(to target[pluginclient.ObjectStore], key, text string) error {
-	_, err := ask(h.t.Context(), h, to, func(ctx context.Context, store pluginclient.ObjectStore, on made) (struct{}, error) {
-		return struct{}{}, store.Put(ctx, on.conn, on.call, pluginclient.StoredObject{Bucket: bucket, Key: key}, strings.NewReader(text))
+	_, err := ask(h.t.Context(), h, to, func(ctx context.Context, store pluginclient.ObjectStore, on pluginclient.ItemCall) (struct{}, error) {
+		return struct{}{}, store.Put(ctx, on, pluginclient.StoredObject{Bucket: bucket, Key: key}, strings.NewReader(text))
 	})
 	return err
 }
@@ -90,8 +90,8 @@ func TestSignedURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := ask(t.Context(), h, to,
-			func(ctx context.Context, store pluginclient.ObjectStore, on made) (string, error) {
-				return store.SignedURL(ctx, on.conn, on.call, pluginclient.StoredObject{Bucket: bucket, Key: "backups/a/a.tar.gz"}, 10*time.Minute)
+			func(ctx context.Context, store pluginclient.ObjectStore, on pluginclient.ItemCall) (string, error) {
+				return store.SignedURL(ctx, on, pluginclient.StoredObject{Bucket: bucket, Key: "backups/a/a.tar.gz"}, 10*time.Minute)
 			})
 		if err != nil || got != want {
 			t.Errorf("the URL is %q, error %v; want %q", got, err, want)

@@ -16,21 +16,21 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics. The label action is the registered name of the action.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_hook_runs_total",
-			Help: "Finished hook actions, by registered name of the action, point and result (Completed, Failed, Cancelled, Skipped).",
-		}, []string{"plugin", "point", "result"}),
+			Help: "Finished hook actions, by action, point and result (Completed, Failed, Cancelled, Skipped).",
+		}, []string{"action", "point", "result"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapnel_hook_attempts_total",
 			Help: "Attempts at hook actions. More attempts than HookRuns means that actions were retried.",
-		}, []string{"plugin", "point"}),
+		}, []string{"action", "point"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "grapnel_hook_duration_seconds", Help: "Time from the start of the first attempt of a hook action to its end.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10), // 10 ms to 44 min
-		}, []string{"plugin", "point"}),
+		}, []string{"action", "point"}),
 	}
 	for _, c := range []prometheus.Collector{m.runs, m.attempts, m.duration} {
 		if err := registry.Register(c); err != nil {
@@ -42,15 +42,15 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 
 // recordStatusUpdate counts what one status write changed.
 func (m *Metrics) recordStatusUpdate(before, run *v1alpha1.HookRun) {
-	plugin, point := run.Spec.ActionName, string(run.Spec.Hook)
+	action, point := run.Spec.ActionName, string(run.Spec.Hook)
 	if run.Status.Attempt > before.Status.Attempt {
-		m.attempts.WithLabelValues(plugin, point).Inc()
+		m.attempts.WithLabelValues(action, point).Inc()
 	}
 	if before.Status.CompletionTimestamp != nil || run.Status.CompletionTimestamp == nil {
 		return
 	}
-	m.runs.WithLabelValues(plugin, point, string(run.Status.Phase)).Inc()
+	m.runs.WithLabelValues(action, point, string(run.Status.Phase)).Inc()
 	if start := run.Status.StartTimestamp; start != nil {
-		m.duration.WithLabelValues(plugin, point).Observe(run.Status.CompletionTimestamp.Sub(start.Time).Seconds())
+		m.duration.WithLabelValues(action, point).Observe(run.Status.CompletionTimestamp.Sub(start.Time).Seconds())
 	}
 }

@@ -52,11 +52,11 @@ func TestMetrics(t *testing.T) {
 		`grapnel_backup_total{phase="FailedPreBackupActions"}`:                                                   1,
 		`grapnel_backup_total{phase="FailedValidation"}`:                                                         1,
 		`grapnel_backup_total{phase="Cancelled"}`:                                                                1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Completed"}`, pair):             1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, pair):            1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Failed"}`, preFails):            1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreBackup",result="Cancelled"}`, preHolds):         1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostBackup",result="Completed"}`, preHolds):        1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PreBackup",result="Completed"}`, pair):             1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PostBackup",result="Completed"}`, pair):            1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PreBackup",result="Failed"}`, preFails):            1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PreBackup",result="Cancelled"}`, preHolds):         1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PostBackup",result="Completed"}`, preHolds):        1,
 		fmt.Sprintf(`grapnel_backup_cleanup_owed{backup=%q,namespace=%q,overdue="false"}`, stopped.Name, s.Name): env.MetricAbsent,
 	} {
 		s.WaitForMetric(t, name, want)

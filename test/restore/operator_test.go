@@ -100,8 +100,8 @@ func TestRestoresQueueAndAreMeasured(t *testing.T) {
 		`grapnel_restore_validation_failed_total{schedule=""}`:                                          1,
 		`grapnel_restore_items_total{result="created",schedule=""}`:                                     6,
 		`grapnel_restore_duration_seconds_count{schedule=""}`:                                           4,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PreRestore",result="Failed"}`, fails):     1,
-		fmt.Sprintf(`grapnel_hook_runs_total{plugin=%q,point="PostRestore",result="Completed"}`, holds): 1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PreRestore",result="Failed"}`, fails):     1,
+		fmt.Sprintf(`grapnel_hook_runs_total{action=%q,point="PostRestore",result="Completed"}`, holds): 1,
 	} {
 		s.WaitForMetric(t, name, want)
 	}

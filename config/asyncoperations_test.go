@@ -19,7 +19,7 @@ func asyncOperation(namespace, name string) *v1alpha1.AsyncOperation {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.AsyncOperationSpec{
 			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: "u"},
-			Kind:      v1alpha1.ActionKindAsyncBackupItem, PluginName: "example.io/copy", PluginRef: v1alpha1.PluginReference{Name: "copy"},
+			Kind:      v1alpha1.ActionKindAsyncBackupItem, ActionName: "example.io/copy", PluginRef: v1alpha1.PluginReference{Name: "copy"},
 			OperationID: "job-1", Item: v1alpha1.OperationItem{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
 			Attempt: 1, Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: time.Second},
 			DesiredState: v1alpha1.DesiredStateRun,

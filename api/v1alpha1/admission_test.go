@@ -251,7 +251,7 @@ func TestHookRunAdmission(t *testing.T) {
 	})
 }
 
-const operation = `parentRef: {kind: Backup, name: b, uid: u}, kind: AsyncBackupItemAction, pluginName: example.io/copy,
+const operation = `parentRef: {kind: Backup, name: b, uid: u}, kind: AsyncBackupItemAction, actionName: example.io/copy,
 	pluginRef: {name: example}, operationID: op-1, item: {resource: persistentvolumeclaims, namespace: shop, name: data}, attempt: 1`
 
 func TestAsyncOperationAdmission(t *testing.T) {

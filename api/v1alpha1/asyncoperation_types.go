@@ -43,7 +43,7 @@ type OperationItem struct {
 // AsyncOperationSpec is what an action started. Only desiredState and cancelReason may
 // change.
 //
-// +kubebuilder:validation:XValidation:rule="self.parentRef == oldSelf.parentRef && self.kind == oldSelf.kind && self.pluginName == oldSelf.pluginName && self.pluginRef == oldSelf.pluginRef && self.operationID == oldSelf.operationID && self.item == oldSelf.item && self.attempt == oldSelf.attempt && self.timeout == oldSelf.timeout && self.pollInterval == oldSelf.pollInterval",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="self.parentRef == oldSelf.parentRef && self.kind == oldSelf.kind && self.actionName == oldSelf.actionName && self.pluginRef == oldSelf.pluginRef && self.operationID == oldSelf.operationID && self.item == oldSelf.item && self.attempt == oldSelf.attempt && self.timeout == oldSelf.timeout && self.pollInterval == oldSelf.pollInterval",message="only desiredState can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.stallTimeout) == has(oldSelf.stallTimeout) && (!has(self.stallTimeout) || self.stallTimeout == oldSelf.stallTimeout) && has(self.postOperationItems) == has(oldSelf.postOperationItems) && (!has(self.postOperationItems) || self.postOperationItems == oldSelf.postOperationItems)",message="only desiredState can be changed"
 type AsyncOperationSpec struct {
 	// parentRef is the Backup or Restore that the operation belongs to.
@@ -54,11 +54,11 @@ type AsyncOperationSpec struct {
 	// +required
 	Kind ActionKind `json:"kind"`
 
-	// pluginName is the registered name of the action.
+	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	PluginName string `json:"pluginName"`
+	ActionName string `json:"actionName"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required
@@ -305,7 +305,8 @@ type AsyncOperationStatus struct {
 // +kubebuilder:resource:categories=grapnel,shortName=gao
 // +kubebuilder:selectablefield:JSONPath=`.status.phase`
 // +kubebuilder:selectablefield:JSONPath=`.spec.parentRef.name`
-// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.actionName`
+// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginRef.name`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.item.resource`
 // +kubebuilder:printcolumn:name="In",type=string,JSONPath=`.spec.item.namespace`
 // +kubebuilder:printcolumn:name="Item",type=string,JSONPath=`.spec.item.name`

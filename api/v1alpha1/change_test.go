@@ -269,7 +269,7 @@ func TestAsyncOperationChanges(t *testing.T) {
 		"without items":   {body: body("Run"), patch: `{"spec":{"postOperationItems":null}}`, rejected: only},
 	}
 	for field, value := range map[string]string{
-		"parentRef": `{"uid":"other"}`, "kind": `"BackupItemAction"`, "pluginName": `"other"`, "pluginRef": `{"name":"other"}`,
+		"parentRef": `{"uid":"other"}`, "kind": `"BackupItemAction"`, "actionName": `"other"`, "pluginRef": `{"name":"other"}`,
 		"operationID": `"other"`, "item": `{"name":"other"}`, "attempt": `2`, "timeout": `"9h"`, "pollInterval": `"9s"`, "stallTimeout": `"9h"`,
 		"postOperationItems": `[{"resource":"pods","name":"q"}]`,
 	} {

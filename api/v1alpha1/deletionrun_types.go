@@ -72,10 +72,10 @@ type DeletionRunSpec struct {
 
 // DeletionItemAction is the result of one DeleteItemAction.
 type DeletionItemAction struct {
-	// pluginName is the registered name of the action.
+	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
-	PluginName string `json:"pluginName"`
+	ActionName string `json:"actionName"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required

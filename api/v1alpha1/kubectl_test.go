@@ -69,8 +69,8 @@ var kinds = map[string]struct {
 		resource: "asyncoperations", short: "gao", kind: "AsyncOperation",
 		body:   `{metadata: {name: nightly-data-0}, spec: {` + operation + `, timeout: 4h, pollInterval: 10s}}`,
 		status: `{"phase":"InProgress","message":"Copying","progress":{"completed":61,"total":100,"units":"bytes","summary":"61 % (61 of 100 bytes)"}}`,
-		header: []string{"NAME", "PLUGIN", "KIND", "IN", "ITEM", "PHASE", "PROGRESS", "FOR", "AGE", "MESSAGE"},
-		row:    []string{"nightly-data-0", "example.io/copy", "persistentvolumeclaims", "shop", "data", "InProgress", "61 % (61 of 100 bytes)", "b", "*", "Copying"},
+		header: []string{"NAME", "ACTION", "PLUGIN", "KIND", "IN", "ITEM", "PHASE", "PROGRESS", "FOR", "AGE", "MESSAGE"},
+		row:    []string{"nightly-data-0", "example.io/copy", "example", "persistentvolumeclaims", "shop", "data", "InProgress", "61 % (61 of 100 bytes)", "b", "*", "Copying"},
 		wide:   []string{"ID"},
 	},
 	"DeletionRun": {

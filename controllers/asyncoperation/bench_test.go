@@ -102,7 +102,7 @@ func BenchmarkPoll(b *testing.B) {
 		op := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: at}}
 		op.Spec = v1alpha1.AsyncOperationSpec{
 			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "u"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
-			PluginName: "example.io/copy", PluginRef: v1alpha1.PluginReference{Name: fmt.Sprint(i % plugins)}, OperationID: name,
+			ActionName: "example.io/copy", PluginRef: v1alpha1.PluginReference{Name: fmt.Sprint(i % plugins)}, OperationID: name,
 			Timeout: metav1.Duration{Duration: 1000 * time.Hour}, PollInterval: metav1.Duration{Duration: 10 * time.Second},
 			PostOperationItems: items,
 		}

@@ -256,7 +256,7 @@ func begin(env *suite.Env, b *v1alpha1.Backup, edits ...func(*v1alpha1.AsyncOper
 		},
 		Spec: v1alpha1.AsyncOperationSpec{
 			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: b.Name, UID: string(b.UID)},
-			Kind:      v1alpha1.ActionKindAsyncBackupItem, PluginName: "example.io/copy",
+			Kind:      v1alpha1.ActionKindAsyncBackupItem, ActionName: "example.io/copy",
 			PluginRef: v1alpha1.PluginReference{Name: "example"}, OperationID: "job-1",
 			Item:    v1alpha1.OperationItem{Version: "v1", Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
 			Attempt: 1, Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: 100 * time.Millisecond},

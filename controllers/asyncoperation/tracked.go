@@ -69,7 +69,7 @@ func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.Asyn
 	r.untrackOperation(name) // a previous operation of the same name
 	uid := string(op.UID)
 	k = &trackedOperation{
-		name: name, uid: op.UID, kind: op.Spec.Kind, action: op.Spec.PluginName, plugin: op.Spec.PluginRef.Name,
+		name: name, uid: op.UID, kind: op.Spec.Kind, action: op.Spec.ActionName, plugin: op.Spec.PluginRef.Name,
 		id: op.Spec.OperationID, parentRef: op.Spec.ParentRef, parent: r.parents.acquireParent(types.UID(op.Spec.ParentRef.UID)),
 		pollID: uid + "/poll", cancelID: uid + "/cancel", loadID: uid + "/plugin", priority: make(chan struct{}),
 		emittedPhase: op.Status.Phase, emittedReason: succeededReason(op),

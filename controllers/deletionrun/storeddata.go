@@ -105,7 +105,7 @@ func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.B
 	default:
 		for _, did := range called.Value.Actions {
 			d.Status.DeleteItemActions = append(d.Status.DeleteItemActions, v1alpha1.DeletionItemAction{
-				PluginName: did.Name, PluginRef: v1alpha1.PluginReference{Name: did.Plugin},
+				ActionName: did.Name, PluginRef: v1alpha1.PluginReference{Name: did.Plugin},
 				Items: did.Items, Failed: did.Failed, Message: did.Message,
 			})
 		}

@@ -134,7 +134,7 @@ func TestChangeWaitsForOperations(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "move-"},
 		Spec: v1alpha1.AsyncOperationSpec{
 			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "1"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
-			PluginName: "x/move", PluginRef: v1alpha1.PluginReference{Name: p.Name}, OperationID: "op-1", Attempt: 1,
+			ActionName: "x/move", PluginRef: v1alpha1.PluginReference{Name: p.Name}, OperationID: "op-1", Attempt: 1,
 			Item:    v1alpha1.OperationItem{Resource: "configmaps", Name: "data"},
 			Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: time.Second},
 		},

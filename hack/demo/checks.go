@@ -312,7 +312,7 @@ func (d *demo) checkDeletion(ctx context.Context) error {
 			actions != nil && len(*actions) == 1 && (*actions)[0].Phase == v1alpha1.ActionPhaseCompleted, "the status has %v", actions)},
 		check{"Its DeleteItemAction got the claim that was in the archive", checkTrue(
 			slices.ContainsFunc(status.DeleteItemActions, func(action v1alpha1.DeletionItemAction) bool {
-				return action.PluginName == copyAction && action.Items == 1 && action.Failed == 0
+				return action.ActionName == copyAction && action.Items == 1 && action.Failed == 0
 			}), "the status has %+v", status.DeleteItemActions)},
 		check{"The Backup is gone", checkTrue(apierrors.IsNotFound(getErr), "it still exists: %v", getErr)},
 		check{"So are its files in the location", d.checkEmpty("store", "main")},

@@ -67,7 +67,7 @@ func withoutDuplicates(repeated, current []v1alpha1.AsyncOperation) []v1alpha1.A
 		action, id string
 	}
 	of := func(o *v1alpha1.AsyncOperation) called {
-		return called{o.Spec.Kind, o.Spec.PluginName, o.Spec.OperationID}
+		return called{o.Spec.Kind, o.Spec.ActionName, o.Spec.OperationID}
 	}
 	if len(repeated) == 0 {
 		return nil

@@ -115,7 +115,7 @@ func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.A
 	spec := v1alpha1.AsyncOperationSpec{
 		ParentRef:  v1alpha1.ParentReference{Kind: d.Kind.Name, Name: o.GetName(), UID: string(o.GetUID())},
 		Kind:       v1alpha1.ActionKind(started.Kind),
-		PluginName: started.Action, PluginRef: v1alpha1.PluginReference{Name: started.Plugin},
+		ActionName: started.Action, PluginRef: v1alpha1.PluginReference{Name: started.Plugin},
 		OperationID: started.ID, Item: item, PostOperationItems: started.PostItems, Attempt: attempt,
 		DesiredState: v1alpha1.DesiredStateRun,
 	}
@@ -203,7 +203,7 @@ type operationKey struct {
 }
 
 func operationKeyFor(o *v1alpha1.AsyncOperation) operationKey {
-	return operationKey{o.Spec.Kind, o.Spec.PluginName, o.Spec.Item}
+	return operationKey{o.Spec.Kind, o.Spec.ActionName, o.Spec.Item}
 }
 
 // latestAttempts returns the last attempt in which each piece of work was started.

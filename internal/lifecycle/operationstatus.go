@@ -174,7 +174,7 @@ func (s *Scope[T]) ToVeleroOperations() []velero.Operation {
 
 func toVeleroOperation(o *v1alpha1.AsyncOperation) velero.Operation {
 	out := velero.Operation{
-		Action: o.Spec.PluginName, Kind: string(o.Spec.Kind), Plugin: o.Spec.PluginRef.Name, ID: o.Spec.OperationID,
+		Action: o.Spec.ActionName, Kind: string(o.Spec.Kind), Plugin: o.Spec.PluginRef.Name, ID: o.Spec.OperationID,
 		Object: toResourceIdentifier(o.Spec.Item), Message: o.Status.Message,
 		Phase: velero.OperationPhase(o.Status.Phase), Created: o.CreationTimestamp.Time,
 	}

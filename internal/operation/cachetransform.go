@@ -39,7 +39,7 @@ func CompactForCache(object any) (any, error) {
 		op.Labels = labels
 	}
 	spec, parent, item := &op.Spec, &op.Spec.ParentRef, &op.Spec.Item
-	internStrings((*string)(&spec.Kind), &spec.PluginName, &spec.PluginRef.Name, (*string)(&spec.DesiredState), &spec.CancelReason,
+	internStrings((*string)(&spec.Kind), &spec.ActionName, &spec.PluginRef.Name, (*string)(&spec.DesiredState), &spec.CancelReason,
 		&parent.Kind, &parent.Name, &parent.UID, &item.Group, &item.Version, &item.Resource, &item.Namespace)
 	internStrings((*string)(&op.Status.Phase), &op.Status.Message)
 	for i := range op.Status.Conditions {

@@ -52,7 +52,7 @@ func TestCompactSharesTexts(t *testing.T) {
 	t.Parallel()
 	decoded := func() *v1alpha1.AsyncOperation {
 		op := &v1alpha1.AsyncOperation{}
-		op.Spec.PluginName = string([]byte("example.io/copy"))
+		op.Spec.ActionName = string([]byte("example.io/copy"))
 		_, err := operation.CompactForCache(op)
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestCompactSharesTexts(t *testing.T) {
 		return op
 	}
 	first, second := decoded(), decoded()
-	if unsafe.StringData(first.Spec.PluginName) != unsafe.StringData(second.Spec.PluginName) {
+	if unsafe.StringData(first.Spec.ActionName) != unsafe.StringData(second.Spec.ActionName) {
 		t.Error("the name of the action is in memory twice")
 	}
 }

@@ -109,7 +109,7 @@ func TestDeleteItemActionsRun(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(content(t, cleaned)), "\n")
 	got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "/kube-root-ca.crt") })
 	env.CheckEqual(t, "what was shown", got, []string{line("c0"), line("c1"), line("c6"), line("c7"), line("c6"), line("c7"), line("c6"), line("c7")})
-	did := slices.DeleteFunc(d.Status.DeleteItemActions, func(did v1alpha1.DeletionItemAction) bool { return did.PluginName != action })
+	did := slices.DeleteFunc(d.Status.DeleteItemActions, func(did v1alpha1.DeletionItemAction) bool { return did.ActionName != action })
 	if len(did) != 1 || did[0].Failed != 2 || did[0].Items < 2 {
 		t.Errorf("the actions are told as %+v", d.Status.DeleteItemActions)
 	}
@@ -135,7 +135,7 @@ func TestADeleteItemActionHangs(t *testing.T) {
 		"one thing is left behind", action, app+"/z", "did not answer before its deadline")
 	s.gone(t, b)
 	for _, did := range d.Status.DeleteItemActions {
-		if did.PluginName == action && (did.Failed != 1 || did.Items < 1) {
+		if did.ActionName == action && (did.Failed != 1 || did.Items < 1) {
 			t.Errorf("the action is reported as %+v", did)
 		}
 	}

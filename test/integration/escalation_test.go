@@ -167,7 +167,7 @@ func forgedRun(meta metav1.ObjectMeta, subject string) *v1alpha1.HookRun {
 func forgedOperation(meta metav1.ObjectMeta, subject string) *v1alpha1.AsyncOperation {
 	return &v1alpha1.AsyncOperation{ObjectMeta: meta, Spec: v1alpha1.AsyncOperationSpec{
 		ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "b", UID: subject},
-		Kind:      v1alpha1.ActionKindAsyncBackupItem, PluginName: operates, PluginRef: v1alpha1.PluginReference{Name: "operates"},
+		Kind:      v1alpha1.ActionKindAsyncBackupItem, ActionName: operates, PluginRef: v1alpha1.PluginReference{Name: "operates"},
 		OperationID: "forged", Item: v1alpha1.OperationItem{Version: "v1", Resource: "configmaps", Name: "c0"}, Attempt: 1,
 		Timeout: *within(patience), PollInterval: *within(patience), DesiredState: v1alpha1.DesiredStateRun,
 	}}

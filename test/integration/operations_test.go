@@ -48,7 +48,7 @@ func operationsOf(subject client.Object) []*v1alpha1.AsyncOperation {
 		return o.Spec.ParentRef.UID != string(subject.GetUID())
 	})
 	slices.SortFunc(list, func(a, b *v1alpha1.AsyncOperation) int {
-		return strings.Compare(a.Spec.Item.Name+a.Spec.PluginName, b.Spec.Item.Name+b.Spec.PluginName)
+		return strings.Compare(a.Spec.Item.Name+a.Spec.ActionName, b.Spec.Item.Name+b.Spec.ActionName)
 	})
 	return list
 }

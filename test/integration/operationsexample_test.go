@@ -91,7 +91,7 @@ func TestDataIsCopiedByThePlugin(t *testing.T) {
 		p := o.Status.Progress
 		return p != nil && p.Units == "bytes" && p.Total == 8000 && p.Completed > 0 && p.Completed < p.Total
 	})
-	if o.Spec.PluginName != exampleCopy || o.Spec.PluginRef.Name != "example" || o.Spec.Item.Resource != "persistentvolumeclaims" {
+	if o.Spec.ActionName != exampleCopy || o.Spec.PluginRef.Name != "example" || o.Spec.Item.Resource != "persistentvolumeclaims" {
 		t.Errorf("the operation is %s", describe(o))
 	}
 	if sums := b.Status.Operations.Sums; len(sums) != 1 || sums[0].Units != "bytes" || sums[0].Completed != 8000 || sums[0].Total != 8000 {

@@ -180,7 +180,7 @@ func TestSeveralOperationsOnOneObject(t *testing.T) {
 	counted(t, b, 2, 2, 0, 0)
 	var actions []string
 	for _, o := range operationsOf(b) {
-		actions = append(actions, o.Spec.PluginName+" "+o.Spec.PluginRef.Name)
+		actions = append(actions, o.Spec.ActionName+" "+o.Spec.PluginRef.Name)
 	}
 	env.CheckEqual(t, "actions", actions, []string{operates + " operates", operatesToo + " operates"})
 	if marked := has(s.archived(t, b), "configmaps", app, "one"); !strings.Contains(marked, "seen first") {

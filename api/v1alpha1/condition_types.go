@@ -290,8 +290,8 @@ const (
 const (
 	// ReasonScheduled surfaces when a Schedule waits for its next time.
 	ReasonScheduled = "Scheduled"
-	// ReasonPaused surfaces when spec.paused keeps a Schedule from creating Backups.
-	ReasonPaused = "Paused"
+	// ReasonSuspended surfaces when spec.suspend keeps a Schedule from creating Backups.
+	ReasonSuspended = "Suspended"
 	// ReasonBackupCreated surfaces when a Schedule created a Backup.
 	ReasonBackupCreated = "BackupCreated"
 	// ReasonSkipped surfaces when a Schedule skipped a time.

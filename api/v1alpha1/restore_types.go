@@ -117,7 +117,7 @@ type RestoreSpec struct {
 
 	// takeOver means that this cluster replaces the one that was backed up: Schedules are
 	// restored running, and BackupStorageLocations writable, if they were. The default is
-	// for copies and drills: Schedules are restored paused and locations read-only, so
+	// for copies and drills: Schedules are restored suspended and locations read-only, so
 	// that two clusters do not write the same backups. takeOver does not change existing
 	// Schedules and locations.
 	// +optional

@@ -51,7 +51,7 @@ func TestScheduleDefaults(t *testing.T) {
 	}
 	for path, want := range map[string]any{
 		"spec.concurrencyPolicy": "Forbid", "spec.keepLast": int64(1), "spec.keepFailed": int64(3), "spec.keepSucceeded": nil,
-		"spec.paused": nil, "spec.skipImmediately": nil, "spec.startingDeadline": nil, "spec.timeZone": nil,
+		"spec.suspend": nil, "spec.skipImmediately": nil, "spec.startingDeadline": nil, "spec.timeZone": nil,
 		"spec.template.spec.desiredState": "Run", "spec.template.spec.deletionPolicy": "Retain",
 	} {
 		if got := at(object, path); got != want {
@@ -67,7 +67,7 @@ func TestScheduleChanges(t *testing.T) {
 	if err := admin.Status().Patch(t.Context(), object, merge(`{"status":{"phase":"Enabled","observedSchedule":"@daily"}}`)); err != nil {
 		t.Fatal(err)
 	}
-	change := merge(`{"spec":{"schedule":"@hourly","timeZone":"Asia/Tokyo","paused":true,"skipImmediately":true,"concurrencyPolicy":"Allow",
+	change := merge(`{"spec":{"schedule":"@hourly","timeZone":"Asia/Tokyo","suspend":true,"skipImmediately":true,"concurrencyPolicy":"Allow",
 		"startingDeadline":"1h","keepLast":0,"keepSucceeded":1,"keepFailed":0,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"includedNamespaces":null,"ttl":"1h"}}}}`)
 	if err := admin.Patch(t.Context(), object, change); err != nil {
 		t.Fatal(err)

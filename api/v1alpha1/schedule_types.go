@@ -37,12 +37,12 @@ type ScheduleSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// paused stops the creation of Backups. Running Backups continue.
+	// suspend stops the creation of Backups. Running Backups continue.
 	// +optional
-	Paused bool `json:"paused,omitempty"`
+	Suspend bool `json:"suspend,omitempty"`
 
 	// skipImmediately waits for the next scheduled time even if the Schedule is new or was
-	// paused and its last time has passed.
+	// suspended and its last time has passed.
 	// +optional
 	SkipImmediately bool `json:"skipImmediately,omitempty"`
 
@@ -101,7 +101,7 @@ type BackupTemplate struct {
 	// +optional
 	// +default={}
 	// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom)",message="importedFrom cannot be set in a template: a Schedule creates new backups"
-	// +kubebuilder:validation:XValidation:rule="!has(self.desiredState) || self.desiredState == 'Run'",message="desiredState can only be Run in a template; set spec.paused of the Schedule to stop creating backups"
+	// +kubebuilder:validation:XValidation:rule="!has(self.desiredState) || self.desiredState == 'Run'",message="desiredState can only be Run in a template; set spec.suspend of the Schedule to stop creating backups"
 	Spec BackupSpec `json:"spec,omitempty"`
 }
 
@@ -119,13 +119,13 @@ type TemplateMetadata struct {
 }
 
 // SchedulePhase summarizes the conditions of a Schedule in one word.
-// +kubebuilder:validation:Enum=Enabled;Paused;FailedValidation
+// +kubebuilder:validation:Enum=Enabled;Suspended;FailedValidation
 type SchedulePhase string
 
 // The phases of a Schedule.
 const (
 	SchedulePhaseEnabled          SchedulePhase = "Enabled"
-	SchedulePhasePaused           SchedulePhase = "Paused"
+	SchedulePhaseSuspended        SchedulePhase = "Suspended"
 	SchedulePhaseFailedValidation SchedulePhase = "FailedValidation"
 )
 
@@ -167,7 +167,7 @@ type ScheduleStatus struct {
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
 	// nextScheduleTime is when the next Backup is due. It is not set while the Schedule is
-	// paused.
+	// suspended.
 	// +optional
 	// +nullable
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
@@ -202,9 +202,9 @@ type ScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ObservedTimeZone string `json:"observedTimeZone,omitempty"`
 
-	// observedPaused is whether the Schedule was paused when this status was computed.
+	// observedSuspend is whether the Schedule was suspended when this status was computed.
 	// +optional
-	ObservedPaused bool `json:"observedPaused,omitempty"`
+	ObservedSuspend bool `json:"observedSuspend,omitempty"`
 }
 
 // Schedule creates Backups at the times of a cron expression, and destroys Backups in

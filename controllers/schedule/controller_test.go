@@ -232,9 +232,9 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-func TestPaused(t *testing.T) {
+func TestSuspended(t *testing.T) {
 	t.Parallel()
-	pause := func(n *v1alpha1.Schedule) { n.Spec.Paused = true }
+	suspend := func(n *v1alpha1.Schedule) { n.Spec.Suspend = true }
 	for name, tc := range map[string]struct {
 		skip bool
 		made []string
@@ -248,17 +248,17 @@ func TestPaused(t *testing.T) {
 			s := newStage(t)
 			n := s.nightly(func(spec *v1alpha1.ScheduleSpec) { spec.SkipImmediately = tc.skip })
 			s.at("1 01:00", n)
-			suite.UpdateWithRetry(s.Env, n, pause)
+			suite.UpdateWithRetry(s.Env, n, suspend)
 			s.at("1 02:00", n)
-			s.expectStatus(n, expect{Phase: "Paused", Ready: "Paused"})
+			s.expectStatus(n, expect{Phase: "Suspended", Ready: "Suspended"})
 			for _, at := range []string{"1 03:00", "1 03:30", "2 03:00"} {
 				s.at(at, n)
 			}
 			s.expectMade()
-			s.expectStatus(n, expect{Phase: "Paused", Skipped: "2 03:00", Reason: "Paused", Ready: "Paused"})
-			s.expectTold("Normal Skipped Paused", "Normal Skipped Paused: …spec.paused")
+			s.expectStatus(n, expect{Phase: "Suspended", Skipped: "2 03:00", Reason: "Suspended", Ready: "Suspended"})
+			s.expectTold("Normal Skipped Suspended", "Normal Skipped Suspended: …spec.suspend")
 
-			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Paused = false })
+			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Suspend = false })
 			s.at("2 12:00", n)
 			s.at("2 12:01", n)
 			s.expectMade(tc.made...)

@@ -39,7 +39,7 @@ func (p *reconcileScope) emitDecisionEvents(ctx context.Context) {
 // eventTypeForReason returns Warning if a person should look into what was skipped.
 func eventTypeForReason(reason schedule.SkipReason) string {
 	switch reason {
-	case schedule.ReasonPaused, schedule.ReasonSkipImmediately, schedule.ReasonConcurrencyForbid:
+	case schedule.ReasonSuspended, schedule.ReasonSkipImmediately, schedule.ReasonConcurrencyForbid:
 		return corev1.EventTypeNormal // as configured
 	default:
 		return corev1.EventTypeWarning

@@ -100,8 +100,8 @@ func TestLimits(t *testing.T) {
 					s.end(b, phase, fmt.Sprintf("%d 04:00", i+1))
 				}
 			}
-			// A paused Schedule creates nothing, but enforces its limits.
-			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Paused = true })
+			// A suspended Schedule creates nothing, but enforces its limits.
+			suite.UpdateWithRetry(s.Env, n, func(n *v1alpha1.Schedule) { n.Spec.Suspend = true })
 			if tc.also != nil {
 				tc.also(s)
 			}

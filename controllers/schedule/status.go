@@ -43,7 +43,7 @@ func (p *reconcileScope) newDecisionInput(cron schedule.Cron) schedule.Input {
 	spec, status := &p.s.Spec, &p.original.Status
 	in := schedule.Input{
 		Name: p.s.Name, Now: p.now, Cron: cron,
-		Paused: spec.Paused, WasPaused: status.ObservedPaused, SkipImmediately: spec.SkipImmediately,
+		Suspended: spec.Suspend, WasSuspended: status.ObservedSuspend, SkipImmediately: spec.SkipImmediately,
 		ConcurrencyPolicy: schedule.ConcurrencyPolicy(cmp.Or(spec.ConcurrencyPolicy, v1alpha1.ConcurrencyPolicyForbid)),
 		Created:           p.s.CreationTimestamp.Time,
 		LastSchedule:      fromStatusTime(status.LastScheduleTime), LastSkipped: fromStatusTime(status.SettledTime),
@@ -86,7 +86,7 @@ func (p *reconcileScope) recordInvalidSpec(ctx context.Context, problem error) e
 // setStatusFromDecision records the decision and its execution in the status.
 func (p *reconcileScope) setStatusFromDecision() {
 	status, spec, d := &p.s.Status, &p.s.Spec, &p.decision
-	status.ObservedSchedule, status.ObservedTimeZone, status.ObservedPaused = spec.Schedule, spec.TimeZone, spec.Paused
+	status.ObservedSchedule, status.ObservedTimeZone, status.ObservedSuspend = spec.Schedule, spec.TimeZone, spec.Suspend
 	if p.createError == nil {
 		if !d.LastSchedule.Equal(fromStatusTime(status.LastScheduleTime)) {
 			status.LastBackup = p.backupNameAt(d.LastSchedule)
@@ -94,7 +94,7 @@ func (p *reconcileScope) setStatusFromDecision() {
 		status.LastScheduleTime = toStatusTime(d.LastSchedule)
 	}
 	status.SettledTime, status.NextScheduleTime = toStatusTime(d.LastSkipped), toStatusTime(d.NextScheduleTime)
-	if spec.Paused {
+	if spec.Suspend {
 		status.NextScheduleTime = nil
 	}
 	for _, skip := range d.Skipped {
@@ -127,9 +127,9 @@ func (p *reconcileScope) summarizeStatus() {
 			p.createError.Error()+"; the operator retries, correct spec.template if it is the cause")
 		return
 	}
-	if p.s.Spec.Paused {
-		p.setPhaseAndConditions(v1alpha1.SchedulePhasePaused, conditions.Current, v1alpha1.ReasonPaused,
-			"Paused: no Backups are created; set spec.paused to false to resume")
+	if p.s.Spec.Suspend {
+		p.setPhaseAndConditions(v1alpha1.SchedulePhaseSuspended, conditions.Current, v1alpha1.ReasonSuspended,
+			"Suspended: no Backups are created; set spec.suspend to false to resume")
 		return
 	}
 	message := "The next Backup is due at " + p.decision.NextScheduleTime.Format(time.RFC3339)

@@ -30,7 +30,7 @@ var errConcurrentlyModified = errors.New("another client keeps changing or recre
 
 // updateOnlyResources are the resources whose objects are never deleted to be recreated:
 // their contents would be deleted with them, and an active Schedule or location would
-// become paused or read-only.
+// become suspended or read-only.
 var updateOnlyResources = newUpdateOnlyResources()
 
 func newUpdateOnlyResources() map[schema.GroupResource]bool {

@@ -70,7 +70,7 @@ type Request struct {
 	// started afterwards. Otherwise there is a warning about each.
 	StartsQuiesced bool
 	// TakeOver restores Schedules and storage locations unchanged. Otherwise they are
-	// restored paused and read-only, existing ones keep these settings, and there is a
+	// restored suspended and read-only, existing ones keep these settings, and there is a
 	// warning about each.
 	TakeOver bool
 	// UseVersions chooses a version for each resource among those in the archive (the

@@ -49,12 +49,12 @@ func TestRestoreObjects_Standby(t *testing.T) {
 			}
 			result := c.run(request)
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Updated: 1})
-			wantMessages(t, result, "warning "+ns+": |new-"+string(policy)+"|it was restored paused",
+			wantMessages(t, result, "warning "+ns+": |new-"+string(policy)+"|it was restored suspended",
 				"warning "+ns+": |new-"+string(policy)+"|it was restored with accessMode ReadOnly")
-			if got := spec(is); got["paused"] != nil || got["schedule"] != "@hourly" || c.get(is).GetUID() != before.GetUID() {
+			if got := spec(is); got["suspend"] != nil || got["schedule"] != "@hourly" || c.get(is).GetUID() != before.GetUID() {
 				t.Errorf("the Schedule that worked has %v", got)
 			}
-			if got := spec(fresh); got["paused"] != true {
+			if got := spec(fresh); got["suspend"] != true {
 				t.Errorf("the new Schedule has %v", got)
 			}
 			if got := spec(place); got["accessMode"] != "ReadOnly" || got["bucket"] != "b" {

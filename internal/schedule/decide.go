@@ -64,9 +64,9 @@ type Input struct {
 	Now  time.Time
 	Cron Cron
 
-	// Paused is set if no run may be created. WasPaused is the value of Paused when the status
-	// was last written.
-	Paused, WasPaused bool
+	// Suspended is set if no run may be created. WasSuspended is the value of Suspended when the
+	// status was last written.
+	Suspended, WasSuspended bool
 	// SkipImmediately skips the times that a Schedule would make up for when it is created or
 	// resumed.
 	SkipImmediately   bool
@@ -95,7 +95,7 @@ type SkipReason string
 
 // The reasons.
 const (
-	ReasonPaused            SkipReason = "Paused"
+	ReasonSuspended         SkipReason = "Suspended"
 	ReasonConcurrencyForbid SkipReason = "ConcurrencyForbid"
 	ReasonMissedDeadline    SkipReason = "MissedDeadline"
 	ReasonTooManyMissed     SkipReason = "TooManyMissed"
@@ -135,7 +135,7 @@ type Decision struct {
 	// Skipped lists what did not run, and why.
 	Skipped []Skip
 	// NextScheduleTime is the next time of the schedule, in UTC. Decide must be called again at
-	// that time at the latest, even if the Schedule is paused: the time is skipped then. Call it
+	// that time at the latest, even if the Schedule is suspended: the time is skipped then. Call it
 	// earlier if a run, the Schedule or the clock changes. A timer does not notice a change of
 	// the clock, so it should not run for more than an hour or so.
 	NextScheduleTime time.Time
@@ -150,7 +150,7 @@ func Decide(in Input) Decision {
 	if due, ok := d.decideDueTime(); ok {
 		d.decideCreate(due)
 	}
-	if !in.Paused {
+	if !in.Suspended {
 		d.decideReplacements()
 	}
 	d.out.NextScheduleTime = in.Cron.NextSince(d.since, in.Now)
@@ -176,8 +176,8 @@ func (d *decider) decideDueTime() (time.Time, bool) {
 	switch {
 	case t.IsZero():
 		return t, false
-	case in.Paused:
-		d.addSkip(ReasonPaused, t, "nothing ran at %s: the Schedule is paused; set spec.paused to false to resume", formatTime(t))
+	case in.Suspended:
+		d.addSkip(ReasonSuspended, t, "nothing ran at %s: the Schedule is suspended; set spec.suspend to false to resume", formatTime(t))
 		return t, false
 	case in.StartingDeadline > 0 && t.Add(in.StartingDeadline).Before(in.Now):
 		d.addSkip(ReasonMissedDeadline, t,
@@ -189,7 +189,7 @@ func (d *decider) decideDueTime() (time.Time, bool) {
 	}
 	if missed.IsCapped() {
 		d.addSkip(ReasonTooManyMissed, t,
-			"more than %d runs were missed since %s, and only that of %s is made up for; if the Schedule was not paused, check why the operator was unavailable, and its clock",
+			"more than %d runs were missed since %s, and only that of %s is made up for; if the Schedule was not suspended, check why the operator was unavailable, and its clock",
 			MaxMissed, formatTime(d.since), formatTime(t))
 	}
 	if name, open := d.newestActiveRun(); open && in.ConcurrencyPolicy == ForbidConcurrent {

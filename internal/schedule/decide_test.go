@@ -117,28 +117,28 @@ func TestDecide(t *testing.T) {
 			told{Schedule: "2 03:00:00", Skip: "9 12:00:00", Wake: "9 13:00:00", Skipped: []string{"MissedDeadline 9 12:00:00"}},
 		},
 
-		"paused": {
-			"3 04:00", func(in *Input) { in.Paused = true },
-			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"},
+		"suspended": {
+			"3 04:00", func(in *Input) { in.Suspended = true },
+			told{Schedule: "2 03:00:00", Skipped: []string{"Suspended 3 03:00:00"}, Wake: "4 03:00:00"},
 		},
-		"paused, and nothing is due": {"3 02:00", func(in *Input) { in.Paused = true }, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
-		"paused, skip later": {
-			"3 04:00", func(in *Input) { in.Paused, in.SkipImmediately, in.WasPaused = true, true, true },
-			told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"},
+		"suspended, and nothing is due": {"3 02:00", func(in *Input) { in.Suspended = true }, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
+		"suspended, skip later": {
+			"3 04:00", func(in *Input) { in.Suspended, in.SkipImmediately, in.WasSuspended = true, true, true },
+			told{Schedule: "2 03:00:00", Skipped: []string{"Suspended 3 03:00:00"}, Wake: "4 03:00:00"},
 		},
-		"no longer paused": {
-			"5 12:00", func(in *Input) { in.WasPaused = true },
+		"no longer suspended": {
+			"5 12:00", func(in *Input) { in.WasSuspended = true },
 			told{Create: "5 03:00:00", Schedule: "5 03:00:00", Wake: "6 03:00:00"},
 		},
-		"no longer paused, skip": {
-			"5 12:00", func(in *Input) { in.WasPaused, in.SkipImmediately = true, true },
+		"no longer suspended, skip": {
+			"5 12:00", func(in *Input) { in.WasSuspended, in.SkipImmediately = true, true },
 			told{Schedule: "2 03:00:00", Skip: "5 12:00:00", Wake: "6 03:00:00", Skipped: []string{"SkipImmediately 5 03:00:00"}},
 		},
-		"no longer paused, skip, nothing was due": {
-			"3 01:00", func(in *Input) { in.WasPaused, in.SkipImmediately = true, true },
+		"no longer suspended, skip, nothing was due": {
+			"3 01:00", func(in *Input) { in.WasSuspended, in.SkipImmediately = true, true },
 			told{Schedule: "2 03:00:00", Skip: "3 01:00:00", Wake: "3 03:00:00"},
 		},
-		"never paused, skip": {
+		"never suspended, skip": {
 			"5 12:00", func(in *Input) { in.SkipImmediately = true },
 			told{Create: "5 03:00:00", Schedule: "5 03:00:00", Wake: "6 03:00:00"},
 		},
@@ -175,9 +175,9 @@ func TestDecide(t *testing.T) {
 		"another is open, and nothing is due, Replace": {"3 02:00", func(in *Input) {
 			in.ConcurrencyPolicy, in.Runs = ReplaceConcurrent, []Run{openRun("old", "2 03:00")}
 		}, told{Schedule: "2 03:00:00", Wake: "3 03:00:00"}},
-		"another is open, paused, Replace": {"3 04:00", func(in *Input) {
-			in.ConcurrencyPolicy, in.Paused, in.Runs = ReplaceConcurrent, true, []Run{openRun("old", "2 03:00")}
-		}, told{Schedule: "2 03:00:00", Skipped: []string{"Paused 3 03:00:00"}, Wake: "4 03:00:00"}},
+		"another is open, suspended, Replace": {"3 04:00", func(in *Input) {
+			in.ConcurrencyPolicy, in.Suspended, in.Runs = ReplaceConcurrent, true, []Run{openRun("old", "2 03:00")}
+		}, told{Schedule: "2 03:00:00", Skipped: []string{"Suspended 3 03:00:00"}, Wake: "4 03:00:00"}},
 
 		"created, but not recorded": {
 			"3 03:01", func(in *Input) { in.Runs = []Run{openRun("nightly-20240503030000", "3 03:00")} },
@@ -248,7 +248,7 @@ func TestDecideSaysWhatCanBeDone(t *testing.T) {
 		change func(*Input)
 		says   []string
 	}{
-		"paused": {func(in *Input) { in.Paused = true }, []string{"2024-05-09T03:00:00Z", "spec.paused"}},
+		"suspended": {func(in *Input) { in.Suspended = true }, []string{"2024-05-09T03:00:00Z", "spec.suspend"}},
 		"too late": {
 			func(in *Input) { in.StartingDeadline = time.Hour },
 			[]string{"2024-05-09T03:00:00Z", "1h0m0s", "set a longer one"},
@@ -262,7 +262,7 @@ func TestDecideSaysWhatCanBeDone(t *testing.T) {
 			[]string{"2024-05-09T03:00:00Z", "old", "concurrencyPolicy is Forbid"},
 		},
 		"skip": {
-			func(in *Input) { in.SkipImmediately, in.WasPaused = true, true },
+			func(in *Input) { in.SkipImmediately, in.WasSuspended = true, true },
 			[]string{"2024-05-09T03:00:00Z", "skipImmediately is true"},
 		},
 	} {
@@ -322,9 +322,9 @@ func TestKeep(t *testing.T) {
 		"of one time, by name":  {[]Run{run("b", "1 03:00", Succeeded), run("a", "1 03:00", Succeeded)}, count(1), nil, 0, []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, paused := range []bool{false, true} {
+			for _, suspended := range []bool{false, true} {
 				d := Decide(nightly(t, "9 12:00", func(in *Input) {
-					in.Runs, in.KeepSucceeded, in.KeepFailed, in.KeepLast, in.Paused = tc.runs, tc.succeeded, tc.failed, tc.last, paused
+					in.Runs, in.KeepSucceeded, in.KeepFailed, in.KeepLast, in.Suspended = tc.runs, tc.succeeded, tc.failed, tc.last, suspended
 				}))
 				if diff := cmp.Diff(tc.want, d.Delete); diff != "" {
 					t.Error(diff)

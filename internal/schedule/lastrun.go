@@ -41,10 +41,10 @@ func (d *decider) skipAllUntilNow() {
 	d.out.LastSkipped = d.since
 }
 
-// shouldSkipMissed reports whether the Schedule is new or was paused, and must not make up for
+// shouldSkipMissed reports whether the Schedule is new or was suspended, and must not make up for
 // missed times.
 func (d *decider) shouldSkipMissed() bool {
-	return d.in.SkipImmediately && !d.in.Paused && (d.in.WasPaused || d.hasNoHistory())
+	return d.in.SkipImmediately && !d.in.Suspended && (d.in.WasSuspended || d.hasNoHistory())
 }
 
 // hasNoHistory reports whether nothing was ever recorded for the Schedule.

@@ -86,7 +86,7 @@ func (w *world) move() {
 // others makes other random changes.
 func (w *world) others() {
 	if w.chance(10) {
-		w.in.Paused = !w.in.Paused
+		w.in.Suspended = !w.in.Suspended
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.runs)) {
 		run := w.runs[name]
@@ -131,11 +131,11 @@ func (w *world) pass() bool {
 	if d.LastSkipped.After(w.in.LastSkipped) {
 		w.leftOut = true
 	}
-	if in.WasPaused && !in.Paused && in.SkipImmediately {
+	if in.WasSuspended && !in.Suspended && in.SkipImmediately {
 		w.left = in.Now
 	}
-	w.leftOut = w.leftOut || in.Paused
-	w.in.LastSchedule, w.in.LastSkipped, w.in.WasPaused = d.LastSchedule, d.LastSkipped, in.Paused
+	w.leftOut = w.leftOut || in.Suspended
+	w.in.LastSchedule, w.in.LastSkipped, w.in.WasSuspended = d.LastSchedule, d.LastSkipped, in.Suspended
 	for _, name := range d.Delete {
 		if w.chance(20) {
 			return false
@@ -172,8 +172,8 @@ func (w *world) create(c RunToCreate) {
 
 // check checks one decision.
 func (w *world) check(in Input, d Decision) {
-	if in.Paused && (d.Create != nil || len(d.Cancel) > 0) {
-		w.t.Fatalf("paused, and %+v", d)
+	if in.Suspended && (d.Create != nil || len(d.Cancel) > 0) {
+		w.t.Fatalf("suspended, and %+v", d)
 	}
 	if !d.NextScheduleTime.After(in.Now) {
 		w.t.Fatalf("at %v the next decision is due at %v", in.Now, d.NextScheduleTime)
@@ -214,7 +214,7 @@ func (w *world) open(deleting bool) (open int) {
 
 // rest checks the invariants when there is nothing left to do.
 func (w *world) rest() {
-	if w.in.ConcurrencyPolicy == ReplaceConcurrent && !w.in.Paused && w.open(false) > 1 {
+	if w.in.ConcurrencyPolicy == ReplaceConcurrent && !w.in.Suspended && w.open(false) > 1 {
 		w.t.Fatalf("%d runs are open", w.open(false))
 	}
 	for class, keep := range map[RunState]*int32{Succeeded: w.in.KeepSucceeded, Failed: w.in.KeepFailed} {

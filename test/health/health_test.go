@@ -21,6 +21,7 @@ type rules struct {
 // ask returns what both tools say of an object.
 func (r rules) ask(t *testing.T, kind string, object map[string]any) (health, string) {
 	t.Helper()
+	object["kind"] = kind
 	said := askArgoCD(t, r.argo[kind], object)
 	return health{argo: said.status, flux: askFlux(t, r.flux[kind], object)}, said.message
 }

@@ -222,19 +222,19 @@ func operations() map[string]sample {
 
 // schedules are as controllers/schedule/status.go leaves them.
 func schedules() map[string]sample {
-	schedule := func(phase v1alpha1.SchedulePhase, paused bool, state conditions.State, message string) *v1alpha1.Schedule {
+	schedule := func(phase v1alpha1.SchedulePhase, suspend bool, state conditions.State, message string) *v1alpha1.Schedule {
 		s := &v1alpha1.Schedule{
-			ObjectMeta: meta, Spec: v1alpha1.ScheduleSpec{Paused: paused},
-			Status: v1alpha1.ScheduleStatus{Phase: phase, Message: message, ObservedPaused: paused},
+			ObjectMeta: meta, Spec: v1alpha1.ScheduleSpec{Suspend: suspend},
+			Status: v1alpha1.ScheduleStatus{Phase: phase, Message: message, ObservedSuspend: suspend},
 		}
 		return told(s, "", state, message)
 	}
 	return map[string]sample{
 		"waits for its time":    {object: schedule("Enabled", false, conditions.Current, "The next Backup is due at 01:30"), want: healthy, says: "01:30"},
 		"cannot create Backups": {object: schedule("Enabled", false, conditions.StalledRetrying, "a policy refuses it"), want: degraded, says: "a policy refuses it"},
-		"paused":                {object: schedule("Paused", true, conditions.Current, "Paused: no Backups are created"), want: suspended, says: "no Backups"},
+		"suspended":             {object: schedule("Suspended", true, conditions.Current, "Suspended: no Backups are created"), want: suspended, says: "no Backups"},
 		"wrongly written":       {object: schedule("FailedValidation", false, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
-		"paused, and wrong":     {object: schedule("FailedValidation", true, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
+		"suspended, and wrong":  {object: schedule("FailedValidation", true, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
 	}
 }
 

@@ -125,7 +125,7 @@ func TestTheLastIsKeptWhenItsTurnComes(t *testing.T) {
 	one := int32(1)
 	schedule := env.Create(t, world.Client, &v1alpha1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
-		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
+		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Suspend: true, KeepLast: &one},
 	})
 	b := s.NewBackup(world.CreateApp(t, 1))
 	b.Labels = map[string]string{v1alpha1.LabelScheduleName: schedule.Name}

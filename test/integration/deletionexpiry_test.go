@@ -34,7 +34,7 @@ func TestTheLastOfAScheduleStays(t *testing.T) {
 	app, one := world.CreateApp(t, 1), int32(1)
 	schedule := env.Create(t, world.Client, &v1alpha1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "story-"},
-		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Paused: true, KeepLast: &one},
+		Spec:       v1alpha1.ScheduleSpec{Schedule: "@yearly", Suspend: true, KeepLast: &one},
 	})
 	var backups [2]*v1alpha1.Backup
 	for i := range backups {

@@ -52,11 +52,8 @@ end
 if not is("Ready", "True") then
   return answer("Progressing")
 end
-if spec.paused then -- a Schedule
-  return answer("Suspended")
-end
-if spec.suspend then -- a Plugin
-  return answer("Suspended", "Suspended: it is left out of Backups and Restores that are planned now")
+if spec.suspend then
+  return answer("Suspended", obj.kind == "Plugin" and "Suspended: it is left out of Backups and Restores that are planned now")
 end
 if is("Synced", "False") then -- a location: it can be used, and holds what cannot be imported
   return answer("Healthy", found.Synced.message)

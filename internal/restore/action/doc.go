@@ -21,7 +21,7 @@
 //	secret          tokens of ServiceAccounts
 //	service         cluster IPs, node ports, IP families
 //	serviceaccount  generated token Secrets; merges into an existing account
-//	standby         Schedules are restored paused, locations read-only
+//	standby         Schedules are restored suspended, locations read-only
 //	webhook         side effects; called Services follow the mapping
 //
 // Objects that their owners adopt again (ReplicaSets, ControllerRevisions, Pods of both)

@@ -17,18 +17,19 @@ const (
 	locations = "backupstoragelocations"
 )
 
-var groups = []string{"grapnel.dev", "velero.io"}
+// suspendFields has the name of the field that suspends a Schedule, by API group.
+var suspendFields = map[string]string{"grapnel.dev": "suspend", "velero.io": "paused"}
 
 // AffectedResources returns the resources that the action handles.
 func AffectedResources() []schema.GroupResource {
 	var all []schema.GroupResource
-	for _, group := range groups {
+	for group := range suspendFields {
 		all = append(all, schema.GroupResource{Group: group, Resource: schedules}, schema.GroupResource{Group: group, Resource: locations})
 	}
 	return all
 }
 
-// StandbyAction restores Schedules paused and storage locations read-only, unless the
+// StandbyAction restores Schedules suspended and storage locations read-only, unless the
 // cluster takes over from the one that was backed up. Otherwise a copy of a cluster would
 // write to the buckets of the original, and its Schedules would create backups of the same
 // names in the same seconds. Those of Velero are treated the same, because Velero may run
@@ -55,12 +56,13 @@ func (StandbyAction) Execute(_ context.Context, item *itemaction.RestoreItem) (i
 		return itemaction.RestoreResult{}, nil
 	}
 	if item.Resource.Resource == schedules {
-		if spec["paused"] == true {
+		field := suspendFields[item.Resource.Group]
+		if spec[field] == true {
 			return itemaction.RestoreResult{}, nil
 		}
-		spec["paused"] = true
-		return itemaction.RestoreResult{Warnings: []string{"it was restored paused, because the cluster that was backed up may still run it: " +
-			"set spec.paused to false here if this cluster takes over, or restore with takeOver"}}, nil
+		spec[field] = true
+		return itemaction.RestoreResult{Warnings: []string{"it was restored suspended, because the cluster that was backed up may still run it: " +
+			"set spec." + field + " to false here if this cluster takes over, or restore with takeOver"}}, nil
 	}
 	if spec["accessMode"] == "ReadOnly" {
 		return itemaction.RestoreResult{}, nil

@@ -131,7 +131,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 			continue
 		}
 		s.executed.Add(1)
-		result, err := s.executeTimed(ctx, itemaction.Item{
+		result, err := s.executeTimed(ctx, itemaction.BackupItem{
 			Resource:  c.resource.GVR,
 			Namespace: item.Namespace,
 			Name:      item.Name,
@@ -162,7 +162,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 
 // executeTimed measures the time of actions of plugins; for others it is not worth the
 // cost.
-func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.Item) (result itemaction.Result, err error) {
+func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.BackupItem) (result itemaction.Result, err error) {
 	defer panics.Recover(&err)
 	if s.external == nil {
 		return s.Execute(ctx, item)

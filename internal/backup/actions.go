@@ -23,9 +23,9 @@ import (
 
 // runnableAction is an item action in a run.
 type runnableAction struct {
-	itemaction.Action
+	itemaction.BackupAction
 	// external is the same action if it is a PluginAction, otherwise nil.
-	external itemaction.PluginAction
+	external itemaction.BackupPluginAction
 	// ready is closed when the action may be called; failed is set before that.
 	ready  chan struct{}
 	failed bool
@@ -40,12 +40,12 @@ func (r *enginePass) prepareActions(ctx context.Context) *sync.WaitGroup {
 		if !r.isRelevant(candidate) {
 			continue
 		}
-		a := &runnableAction{Action: candidate, ready: make(chan struct{})}
+		a := &runnableAction{BackupAction: candidate, ready: make(chan struct{})}
 		r.actions = append(r.actions, a)
 		switch candidate := candidate.(type) {
 		case itemaction.Preparer:
 			prepared.Go(func() { r.prepareAction(ctx, a, candidate) })
-		case itemaction.PluginAction:
+		case itemaction.BackupPluginAction:
 			a.external = candidate
 			chosen.Go(func() { r.resolveSelector(ctx, a) })
 		default:
@@ -83,9 +83,9 @@ func (r *enginePass) resolveSelector(ctx context.Context, a *runnableAction) {
 }
 
 // isRelevant reports whether an action can have an effect on this backup.
-func (r *enginePass) isRelevant(a itemaction.Action) bool {
-	adds := a.RelatedResources()
-	return adds == nil || r.canAddRelated(adds)
+func (r *enginePass) isRelevant(a itemaction.BackupAction) bool {
+	lister, addsOnly := a.(itemaction.RelatedResourceLister)
+	return !addsOnly || r.canAddRelated(lister.RelatedResources())
 }
 
 // canAddRelated reports whether one of the resources can be in the backup without all of

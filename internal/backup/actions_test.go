@@ -67,14 +67,14 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	if _, err := j.Archive(t.Context(), store, req); err != nil {
 		t.Fatal(err)
 	}
-	action, ok := e.got.Actions[0].(itemaction.PluginAction)
+	action, ok := e.got.Actions[0].(itemaction.BackupPluginAction)
 	if !ok || len(e.got.Actions) != 1 {
 		t.Fatalf("the engine got actions %v", e.got.Actions)
 	}
 	if err := action.ResolveSelector(t.Context(), noResources{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := action.Execute(t.Context(), itemaction.Item{JSON: []byte(`{}`)}); err != nil {
+	if _, err := action.Execute(t.Context(), itemaction.BackupItem{JSON: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	want := `{
@@ -120,7 +120,7 @@ func TestItemActionsAreAskedAgain(t *testing.T) {
 		if len(o.got.Actions) != 1 || o.got.Actions[0].Name() != "example.io/mark" {
 			t.Fatalf("the engine got actions %v", o.got.Actions)
 		}
-		if _, err := o.got.Actions[0].Execute(t.Context(), itemaction.Item{JSON: []byte(`{}`)}); err != nil {
+		if _, err := o.got.Actions[0].Execute(t.Context(), itemaction.BackupItem{JSON: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(p.told, `"phase":"`+want+`"`) {

@@ -16,7 +16,7 @@ import (
 )
 
 // fakeOf is a fakeAction for another kind.
-func fakeOf(resource string, execute func(itemaction.Item) (itemaction.Result, error)) itemaction.Action {
+func fakeOf(resource string, execute func(itemaction.BackupItem) (itemaction.Result, error)) itemaction.BackupAction {
 	return otherKind{fakeAction{execute}, resource}
 }
 
@@ -30,23 +30,23 @@ func (o otherKind) AppliesTo(gr schema.GroupResource) bool { return gr.Resource 
 func TestAdditionalItems(t *testing.T) {
 	all := []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
 	for name, tc := range map[string]struct {
-		actions  []itemaction.Action
+		actions  []itemaction.BackupAction
 		edit     func(*ArchiveRequest)
 		added    []string
 		warnings []string
 		requests map[string]int // by path
 	}{
 		"each is fetched once": {
-			actions:  []itemaction.Action{naming("configmaps", ref("persistentvolumes", "", "pv-2"), ref("configmaps", "shop", "b"))},
+			actions:  []itemaction.BackupAction{naming("configmaps", ref("persistentvolumes", "", "pv-2"), ref("configmaps", "shop", "b"))},
 			added:    []string{"persistentvolumes /pv-2"},
 			requests: map[string]int{"persistentvolumes/pv-2": 1, "configmaps/b": 0},
 		},
 		"with the namespace of the object that names them": {
-			actions: []itemaction.Action{naming("configmaps", ref("persistentvolumes", "shop", "pv-2"))},
+			actions: []itemaction.BackupAction{naming("configmaps", ref("persistentvolumes", "shop", "pv-2"))},
 			added:   []string{"persistentvolumes /pv-2"},
 		},
 		"a cycle ends": {
-			actions: []itemaction.Action{
+			actions: []itemaction.BackupAction{
 				naming("configmaps", ref("persistentvolumes", "", "pv-1")),
 				naming("persistentvolumes", ref("persistentvolumes", "", "pv-2"), ref("persistentvolumes", "", "pv-1"), ref("configmaps", "shop", "a")),
 			},
@@ -54,11 +54,11 @@ func TestAdditionalItems(t *testing.T) {
 			requests: map[string]int{"persistentvolumes/pv-1": 1, "persistentvolumes/pv-2": 1},
 		},
 		"of a Namespace object": {
-			actions: []itemaction.Action{naming("namespaces", ref("persistentvolumes", "", "pv-2"))},
+			actions: []itemaction.BackupAction{naming("namespaces", ref("persistentvolumes", "", "pv-2"))},
 			added:   []string{"persistentvolumes /pv-2"},
 		},
 		"that do not exist": {
-			actions: []itemaction.Action{naming("configmaps",
+			actions: []itemaction.BackupAction{naming("configmaps",
 				ref("persistentvolumes", "", "nope"), ref("unheard.of", "shop", "x"), ref("configmaps", "", "a"),
 				itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "persistentvolumes"}, Name: "maybe", Optional: true})},
 			warnings: []string{
@@ -68,12 +68,12 @@ func TestAdditionalItems(t *testing.T) {
 			},
 		},
 		"that are excluded": {
-			actions: []itemaction.Action{naming("configmaps", ref("pods", "shop", "web-0"), ref("configmaps", "office", "a"),
+			actions: []itemaction.BackupAction{naming("configmaps", ref("pods", "shop", "web-0"), ref("configmaps", "office", "a"),
 				ref("configmaps", "shop", "secretive"), ref("persistentvolumes", "", "pv-1"))},
 			edit: func(r *ArchiveRequest) { r.Selection.ExcludedClusterScopedResources = []string{"persistentvolumes"} },
 		},
 		"a must and none": {
-			actions: []itemaction.Action{
+			actions: []itemaction.BackupAction{
 				naming("configmaps", ref("persistentvolumes", "", "pv-2"), ref("persistentvolumes", "", "nope")),
 				naming("configmaps", always("persistentvolumes", "", "pv-2"), always("persistentvolumes", "", "nope")),
 			},
@@ -82,7 +82,7 @@ func TestAdditionalItems(t *testing.T) {
 			warnings: []string{`persistentvolumes "nope", which configmaps shop/a needs, does not exist`},
 		},
 		"that are excluded and a must": {
-			actions: []itemaction.Action{
+			actions: []itemaction.BackupAction{
 				naming("configmaps", ref("configmaps", "shop", "secretive")), // without IgnoreSelection
 				naming("configmaps", always("pods", "shop", "web-0"), always("configmaps", "office", "a"),
 					always("configmaps", "shop", "secretive"), always("persistentvolumes", "", "pv-1")),
@@ -97,7 +97,7 @@ func TestAdditionalItems(t *testing.T) {
 				tc.edit(&req)
 			}
 			api := testCluster()
-			result, got := backedUp(t, api, req, Options{ActionWorkers: 1, Actions: func() []itemaction.Action { return nil }})
+			result, got := backedUp(t, api, req, Options{ActionWorkers: 1, Actions: func() []itemaction.BackupAction { return nil }})
 			if diff := cmp.Diff(slices.Sorted(slices.Values(slices.Concat(all, tc.added))), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
@@ -129,28 +129,28 @@ func always(resource, namespace, name string) itemaction.RelatedItem {
 // Many objects that need the same ones name only a few.
 func TestObjectsThatAreNamedAgainTakeNoRoom(t *testing.T) {
 	const size = 10_000
-	action := outside{resource: "kind00s", execute: func(context.Context, itemaction.Item) (itemaction.Result, error) {
+	action := outside{resource: "kind00s", execute: func(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
 		refs := make([]itemaction.RelatedItem, size)
 		for i := range refs {
 			refs[i] = itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: fmt.Sprint(i), Optional: true}
 		}
 		return itemaction.Result{RelatedItems: refs}, nil
 	}}
-	result, _ := backedUp(t, crowd(1, maxExternalRefs/size+5), ArchiveRequest{Actions: []itemaction.Action{action}}, Options{})
+	result, _ := backedUp(t, crowd(1, maxExternalRefs/size+5), ArchiveRequest{Actions: []itemaction.BackupAction{action}}, Options{})
 	if result.Results.ErrorCount > 0 {
 		t.Errorf("errors: %+v", result.Results.Errors)
 	}
 }
 
 func TestAnEndlessListOfAdditionalItemsIsCut(t *testing.T) {
-	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		refs := make([]itemaction.RelatedItem, 10_000)
 		for i := range refs {
 			refs[i] = itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "unheard-of"}, Name: fmt.Sprint(item.Name, "-", i)}
 		}
 		return itemaction.Result{RelatedItems: refs}, nil
 	}}
-	result, _ := backedUp(t, crowd(1, 25), ArchiveRequest{Actions: []itemaction.Action{action}}, Options{})
+	result, _ := backedUp(t, crowd(1, 25), ArchiveRequest{Actions: []itemaction.BackupAction{action}}, Options{})
 	if result.Results.WarningCount != maxExternalRefs || result.Results.ErrorCount != 1 {
 		t.Errorf("%d warnings and %d errors, want %d and 1", result.Results.WarningCount, result.Results.ErrorCount, maxExternalRefs)
 	}

@@ -22,8 +22,8 @@ import (
 // addition to the engine without one: in the same process, and as a plugin's action whose
 // calls take no time here.
 func BenchmarkItemAction(b *testing.B) {
-	nothing := fakeAction{func(itemaction.Item) (itemaction.Result, error) { return itemaction.Result{}, nil }}
-	for name, actions := range map[string][]itemaction.Action{
+	nothing := fakeAction{func(itemaction.BackupItem) (itemaction.Result, error) { return itemaction.Result{}, nil }}
+	for name, actions := range map[string][]itemaction.BackupAction{
 		"none": nil, "in-process": {nothing}, "external": {outside{}}, "external, not concerned": {
 			outside{concerns: func(string, map[string]string) bool { return false }},
 		},
@@ -45,13 +45,13 @@ func BenchmarkItemAction(b *testing.B) {
 }
 
 // benchCollection returns a collection of config maps, and a batch of them.
-func benchCollection(b *testing.B, perBatch int, actions []itemaction.Action) (*collection, []rawclient.Item) {
+func benchCollection(b *testing.B, perBatch int, actions []itemaction.BackupAction) (*collection, []rawclient.Item) {
 	b.Helper()
 	w, err := archive.NewWriter(io.Discard, archive.WriterOptions{ModTime: time.Unix(0, 0)})
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := newEnginePass(New(nil, Options{Actions: func() []itemaction.Action { return actions }}), ArchiveRequest{}, w)
+	r := newEnginePass(New(nil, Options{Actions: func() []itemaction.BackupAction { return actions }}), ArchiveRequest{}, w)
 	r.plan = &plan{}
 	r.prepareActions(context.Background()).Wait()
 	resource := discovery.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Preferred: true}

@@ -18,7 +18,7 @@
 // Actions are called in order for each object, the built-in ones first, and each sees the
 // result of the previous one (actionexecution.go). Those of Grapnel itself are called for
 // one object after another, as it arrives. The selectors of plugins
-// (itemaction.PluginAction) are requested before anything is listed; their actions are then
+// (itemaction.BackupPluginAction) are requested before anything is listed; their actions are then
 // called for several objects at a time, Options.ActionWorkers in total for a run. The
 // objects of a batch wait for each other and keep their order. While a plugin is slow, the
 // lists wait with it, and memory does not grow.

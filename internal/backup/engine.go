@@ -35,7 +35,7 @@ type Cluster interface {
 type Options struct {
 	// Actions returns the item actions of one run, by default the built-in ones. They are
 	// called in this order.
-	Actions func() []itemaction.Action
+	Actions func() []itemaction.BackupAction
 	// ActionWorkers is for how many objects of each run the actions of plugins are called
 	// at a time, by default DefaultActionWorkers.
 	ActionWorkers int
@@ -89,7 +89,7 @@ type ArchiveRequest struct {
 	AllVersions bool
 	// Actions are called after those of the Options, in this order. They are only for this
 	// run.
-	Actions []itemaction.Action
+	Actions []itemaction.BackupAction
 	// OnOperationStarted, if set, is called for each operation as soon as an action has
 	// returned it, concurrently. Its context does not end with the run, which may already
 	// have ended, but after 30 seconds. If it returns nil, the operation is tracked from

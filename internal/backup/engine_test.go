@@ -314,18 +314,17 @@ func TestRunReportsProgress(t *testing.T) {
 
 // fakeAction is an action of a test.
 type fakeAction struct {
-	execute func(itemaction.Item) (itemaction.Result, error)
+	execute func(itemaction.BackupItem) (itemaction.Result, error)
 }
 
-func (fakeAction) Name() string                             { return "fake" }
-func (fakeAction) AppliesTo(gr schema.GroupResource) bool   { return gr.Resource == "configmaps" }
-func (fakeAction) RelatedResources() []schema.GroupResource { return nil }
-func (a fakeAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+func (fakeAction) Name() string                           { return "fake" }
+func (fakeAction) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
+func (a fakeAction) Execute(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 	return a.execute(item)
 }
 
 func TestRunObeysActions(t *testing.T) {
-	action := fakeAction{func(item itemaction.Item) (itemaction.Result, error) {
+	action := fakeAction{func(item itemaction.BackupItem) (itemaction.Result, error) {
 		switch item.Name {
 		case "a":
 			return itemaction.Result{}, errors.New("no a")
@@ -341,7 +340,7 @@ func TestRunObeysActions(t *testing.T) {
 	}}
 	result, got := backedUp(t, testCluster(),
 		ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"configmaps"}}},
-		Options{Actions: func() []itemaction.Action { return []itemaction.Action{action} }})
+		Options{Actions: func() []itemaction.BackupAction { return []itemaction.BackupAction{action} }})
 	want := []string{"configmaps shop/b", "configmaps shop/c", "namespaces /shop", "persistentvolumes /pv-2"}
 	if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)

@@ -29,15 +29,14 @@ type outside struct {
 	resource string // of the objects it sees, "configmaps" by default
 	choose   func(ctx context.Context, names itemaction.ResourceResolver) error
 	concerns func(namespace string, labels map[string]string) bool
-	execute  func(ctx context.Context, item itemaction.Item) (itemaction.Result, error)
+	execute  func(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error)
 }
 
-var _ itemaction.PluginAction = outside{}
+var _ itemaction.BackupPluginAction = outside{}
 
-func (o outside) Name() string                             { return "example.io/" + o.name }
-func (o outside) Plugin() string                           { return "demo" }
-func (o outside) Kind() string                             { return "AsyncBackupItemAction" }
-func (o outside) RelatedResources() []schema.GroupResource { return nil }
+func (o outside) Name() string   { return "example.io/" + o.name }
+func (o outside) Plugin() string { return "demo" }
+func (o outside) Kind() string   { return "AsyncBackupItemAction" }
 
 func (o outside) AppliesTo(gr schema.GroupResource) bool {
 	return o.resource == "*" || gr.Resource == o.resource || o.resource == "" && gr.Resource == "configmaps"
@@ -54,7 +53,7 @@ func (o outside) Matches(namespace string, labels func() map[string]string) bool
 	return o.concerns == nil || o.concerns(namespace, labels())
 }
 
-func (o outside) Execute(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+func (o outside) Execute(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 	if o.execute == nil {
 		return itemaction.Result{}, nil
 	}
@@ -62,7 +61,7 @@ func (o outside) Execute(ctx context.Context, item itemaction.Item) (itemaction.
 }
 
 // shop is a backup of the config maps of one namespace with actions.
-func shop(actions ...itemaction.Action) ArchiveRequest {
+func shop(actions ...itemaction.BackupAction) ArchiveRequest {
 	return ArchiveRequest{
 		Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"configmaps"}},
 		Actions:   actions,
@@ -75,7 +74,7 @@ func ref(resource, namespace, name string) itemaction.RelatedItem {
 
 // naming returns an action that names the same objects for each one.
 func naming(resource string, refs ...itemaction.RelatedItem) outside {
-	return outside{name: "naming", resource: resource, execute: func(context.Context, itemaction.Item) (itemaction.Result, error) {
+	return outside{name: "naming", resource: resource, execute: func(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{RelatedItems: slices.Clone(refs)}, nil
 	}}
 }
@@ -108,7 +107,7 @@ func TestExternalActionsAreAskedAtTheSameTimeAndBeforeAnythingIsListed(t *testin
 }
 
 func TestAnActionThatCannotChooseIsLeftOut(t *testing.T) {
-	never := func(context.Context, itemaction.Item) (itemaction.Result, error) {
+	never := func(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{}, errors.New("was called")
 	}
 	result, got := backedUp(t, testCluster(), shop(
@@ -151,7 +150,7 @@ func TestCallsOfExternalActionsOverlapAsOftenAsAllowed(t *testing.T) {
 			const workers = 4
 			var open, most atomic.Int32
 			full := make(chan struct{})
-			action := outside{resource: "*", execute: func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+			action := outside{resource: "*", execute: func(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 				if item.Namespace == "" {
 					return itemaction.Result{}, nil
 				}
@@ -172,7 +171,7 @@ func TestCallsOfExternalActionsOverlapAsOftenAsAllowed(t *testing.T) {
 				}
 				return itemaction.Result{}, nil
 			}}
-			result, _ := backedUp(t, api, ArchiveRequest{Actions: []itemaction.Action{action}}, Options{ActionWorkers: workers})
+			result, _ := backedUp(t, api, ArchiveRequest{Actions: []itemaction.BackupAction{action}}, Options{ActionWorkers: workers})
 			if most.Load() != workers {
 				t.Errorf("%d calls at once, want %d", most.Load(), workers)
 			}
@@ -185,13 +184,13 @@ func TestCallsOfExternalActionsOverlapAsOftenAsAllowed(t *testing.T) {
 
 // appending returns an action that adds a word to every object it sees.
 func appending(name string) outside {
-	return outside{name: name, resource: "kind00s", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	return outside{name: name, resource: "kind00s", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{JSON: bytes.Replace(item.JSON, []byte(`"metadata"`), []byte(`"`+name+`":1,"metadata"`), 1)}, nil
 	}}
 }
 
 func TestActionsSeeWhatTheOnesBeforeLeftAndObjectsKeepTheirOrder(t *testing.T) {
-	builtin := fakeOf("kind00s", func(item itemaction.Item) (itemaction.Result, error) {
+	builtin := fakeOf("kind00s", func(item itemaction.BackupItem) (itemaction.Result, error) {
 		if bytes.Contains(item.JSON, []byte("one")) {
 			t.Error("the built-in action is not the first")
 		}
@@ -199,12 +198,12 @@ func TestActionsSeeWhatTheOnesBeforeLeftAndObjectsKeepTheirOrder(t *testing.T) {
 	})
 	odd := appending("two")
 	odd.concerns = func(_ string, labels map[string]string) bool { return labels["odd"] == "1" }
-	last := fakeOf("kind00s", func(item itemaction.Item) (itemaction.Result, error) { // no plugin's, behind those of plugins
+	last := fakeOf("kind00s", func(item itemaction.BackupItem) (itemaction.Result, error) { // no plugin's, behind those of plugins
 		return appending("three").execute(t.Context(), item)
 	})
 	var out bytes.Buffer
-	_, err := New(crowd(1, 100).cluster(t), Options{Actions: func() []itemaction.Action { return []itemaction.Action{builtin} }}).
-		WriteArchive(context.Background(), ArchiveRequest{Actions: []itemaction.Action{appending("one"), odd, last}}, &out)
+	_, err := New(crowd(1, 100).cluster(t), Options{Actions: func() []itemaction.BackupAction { return []itemaction.BackupAction{builtin} }}).
+		WriteArchive(context.Background(), ArchiveRequest{Actions: []itemaction.BackupAction{appending("one"), odd, last}}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,7 @@ func TestActionsSeeWhatTheOnesBeforeLeftAndObjectsKeepTheirOrder(t *testing.T) {
 }
 
 func TestWhatActionsSayIsInTheResult(t *testing.T) {
-	action := outside{name: "talker", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action := outside{name: "talker", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		switch item.Name {
 		case "a":
 			return itemaction.Result{
@@ -277,10 +276,10 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 }
 
 func TestABackupGetsOnlySoManyLabels(t *testing.T) {
-	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{BackupLabels: map[string]string{item.Name: "x"}}, nil
 	}}
-	result, _ := backedUp(t, crowd(1, 50), ArchiveRequest{Actions: []itemaction.Action{action}}, Options{})
+	result, _ := backedUp(t, crowd(1, 50), ArchiveRequest{Actions: []itemaction.BackupAction{action}}, Options{})
 	if len(result.Labels) != 32 || result.Results.WarningCount != 1 {
 		t.Errorf("%d labels with %d warnings, want 32 with 1", len(result.Labels), result.Results.WarningCount)
 	}
@@ -289,14 +288,14 @@ func TestABackupGetsOnlySoManyLabels(t *testing.T) {
 func TestExternalActionsSeeEveryArchivedVersion(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	action := outside{resource: "widgets", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action := outside{resource: "widgets", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, item.Resource.Version)
 		return itemaction.Result{}, nil
 	}}
 	backedUp(t, testCluster(), ArchiveRequest{
-		Selection: selection.Spec{IncludedNamespaceScopedResources: []string{"widgets"}}, AllVersions: true, Actions: []itemaction.Action{action},
+		Selection: selection.Spec{IncludedNamespaceScopedResources: []string{"widgets"}}, AllVersions: true, Actions: []itemaction.BackupAction{action},
 	}, Options{})
 	slices.Sort(seen)
 	if diff := cmp.Diff([]string{"v1", "v1beta1"}, seen); diff != "" {
@@ -305,13 +304,13 @@ func TestExternalActionsSeeEveryArchivedVersion(t *testing.T) {
 }
 
 func TestAFailureOfAnExternalActionConcernsItsObjectOnly(t *testing.T) {
-	action := outside{name: "picky", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action := outside{name: "picky", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		if item.Name == "b" {
 			return itemaction.Result{}, errors.New(`plugin "demo": not this one`)
 		}
 		return itemaction.Result{}, nil
 	}}
-	after := outside{name: "after", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	after := outside{name: "after", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		if item.Name == "b" {
 			t.Error("an object that is lost was shown to the next action")
 		}
@@ -330,12 +329,12 @@ func TestAFailureOfAnExternalActionConcernsItsObjectOnly(t *testing.T) {
 func TestACancelledRunWaitsForNoAction(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	action := outside{resource: "*", execute: func(ctx context.Context, _ itemaction.Item) (itemaction.Result, error) {
+	action := outside{resource: "*", execute: func(ctx context.Context, _ itemaction.BackupItem) (itemaction.Result, error) {
 		cancel()
 		<-ctx.Done()
 		return itemaction.Result{}, ctx.Err()
 	}}
-	result, err := New(crowd(8, 20).cluster(t), Options{}).WriteArchive(ctx, ArchiveRequest{Actions: []itemaction.Action{action}}, io.Discard)
+	result, err := New(crowd(8, 20).cluster(t), Options{}).WriteArchive(ctx, ArchiveRequest{Actions: []itemaction.BackupAction{action}}, io.Discard)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
@@ -346,7 +345,7 @@ func TestACancelledRunWaitsForNoAction(t *testing.T) {
 
 // TestManyCollectionsShareActions is for the race detector.
 func TestManyCollectionsShareActions(t *testing.T) {
-	action := outside{name: "busy", resource: "*", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action := outside{name: "busy", resource: "*", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{
 			JSON: bytes.Clone(item.JSON), Warnings: []string{"w"}, BackupLabels: map[string]string{"k": item.Name},
 			Operation:    &itemaction.StartedOperation{ID: item.Name},
@@ -354,7 +353,7 @@ func TestManyCollectionsShareActions(t *testing.T) {
 		}, nil
 	}}
 	var told atomic.Int32
-	result, _ := backedUp(t, crowd(20, 30), ArchiveRequest{Actions: []itemaction.Action{action}, OnOperationStarted: func(context.Context, Operation) error {
+	result, _ := backedUp(t, crowd(20, 30), ArchiveRequest{Actions: []itemaction.BackupAction{action}, OnOperationStarted: func(context.Context, Operation) error {
 		told.Add(1)
 		return nil
 	}}, Options{})

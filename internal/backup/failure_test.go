@@ -58,16 +58,16 @@ func TestWriteArchive_Panic(t *testing.T) {
 		return itemaction.Result{}
 	}
 	for name, tc := range map[string]struct {
-		action    itemaction.Action
+		action    itemaction.BackupAction
 		want      []string
 		wantError string
 	}{
 		"in an action of the operator": {
-			action: fakeAction{func(item itemaction.Item) (itemaction.Result, error) { return explode(item.Name), nil }},
+			action: fakeAction{func(item itemaction.BackupItem) (itemaction.Result, error) { return explode(item.Name), nil }},
 			want:   []string{"configmaps shop/a", "configmaps shop/c"}, wantError: `configmaps "shop/b" is missing from this backup: item action fake: internal error: boom`,
 		},
 		"in an action of a plugin": {
-			action: outside{execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+			action: outside{execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 				return explode(item.Name), nil
 			}},
 			want: []string{"configmaps shop/a", "configmaps shop/c"}, wantError: `configmaps "shop/b" is missing from this backup: item action example.io/: internal error: boom`,
@@ -88,7 +88,7 @@ func TestWriteArchive_Panic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, lines := logOf()
-			result, got := backedUp(t, testCluster(), ArchiveRequest{Actions: []itemaction.Action{tc.action}, Selection: selection.Spec{
+			result, got := backedUp(t, testCluster(), ArchiveRequest{Actions: []itemaction.BackupAction{tc.action}, Selection: selection.Spec{
 				IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps"},
 			}}, Options{Log: log})
 			if diff := cmp.Diff(tc.want, configMaps(got)); diff != "" {
@@ -175,7 +175,7 @@ func TestWriteArchive_RefusedObject(t *testing.T) {
 }
 
 func TestWriteArchive_PanicWhileCollecting(t *testing.T) {
-	_, err := New(testCluster().cluster(t), Options{Actions: func() []itemaction.Action { panic("boom") }}).WriteArchive(t.Context(), ArchiveRequest{}, io.Discard)
+	_, err := New(testCluster().cluster(t), Options{Actions: func() []itemaction.BackupAction { panic("boom") }}).WriteArchive(t.Context(), ArchiveRequest{}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "internal error: boom") {
 		t.Errorf("Run: %v, want the panic as an error", err)
 	}

@@ -122,7 +122,7 @@ func TestOnlyWithoutAnAnswer(t *testing.T) {
 func TestActionsAreAskedAboutOnly(t *testing.T) {
 	l := &ledger{}
 	naming := naming("configmaps", ref("persistentvolumes", "", "pv-2"))
-	changing := outside{name: "changing", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	changing := outside{name: "changing", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		if !bytes.Contains(item.JSON, []byte(`"name":"a"`)) {
 			return itemaction.Result{}, errors.New("was shown " + item.Name)
 		}

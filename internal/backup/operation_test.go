@@ -27,7 +27,7 @@ type ledger struct {
 
 // action starts an operation on every config map but c.
 func (l *ledger) action(name string, cancelled error) outside {
-	return outside{name: name, execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	return outside{name: name, execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		if item.Name == "c" {
 			return itemaction.Result{}, nil
 		}
@@ -69,7 +69,7 @@ func wholeShop() []string {
 func TestOperationsAreRecordedAtOnce(t *testing.T) {
 	l := &ledger{}
 	one, two := l.action("one", nil), l.action("two", nil)
-	req := shop(one, outside{name: "check", execute: func(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+	req := shop(one, outside{name: "check", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if item.Name == "a" && !slices.Contains(l.started, "one-a") {
@@ -137,7 +137,7 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			l := &ledger{}
 			action := l.action("x", tc.cancel)
 			execute := action.execute
-			action.execute = func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+			action.execute = func(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 				result, err := execute(ctx, item)
 				if result.Operation != nil && tc.none {
 					result.Operation.Cancel = nil
@@ -176,7 +176,7 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 	l := &ledger{}
 	action := l.action("x", nil)
 	execute := action.execute
-	action.execute = func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+	action.execute = func(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		cancel()
 		<-ctx.Done()
 		return execute(context.WithoutCancel(ctx), item)
@@ -199,7 +199,7 @@ func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	l := &ledger{}
 	left := l.action("x", nil)
 	execute := left.execute
-	left.execute = func(ctx context.Context, item itemaction.Item) (itemaction.Result, error) {
+	left.execute = func(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		result, err := execute(ctx, item)
 		result.Skip = "it is elsewhere"
 		return result, err
@@ -224,7 +224,7 @@ func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	copies.resource = "persistentvolumeclaims"
 	req := ArchiveRequest{
 		Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"persistentvolumeclaims"}},
-		Actions:   []itemaction.Action{copies}, OnOperationStarted: l.record,
+		Actions:   []itemaction.BackupAction{copies}, OnOperationStarted: l.record,
 	}
 	result, _ := backedUp(t, testCluster(), req, Options{})
 	l.want(t, []string{"copy-data"}, nil)

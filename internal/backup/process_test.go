@@ -88,7 +88,7 @@ func (nothing) Execute(_ context.Context, req *item.BackupRequest) (*item.Backup
 }
 
 // processActions starts the plugin and returns its actions for one run.
-func processActions(tb testing.TB, names ...string) []itemaction.Action {
+func processActions(tb testing.TB, names ...string) []itemaction.BackupAction {
 	tb.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -101,7 +101,7 @@ func processActions(tb testing.TB, names ...string) []itemaction.Action {
 		tb.Fatal(err)
 	}
 	backup := []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","namespace":"grapnel-system","uid":"u-1"},"spec":{}}`)
-	var out []itemaction.Action
+	var out []itemaction.BackupAction
 	for _, name := range names {
 		spec := pluginclient.BackupItemActionSpec{Name: name, Plugin: "demo", Resolve: plugins.BackupItemAction("demo", "", name)}
 		out = append(out, pluginclient.NewBackupItemAction(spec, pluginclient.BackupRun{Key: "u-1", Backup: backup}, plugins.Redactor()))

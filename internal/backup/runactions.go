@@ -19,7 +19,7 @@ import (
 
 // newItemActions returns the item actions of plugins for one run. All of them get the same
 // Backup, in its state when the run begins and with the given phase.
-func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.Action, error) {
+func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.BackupAction, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.Action,
 		return nil, err
 	}
 	run := pluginclient.BackupRun{Key: req.UID, Backup: data}
-	var out []itemaction.Action
+	var out []itemaction.BackupAction
 	for _, spec := range req.ItemActions {
 		out = append(out, pluginclient.NewBackupItemAction(spec, run, j.Logs.Redactor()))
 	}

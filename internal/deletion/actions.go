@@ -175,7 +175,7 @@ func (r *actionPass) callActionsOn(ctx context.Context, at int64, item *archived
 			r.recordInvalidItem(at, item, err)
 			return nil
 		}
-		if !t.action.MatchesObject(item.entry.Object.Namespace, item.itemLabels) {
+		if !t.action.Matches(item.entry.Object.Namespace, item.itemLabels) {
 			continue
 		}
 		if t.stopped {

@@ -12,49 +12,63 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
-// Action processes objects before they are archived. Its methods are called concurrently.
-type Action interface {
+// Action processes objects of a run: T is the form in which a backup or a restore shows them. Its
+// methods are called concurrently, with different items. It may also be a Preparer, a PluginAction
+// or a RelatedResourceLister.
+type Action[T any] interface {
 	// Name of the action, unique within a run, for logs and errors.
 	Name() string
 	// AppliesTo reports whether the action handles the objects of a resource. It never gets
 	// objects of other resources.
 	AppliesTo(resource schema.GroupResource) bool
-	// RelatedResources lists the resources whose objects the action may name as related, if
-	// that is all that the action does. The engine skips the action when none of these
-	// resources can be in the backup, or when all of their objects are anyway. An action
-	// with other effects returns nil and is always called.
-	RelatedResources() []schema.GroupResource
-	// Execute processes one object. An error excludes the object from the archive and is
-	// recorded as an error of that object.
-	Execute(ctx context.Context, item Item) (Result, error)
+	// Execute processes one object. An error is recorded as an error of that object, which is
+	// not archived or restored then; see CreationRefusedError for one that does not affect
+	// existing objects.
+	Execute(ctx context.Context, item T) (Result, error)
 }
 
-// Preparer is an Action that must read from the cluster once before its first object.
+// The actions of a backup process objects before they are archived, those of a restore before they
+// are restored.
+type (
+	BackupAction        = Action[BackupItem]
+	RestoreAction       = Action[*RestoreItem]
+	BackupPluginAction  = PluginAction[BackupItem]
+	RestorePluginAction = PluginAction[*RestoreItem]
+)
+
+// RelatedResourceLister is an action of a backup that only names related items. The engine skips
+// it when no object of these resources can be in the backup, or when all of them are anyway.
+type RelatedResourceLister interface {
+	// RelatedResources lists the resources whose objects the action may name.
+	RelatedResources() []schema.GroupResource
+}
+
+// Preparer is an action of a backup that must read from the cluster once before its first object.
 // Prepare runs concurrently with the collection of objects, at most once per run, and the
 // first Execute waits for it.
 type Preparer interface {
-	Action
 	// Prepare initializes the action. An error is recorded as an error of the run, and the
 	// action is skipped.
 	Prepare(ctx context.Context, reader Reader) error
 }
 
 // PluginAction is an Action that runs outside of this program. It has a selector that must
-// be requested, and its calls take time: the engine makes several of them concurrently.
-type PluginAction interface {
-	Action
+// be requested, its calls take time, and they may have effects besides the Result: a backup makes
+// several of them concurrently, and a dry run of a restore makes none.
+type PluginAction[T any] interface {
+	Action[T]
 	// Plugin is the name of the plugin, for logs and results.
 	Plugin() string
-	// Kind is the kind of the action, "BackupItemAction" or "AsyncBackupItemAction"; empty
-	// if unknown.
+	// Kind is the kind of the action, such as "AsyncBackupItemAction"; empty if unknown.
 	Kind() string
-	// ResolveSelector requests the selector of the action, at most once per run and before
-	// AppliesTo. An error is recorded as an error of the run, or as a warning if it is a
-	// *SkippedActionError, and the action is skipped. The error names the action.
+	// ResolveSelector requests the selector of the action, at most once per run, before
+	// AppliesTo and before a restore writes anything. A *SkippedActionError is a warning, and
+	// the action is skipped. Any other error ends a restore; it is an error of a backup, which
+	// skips the action. The error names the action.
 	ResolveSelector(ctx context.Context, names ResourceResolver) error
 	// Matches reports whether the action gets an object of a resource that AppliesTo
-	// accepted. It is cheap. It calls labels, which returns the labels of the object in the
-	// cluster, only if they matter.
+	// accepted: in a backup as it is in the cluster, in a restore as earlier actions left it. It
+	// is cheap, and calls labels, which returns the labels of the object, only if they matter.
 	Matches(namespace string, labels func() map[string]string) bool
 }
 
@@ -82,8 +96,8 @@ type Reader interface {
 	ListAll(ctx context.Context, resource schema.GroupResource) ([]rawclient.Item, error)
 }
 
-// Item is one object. Actions must not change or retain its JSON.
-type Item struct {
+// BackupItem is one object to be archived. Actions must not change or retain its JSON.
+type BackupItem struct {
 	// Resource of the object, with the version it is archived in.
 	Resource schema.GroupVersionResource
 	// Namespace of the object, empty for a cluster-scoped one.
@@ -94,24 +108,32 @@ type Item struct {
 	JSON []byte
 }
 
-// Result is the result of an action for an object.
+// Result is the result of an action for an object. Actions of a restore change the object itself.
 type Result struct {
-	// JSON replaces the object's, unless it is nil. Namespace and name must
+	// JSON replaces the archived object's, unless it is nil. Namespace and name must
 	// stay the same.
 	JSON []byte
-	// Skip is the reason to exclude the object from the archive, as a sentence without a
-	// period. No further action gets the object, and only the Warnings and the Operation of
-	// the Result are used.
+	// Skip is the reason to exclude the object from the archive or the restore, as a sentence
+	// without a period. No further action gets the object, and only the Warnings and the
+	// Operation of the Result are used.
 	Skip string
-	// RelatedItems are objects to be archived with this one, unless the selection excludes
-	// them. Label selectors do not apply to them.
+	// RelatedItems are objects that are archived with this one, unless the selection excludes
+	// them (label selectors do not apply to them), or restored before it, if they are in the
+	// archive and not excluded.
 	RelatedItems []RelatedItem
-	// Warnings are about the object.
+	// AreRelatedItemsReady, if set by an action of a restore, is called to check whether those
+	// RelatedItems that are in the cluster are ready for this object. The engine waits until
+	// it returns true, at most for ReadyTimeout; zero means the engine's default. An error
+	// ends the waiting.
+	AreRelatedItemsReady func(ctx context.Context, restored []RelatedItem) (bool, error)
+	ReadyTimeout         time.Duration
+	// Warnings are about the object. In a restore, they do not apply to an object that already
+	// existed in the cluster.
 	Warnings []string
-	// BackupLabels are added to the Backup.
+	// BackupLabels are valid labels that are added to the Backup.
 	BackupLabels map[string]string
-	// Operation is what the action started and what continues after the archive is written;
-	// nil if there is none.
+	// Operation is what the action started and what continues after the archive is written, or
+	// the objects are restored; nil if there is none.
 	Operation *StartedOperation
 }
 
@@ -132,11 +154,12 @@ type StartedOperation struct {
 	Cancel func(ctx context.Context) error
 }
 
-// RelatedItem names a related object.
+// RelatedItem names a related object. The last three fields are for a backup.
 type RelatedItem struct {
-	// Resource of the object. It is archived in the preferred version.
+	// Resource of the object. It is archived in the preferred version, and restored in the version
+	// chosen for it.
 	Resource schema.GroupResource
-	// Namespace of the object, empty for a cluster-scoped one.
+	// Namespace of the object, in a restore its original one; empty for a cluster-scoped object.
 	Namespace string
 	// Name of the object.
 	Name string

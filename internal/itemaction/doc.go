@@ -3,11 +3,13 @@
 
 // Package itemaction defines how the engines process single objects: the backup engine before it
 // writes them to the archive, and the restore engine between the archive and the cluster, apart from
-// creating them. Both call actions, which may change an object, skip it, or name others that it
-// requires. Item actions of plugins are adapted to the same interfaces.
+// creating them. Both call an [Action], which may change an object, skip it, or name others that it
+// requires. Item actions of plugins implement the same interface.
 //
-//	Action         an action on objects that are archived (internal/backup/action has the built-in ones)
-//	RestoreAction  an action on objects that are restored (internal/restore/action)
+//	Action         an action in one run: internal/backup/action and internal/restore/action have
+//	               the built-in ones
+//	BackupItem     an object as actions of a backup get it
+//	RestoreItem    an object as actions of a restore get it
 //
 // An action names the objects that an object requires, and the engine decides whether they may be in
 // the backup. Restore actions work on unstructured objects of an archive that anyone may have

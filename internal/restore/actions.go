@@ -12,7 +12,7 @@ import (
 )
 
 // newItemActions returns the item actions of plugins for one run.
-func (j *Runner) newItemActions(req RunRequest) ([]itemaction.PluginRestoreAction, error) {
+func (j *Runner) newItemActions(req RunRequest) ([]itemaction.RestorePluginAction, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
@@ -26,7 +26,7 @@ func (j *Runner) newItemActions(req RunRequest) ([]itemaction.PluginRestoreActio
 	if err != nil {
 		return nil, err
 	}
-	var actions []itemaction.PluginRestoreAction
+	var actions []itemaction.RestorePluginAction
 	for _, spec := range req.ItemActions {
 		actions = append(actions, pluginclient.NewRestoreItemAction(spec, pluginclient.RestoreRun{Key: req.UID, Restore: object}, j.Logs.Redactor()))
 	}

@@ -19,13 +19,13 @@ import (
 // converts is an action that converts objects of a resource, by their names:
 // "apiVersion kind".
 func converts(resource string, into map[string]string) *plugged {
-	return &plugged{name: "converts", of: []string{resource}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	return &plugged{name: "converts", of: []string{resource}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		if apiVersion, kind, ok := strings.Cut(into[item.Archived.GetName()], " "); ok {
 			delete(item.Object.Object, "spec")
 			item.Object.SetAPIVersion(apiVersion)
 			item.Object.SetKind(kind)
 		}
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}}
 }
 
@@ -43,7 +43,7 @@ func TestConvertedObjects(t *testing.T) {
 		objects = append(objects, widget(t, group, "v1", ns, name))
 	}
 	request := restore.Request{
-		Archive: spool(t, objects), NamespaceMapping: map[string]string{ns: mapped}, Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u",
+		Archive: spool(t, objects), NamespaceMapping: map[string]string{ns: mapped}, Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u",
 	}
 	result := c.run(request)
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3, restore.Failed: 6})
@@ -74,14 +74,14 @@ func TestConvertedObjects(t *testing.T) {
 func TestNotConvertedAfterAll(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
-	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
-		return itemaction.RestoreResult{
+	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
+		return itemaction.Result{
 			Operation: &itemaction.StartedOperation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond,
-			AreRelatedItemsReady: func(context.Context, []itemaction.ItemRef) (bool, error) { return false, nil },
+			AreRelatedItemsReady: func(context.Context, []itemaction.RelatedItem) (bool, error) { return false, nil },
 		}, nil
 	}}
 	request := restore.Request{
-		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w")}), Actions: []itemaction.PluginRestoreAction{acts}, DryRun: true,
+		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w")}), Actions: []itemaction.RestorePluginAction{acts}, DryRun: true,
 	}
 	const refused = "error run: 1 object of widgets." + group + " is not restored: the cluster does not serve them"
 	wantMessages(t, c.run(request), refused, "warning run: |restore action acts|is not called in a dry run")
@@ -99,7 +99,7 @@ func TestConvertedVersions(t *testing.T) {
 	acts := converts("widgets."+group, map[string]string{"w": group + "/v2 Widget"})
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w"), widget(t, group, "v1", ns, "left")}),
-		Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u",
+		Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u",
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
 	wantMessages(t, result, "error run: 1 object of widgets."+group+" is not restored: the cluster does not serve version v1 of them")
@@ -114,7 +114,7 @@ func TestTwoObjectsThatBecomeOne(t *testing.T) {
 	acts.of = append(acts.of, "widgets."+other)
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widget(t, one, "v1", ns, "w"), widget(t, other, "v1", ns, "w")}),
-		Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u",
+		Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u",
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
 	wantMessages(t, result, "error "+ns+": |the backup has another object that becomes configmaps")

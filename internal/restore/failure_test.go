@@ -323,15 +323,15 @@ type needy struct{ size int }
 func (needy) Name() string                           { return "test/needy" }
 func (needy) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
 
-func (a needy) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (a needy) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	var i int
 	if _, err := fmt.Sscanf(item.Archived.GetName(), "c-%d", &i); err != nil {
-		return itemaction.RestoreResult{}, err
+		return itemaction.Result{}, err
 	}
 	if i == 3 {
-		return itemaction.RestoreResult{}, errors.New("three is not for me")
+		return itemaction.Result{}, errors.New("three is not for me")
 	}
-	return itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{
+	return itemaction.Result{RelatedItems: []itemaction.RelatedItem{
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+1)%a.size)},
 		{Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: item.Archived.GetNamespace(), Name: fmt.Sprintf("c-%d", (i+7)%a.size)},
 	}}, nil

@@ -64,7 +64,7 @@ type item struct {
 	// createErr is why an action refuses to create the object.
 	createErr error
 	// relatedRefs are restored before the object.
-	relatedRefs []itemaction.ItemRef
+	relatedRefs []itemaction.RelatedItem
 	// comparisons counts how often the object was in another state than it was read in.
 	comparisons int
 }

@@ -21,22 +21,22 @@ func TestRestoreObjects_BackupLabels(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
 	const ns = "backup-labels"
 	labels := &plugged{name: "labels", of: []string{"configmaps"}}
-	labels.execute = func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	labels.execute = func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		if item.Archived.GetName() != "many" {
-			return itemaction.RestoreResult{BackupLabels: map[string]string{"tier": item.Archived.GetName()}}, nil
+			return itemaction.Result{BackupLabels: map[string]string{"tier": item.Archived.GetName()}}, nil
 		}
 		many := map[string]string{}
 		for i := range 40 {
 			many[fmt.Sprintf("l%02d", i)] = "x"
 		}
-		return itemaction.RestoreResult{BackupLabels: many}, nil
+		return itemaction.Result{BackupLabels: many}, nil
 	}
 	restores := func(names ...string) restore.Result {
 		var objects []*unstructured.Unstructured
 		for _, name := range names {
 			objects = append(objects, configMap(t, ns, name, "x"))
 		}
-		return c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{labels}})
+		return c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{labels}})
 	}
 	result := restores("gold", "silver")
 	if got := result.BackupLabels["tier"]; len(result.BackupLabels) != 1 || got != "gold" && got != "silver" {

@@ -76,8 +76,8 @@ func (b *book) want(t *testing.T, recorded, cancelled []string) {
 
 // starts returns an action that starts an operation for each ConfigMap: "copy of a".
 func (b *book) starts(name string) *plugged {
-	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
-		return itemaction.RestoreResult{Operation: b.start(name + " of " + item.Archived.GetName())}, nil
+	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+		return itemaction.Result{Operation: b.start(name + " of " + item.Archived.GetName())}, nil
 	}}
 }
 
@@ -89,13 +89,13 @@ func TestOperationsAreRecorded(t *testing.T) {
 	b := &book{}
 	first, second := b.starts("first"), b.starts("second")
 	starts := second.execute
-	second.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	second.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		result, err := starts(ctx, item)
 		switch item.Archived.GetName() {
 		case "skipped":
 			result.Skip = "second skips it"
 		case "failed":
-			return itemaction.RestoreResult{}, errors.New("second fails")
+			return itemaction.Result{}, errors.New("second fails")
 		case "refused":
 			return result, unstructured.SetNestedField(item.Object.Object, int64(7), "data", "key")
 		}
@@ -107,7 +107,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 	}
 	result := c.run(restore.Request{
 		Archive: spool(t, objects), NamespaceMapping: map[string]string{ns: mapped},
-		Actions: []itemaction.PluginRestoreAction{first, second}, OnOperationStarted: b.started,
+		Actions: []itemaction.RestorePluginAction{first, second}, OnOperationStarted: b.started,
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Skipped: 1, restore.Failed: 2})
 	wantMessages(t, result,
@@ -150,14 +150,14 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 			acts := b.starts("copy")
 			if starts := acts.execute; tc.forGood {
 				cancelled = nil
-				acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+				acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 					result, err := starts(ctx, item)
 					result.Operation.Cancel = nil
 					return result, err
 				}
 			}
 			request := restore.Request{
-				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []itemaction.PluginRestoreAction{acts}, OnOperationStarted: b.started,
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []itemaction.RestorePluginAction{acts}, OnOperationStarted: b.started,
 			}
 			if tc.nobody {
 				request.OnOperationStarted = nil
@@ -184,12 +184,12 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 			b := &book{refuses: refuses}
 			acts := b.starts("copy")
 			starts := acts.execute
-			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 				item.Object.SetKind("Gadget")
 				return starts(ctx, item)
 			}
 			result := c.run(restore.Request{
-				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []itemaction.PluginRestoreAction{acts}, OnOperationStarted: b.started,
+				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []itemaction.RestorePluginAction{acts}, OnOperationStarted: b.started,
 			})
 			wantCounts(t, result, map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1})
 			end := "it was canceled"
@@ -218,7 +218,7 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 			}
 			b := &book{}
 			request := restore.Request{
-				Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{b.starts("copy")}, OnOperationStarted: b.started, RestoreUID: "u",
+				Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{b.starts("copy")}, OnOperationStarted: b.started, RestoreUID: "u",
 			}
 			result := c.interrupted(request, n+1, func(r *http.Request) bool { return r.Method == http.MethodPost })
 			recorded, cancelled := b.since()
@@ -251,13 +251,13 @@ func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
 			defer cancel(nil)
 			acts := b.starts("copy")
 			starts := acts.execute
-			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 				cancel(errLeader)
 				return starts(ctx, item)
 			}
 			result, err := c.engine.RestoreObjects(ctx, restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-between-"+name, "c", "x")}),
-				Actions: []itemaction.PluginRestoreAction{acts}, OnOperationStarted: b.started, BackupName: "b", RestoreName: "r",
+				Actions: []itemaction.RestorePluginAction{acts}, OnOperationStarted: b.started, BackupName: "b", RestoreName: "r",
 			})
 			if !errors.Is(err, errLeader) {
 				t.Errorf("error %v", err)
@@ -280,7 +280,7 @@ func TestDryRunStartsNoOperation(t *testing.T) {
 	acts := b.starts("copy")
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-dry-operation", "c", "x")}),
-		Actions: []itemaction.PluginRestoreAction{acts}, OnOperationStarted: b.started, DryRun: true,
+		Actions: []itemaction.RestorePluginAction{acts}, OnOperationStarted: b.started, DryRun: true,
 	})
 	wantSeen(t, acts)
 	b.want(t, nil, nil)
@@ -308,10 +308,10 @@ func TestOperationAndWaiting(t *testing.T) {
 			acts := b.starts("copy")
 			starts := acts.execute
 			recorded := false
-			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 				result, err := starts(ctx, item)
-				result.RelatedItems, result.ReadyTimeout = []itemaction.ItemRef{ref("limitranges", ns, "later")}, 20*time.Millisecond
-				result.AreRelatedItemsReady = func(context.Context, []itemaction.ItemRef) (bool, error) {
+				result.RelatedItems, result.ReadyTimeout = []itemaction.RelatedItem{ref("limitranges", ns, "later")}, 20*time.Millisecond
+				result.AreRelatedItemsReady = func(context.Context, []itemaction.RelatedItem) (bool, error) {
 					if !recorded || c.has(configMap(t, ns, "c", "")) {
 						t.Error("it is called before the operation was recorded, or too late")
 					}
@@ -321,7 +321,7 @@ func TestOperationAndWaiting(t *testing.T) {
 			}
 			result := c.run(restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), obj(t, "v1", "LimitRange", ns, "later", "")}),
-				Actions: []itemaction.PluginRestoreAction{acts},
+				Actions: []itemaction.RestorePluginAction{acts},
 				OnOperationStarted: func(ctx context.Context, op restore.Operation) error {
 					if recorded = true; c.has(obj(t, "v1", "LimitRange", ns, "later", "")) {
 						t.Error("it is recorded after the object that it needs was restored")

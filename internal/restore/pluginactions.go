@@ -22,7 +22,7 @@ import (
 
 // pluginAction is an action of the request: its calls leave this program.
 type pluginAction struct {
-	itemaction.PluginRestoreAction
+	itemaction.RestorePluginAction
 	// callSlots limits the concurrent calls to it.
 	callSlots                            chan struct{}
 	callCount, skippedCount, failedCount atomic.Int64
@@ -53,7 +53,7 @@ func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemactio
 		case errs[i] != nil:
 			wrong = append(wrong, errs[i])
 		default:
-			r.pluginActions = append(r.pluginActions, &pluginAction{PluginRestoreAction: action, callSlots: make(chan struct{}, r.engine.opts.ActionWorkers)})
+			r.pluginActions = append(r.pluginActions, &pluginAction{RestorePluginAction: action, callSlots: make(chan struct{}, r.engine.opts.ActionWorkers)})
 		}
 	}
 	if len(wrong) > 0 {
@@ -83,7 +83,7 @@ func (r *enginePass) pluginActionsForResource(resource schema.GroupResource) []*
 func (r *enginePass) matchingPluginActions(it *item) []string {
 	var names []string
 	for _, action := range it.kind.pluginActions {
-		if action.Matches(r.newActionItem(it)) {
+		if action.Matches(it.object.GetNamespace(), it.object.GetLabels) {
 			action.matched.Store(true)
 			names = append(names, action.Name())
 		}
@@ -156,13 +156,12 @@ func (r *enginePass) isLeftUnchanged(it *item) bool {
 // The result has an outcome if the object is finished.
 func (r *enginePass) executePluginActions(ctx context.Context, it *item) itemResult {
 	for _, action := range it.kind.pluginActions {
-		shown := r.newActionItem(it)
-		if !action.Matches(shown) {
+		if !action.Matches(it.object.GetNamespace(), it.object.GetLabels) {
 			continue
 		}
 		action.matched.Store(true)
 		action.callCount.Add(1)
-		v := r.executePluginAction(ctx, it, action.pluginAction, shown)
+		v := r.executePluginAction(ctx, it, action.pluginAction, r.newActionItem(it))
 		switch v.outcome {
 		case "":
 			continue
@@ -180,7 +179,7 @@ func (r *enginePass) executePluginActions(ctx context.Context, it *item) itemRes
 // executePluginAction calls one action for an object, and restores the related items that
 // it names.
 func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *pluginAction, shown *itemaction.RestoreItem) itemResult {
-	var result itemaction.RestoreResult
+	var result itemaction.Result
 	err := action.callWithSlot(ctx, func() (err error) {
 		result, err = action.Execute(ctx, shown)
 		return err

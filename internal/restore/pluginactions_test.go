@@ -26,10 +26,10 @@ type plugged struct {
 	name string
 	// of are the resources that it handles, and only selects the objects.
 	of   []string
-	only func(*itemaction.RestoreItem) bool
+	only func(namespace string, labels map[string]string) bool
 	// choose and execute answer the calls.
 	choose  func(names itemaction.ResourceResolver) error
-	execute func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error)
+	execute func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error)
 
 	mu sync.Mutex
 	// shown are the objects for which it was called, by their names in the backup.
@@ -43,7 +43,9 @@ func (p *plugged) AppliesTo(gr schema.GroupResource) bool {
 	return slices.Contains(p.of, gr.String())
 }
 
-func (p *plugged) Matches(item *itemaction.RestoreItem) bool { return p.only == nil || p.only(item) }
+func (p *plugged) Matches(namespace string, labels func() map[string]string) bool {
+	return p.only == nil || p.only(namespace, labels())
+}
 
 func (p *plugged) ResolveSelector(_ context.Context, names itemaction.ResourceResolver) error {
 	if p.choose == nil {
@@ -52,13 +54,13 @@ func (p *plugged) ResolveSelector(_ context.Context, names itemaction.ResourceRe
 	return p.choose(names)
 }
 
-func (p *plugged) Execute(ctx context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (p *plugged) Execute(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	p.mu.Lock()
 	p.shown = append(p.shown, item.Archived.GetNamespace()+"/"+item.Archived.GetName())
 	p.mu.Unlock()
 	item.Object.SetNamespace(item.Archived.GetNamespace())
 	if p.execute == nil {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	return p.execute(ctx, item)
 }
@@ -74,9 +76,9 @@ func (p *plugged) seen() []string {
 
 // stamps returns an action that adds a word to a value of each ConfigMap.
 func stamps(name string) *plugged {
-	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		was, _, _ := unstructured.NestedString(item.Object.Object, "data", "key")
-		return itemaction.RestoreResult{}, unstructured.SetNestedField(item.Object.Object, was+" "+name, "data", "key")
+		return itemaction.Result{}, unstructured.SetNestedField(item.Object.Object, was+" "+name, "data", "key")
 	}}
 }
 
@@ -93,13 +95,17 @@ func TestPluggedActionsChangeObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const a, b = "plug-swap-a", "plug-swap-b"
 	first, second := stamps("first"), stamps("second")
-	second.only = func(item *itemaction.RestoreItem) bool {
-		value, _, _ := unstructured.NestedString(item.Object.Object, "data", "key")
-		return strings.HasSuffix(value, " first") && item.Object.GetNamespace() == b
+	stamp := first.execute
+	first.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+		item.Object.SetLabels(map[string]string{"stamped": "first"})
+		return stamp(ctx, item)
+	}
+	second.only = func(namespace string, labels map[string]string) bool {
+		return namespace == b && labels["stamped"] == "first"
 	}
 	result := c.run(restore.Request{
 		Archive:          spool(t, []*unstructured.Unstructured{configMap(t, a, "c", "a"), configMap(t, b, "c", "b")}),
-		NamespaceMapping: map[string]string{a: b, b: a}, Actions: []itemaction.PluginRestoreAction{first, second}, RestoreUID: "u",
+		NamespaceMapping: map[string]string{a: b, b: a}, Actions: []itemaction.RestorePluginAction{first, second}, RestoreUID: "u",
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 4})
 	wantMessages(t, result)
@@ -129,11 +135,11 @@ func TestPluggedActionsChangeObjects(t *testing.T) {
 func TestPluggedActionsCannotBend(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-bend"
-	bends := &plugged{name: "bends", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	bends := &plugged{name: "bends", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		item.Object = item.Archived.DeepCopy()
 		item.Object.SetResourceVersion("7")
 		item.Object.SetAnnotations(map[string]string{"grapnel.dev/restored": "created forged", "kept": "yes"})
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}}
 	owned := configMap(t, ns, "c", "x")
 	if err := unstructured.SetNestedField(owned.Object, []any{map[string]any{
@@ -141,7 +147,7 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 	}}, "metadata", "ownerReferences"); err != nil {
 		t.Fatal(err)
 	}
-	result := c.run(restore.Request{Archive: spool(t, []*unstructured.Unstructured{owned}), Actions: []itemaction.PluginRestoreAction{bends}, RestoreUID: "u"})
+	result := c.run(restore.Request{Archive: spool(t, []*unstructured.Unstructured{owned}), Actions: []itemaction.RestorePluginAction{bends}, RestoreUID: "u"})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2})
 	found := c.get(owned)
 	if len(found.GetOwnerReferences()) > 0 || !strings.HasPrefix(found.GetAnnotations()["grapnel.dev/restored"], "created u ") ||
@@ -154,23 +160,23 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 func TestPluggedActionsFailOneObject(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-fail"
-	picky := &plugged{name: "picky", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	picky := &plugged{name: "picky", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		switch item.Archived.GetName() {
 		case "bad":
-			return itemaction.RestoreResult{}, errors.New("does not like it")
+			return itemaction.Result{}, errors.New("does not like it")
 		case "skipped":
-			return itemaction.RestoreResult{Skip: "restore action picky skips it"}, nil
+			return itemaction.Result{Skip: "restore action picky skips it"}, nil
 		case "warned":
-			return itemaction.RestoreResult{Warnings: []string{"beware"}}, nil
+			return itemaction.Result{Warnings: []string{"beware"}}, nil
 		}
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}}
 	after := stamps("after")
 	result := c.run(restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{
 			configMap(t, ns, "bad", "x"), configMap(t, ns, "skipped", "x"), configMap(t, ns, "warned", "x"), configMap(t, ns, "good", "x"),
 		}),
-		Actions: []itemaction.PluginRestoreAction{picky, after},
+		Actions: []itemaction.RestorePluginAction{picky, after},
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3, restore.Failed: 1, restore.Skipped: 1})
 	wantMessages(t, result,
@@ -209,7 +215,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widgets(t, group, "v1"), widget(t, group, "v1", ns, "w"), configMap(t, ns, "c", "x")}),
-		Actions: []itemaction.PluginRestoreAction{knows, broken, missing}, BackupName: "b", RestoreName: "r",
+		Actions: []itemaction.RestorePluginAction{knows, broken, missing}, BackupName: "b", RestoreName: "r",
 	}
 	c.wire.reset()
 	result, err := c.engine.RestoreObjects(t.Context(), request)
@@ -222,7 +228,7 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	if diff := cmp.Diff([]string{"configmaps", "widgets." + group}, resolved); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	request.Actions = []itemaction.PluginRestoreAction{knows, missing}
+	request.Actions = []itemaction.RestorePluginAction{knows, missing}
 	result = c.run(request)
 	wantMessages(t, result, "warning run: action missing was skipped")
 	wantSeen(t, knows, ns+"/c")
@@ -234,11 +240,13 @@ func TestDryRunCallsNoAction(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-dry"
 	named, other := stamps("named"), stamps("other")
-	named.only = func(item *itemaction.RestoreItem) bool { return item.Archived.GetName() == "c" }
-	other.only = func(*itemaction.RestoreItem) bool { return false }
+	named.only = func(_ string, labels map[string]string) bool { return labels["named"] != "" }
+	other.only = func(string, map[string]string) bool { return false }
+	objects := []*unstructured.Unstructured{configMap(t, ns, "c", "x"), configMap(t, ns, "d", "x")}
+	objects[0].SetLabels(map[string]string{"named": "true"})
 	result := c.run(restore.Request{
-		Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), configMap(t, ns, "d", "x")}),
-		Actions: []itemaction.PluginRestoreAction{named, other}, DryRun: true,
+		Archive: spool(t, objects),
+		Actions: []itemaction.RestorePluginAction{named, other}, DryRun: true,
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3})
 	wantMessages(t, result, "warning run: |restore action named|is not called in a dry run")
@@ -278,7 +286,7 @@ func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 				objects = append(objects, configMap(t, ns, fmt.Sprintf("z-%02d", i), "x"))
 				want = append(want, fmt.Sprintf("%s/z-%02d", ns, i))
 			}
-			request := restore.Request{Archive: spool(t, objects), Policy: tc.policy, Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u"}
+			request := restore.Request{Archive: spool(t, objects), Policy: tc.policy, Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u"}
 			result := c.run(request)
 			wantSeen(t, acts, want...)
 			if got := data(c.get(configMap(t, ns, "new", "")))["key"]; got != "x acts" {
@@ -311,7 +319,7 @@ func TestRunningAgainShowsOnlyWhatItTouches(t *testing.T) {
 		objects = append(objects, configMap(t, ns, fmt.Sprintf("c-%02d", i), "x"))
 	}
 	acts := stamps("acts")
-	request := restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u"}
+	request := restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u"}
 	c.run(request)
 	if n := len(acts.seen()); n != size {
 		t.Fatalf("shown %d objects", n)
@@ -341,7 +349,7 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 	var mu sync.Mutex
 	together := sync.NewCond(&mu)
 	in, arrived, most := 0, 0, 0
-	slow := &plugged{name: "slow", of: []string{"configmaps"}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	slow := &plugged{name: "slow", of: []string{"configmaps"}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		in++
@@ -352,9 +360,9 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 			together.Wait()
 		}
 		in--
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}}
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{slow}})
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{slow}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: size + 1})
 	if most != workers {
 		t.Errorf("%d calls at a time, want %d", most, workers)
@@ -365,14 +373,14 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 func TestInterruptedDuringACall(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	waits := &plugged{name: "waits", of: []string{"configmaps"}, execute: func(ctx context.Context, _ *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+	waits := &plugged{name: "waits", of: []string{"configmaps"}, execute: func(ctx context.Context, _ *itemaction.RestoreItem) (itemaction.Result, error) {
 		cancel(errLeader)
 		<-ctx.Done()
-		return itemaction.RestoreResult{}, ctx.Err()
+		return itemaction.Result{}, ctx.Err()
 	}}
 	result, err := c.engine.RestoreObjects(ctx, restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-stop", "a", "x"), configMap(t, "plug-stop", "b", "x")}),
-		Actions: []itemaction.PluginRestoreAction{waits}, BackupName: "b", RestoreName: "r",
+		Actions: []itemaction.RestorePluginAction{waits}, BackupName: "b", RestoreName: "r",
 	})
 	if !errors.Is(err, errLeader) || result.Counts[restore.Failed] > 0 || result.Results.ErrorCount > 0 {
 		t.Errorf("error %v, counts %v:\n%s", err, result.Counts, messages(result))

@@ -65,7 +65,7 @@ func (p *workerSlot) releaseSlot() {
 // ready. An error explains why it stopped waiting. The object is restored in any case: it
 // may still become ready, and otherwise would certainly be missing.
 func (r *enginePass) waitUntilReady(
-	ctx context.Context, it *item, action *pluginAction, result itemaction.RestoreResult, there []itemaction.ItemRef,
+	ctx context.Context, it *item, action *pluginAction, result itemaction.Result, there []itemaction.RelatedItem,
 ) error {
 	if result.AreRelatedItemsReady == nil {
 		return nil

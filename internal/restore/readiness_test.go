@@ -27,14 +27,14 @@ import (
 var deleteNow = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 
 // wants is an action of a request that answers by the names of objects.
-func wants(answers map[string]itemaction.RestoreResult) *plugged {
-	return &plugged{name: "wants", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func wants(answers map[string]itemaction.Result) *plugged {
+	return &plugged{name: "wants", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		return answers[item.Archived.GetName()], nil
 	}}
 }
 
-func additional(refs ...itemaction.ItemRef) itemaction.RestoreResult {
-	return itemaction.RestoreResult{RelatedItems: refs}
+func additional(refs ...itemaction.RelatedItem) itemaction.Result {
+	return itemaction.Result{RelatedItems: refs}
 }
 
 // TestAdditionalItemsAreRestoredOnce, before the objects that need them, by the namespace
@@ -42,7 +42,7 @@ func additional(refs ...itemaction.ItemRef) itemaction.RestoreResult {
 func TestAdditionalItemsAreRestoredOnce(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "plug-needs", "plug-needs-mapped"
-	acts := wants(map[string]itemaction.RestoreResult{
+	acts := wants(map[string]itemaction.Result{
 		"a": additional(ref("configmaps", ns, "b"), ref("secrets", ns, "s"), ref("namespaces", "", ns), ref("namespaces", "", "plug-needs-else")),
 		"b": additional(ref("configmaps", ns, "c")),
 		"c": additional(ref("configmaps", ns, "a"), ref("configmaps", ns, "c"), ref("secrets", ns, "s"), ref("secrets", mapped, "s"), ref("pods", ns, "none")),
@@ -53,7 +53,7 @@ func TestAdditionalItemsAreRestoredOnce(t *testing.T) {
 	result := c.run(restore.Request{
 		Archive:          spool(t, []*unstructured.Unstructured{picked, configMap(t, ns, "b", "x"), configMap(t, ns, "c", "x"), configMap(t, ns, "d", "x"), secret}),
 		Selection:        selection.Spec{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pick": "me"}}},
-		NamespaceMapping: map[string]string{ns: mapped}, Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u",
+		NamespaceMapping: map[string]string{ns: mapped}, Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u",
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 5})
 	wantMessages(t, result,
@@ -75,15 +75,15 @@ func TestAdditionalItemsAreRestoredOnce(t *testing.T) {
 func TestAdditionalItemOfTheClusterThatIsNamedWithANamespace(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, class = "plug-class", "plug-class-high"
-	acts := wants(map[string]itemaction.RestoreResult{
-		"a": additional(itemaction.ItemRef{
+	acts := wants(map[string]itemaction.Result{
+		"a": additional(itemaction.RelatedItem{
 			Resource: schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}, Namespace: ns, Name: class,
 		}),
 	})
 	priority := obj(t, "scheduling.k8s.io/v1", "PriorityClass", "", class, `{"value":7}`)
 	result := c.run(restore.Request{
 		Archive:   spool(t, []*unstructured.Unstructured{configMap(t, ns, "a", "x"), priority}),
-		Selection: selection.Spec{IncludedNamespaces: []string{ns}}, Actions: []itemaction.PluginRestoreAction{acts}, RestoreUID: "u",
+		Selection: selection.Spec{IncludedNamespaces: []string{ns}}, Actions: []itemaction.RestorePluginAction{acts}, RestoreUID: "u",
 	})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 3})
 	wantMessages(t, result)
@@ -93,14 +93,14 @@ func TestAdditionalItemOfTheClusterThatIsNamedWithANamespace(t *testing.T) {
 func TestLongChainOfAdditionalItems(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 2})
 	const ns, size = "plug-chain", 250
-	answers := map[string]itemaction.RestoreResult{}
+	answers := map[string]itemaction.Result{}
 	var objects []*unstructured.Unstructured
 	for i := range size {
 		answers[fmt.Sprintf("c-%03d", i)] = additional(ref("configmaps", ns, fmt.Sprintf("c-%03d", (i+1)%size)))
 		objects = append(objects, configMap(t, ns, fmt.Sprintf("c-%03d", i), "x"))
 	}
 	acts := wants(answers)
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}})
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{acts}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: size + 1})
 	if n := len(slices.Compact(acts.seen())); n != size {
 		t.Errorf("shown %d objects", n)
@@ -136,11 +136,11 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})
 			ns := ns + "-" + strings.ReplaceAll(name, " ", "-")
-			there := []itemaction.ItemRef{ref("secrets", ns, "s"), ref("secrets", ns, "exists")}
+			there := []itemaction.RelatedItem{ref("secrets", ns, "s"), ref("secrets", ns, "exists")}
 			var polls atomic.Int64
 			result := additional(append(slices.Clone(there), ref("secrets", ns, "missing"), ref("secrets", ns, "bad"))...)
 			result.ReadyTimeout = tc.timeout
-			result.AreRelatedItemsReady = func(_ context.Context, got []itemaction.ItemRef) (bool, error) {
+			result.AreRelatedItemsReady = func(_ context.Context, got []itemaction.RelatedItem) (bool, error) {
 				if diff := cmp.Diff(there, got); diff != "" {
 					t.Errorf("asked about (-want +got):\n%s", diff)
 				}
@@ -157,7 +157,7 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 					configMap(t, ns, "main", "x"), obj(t, "v1", "Secret", ns, "s", `{"type":"Opaque"}`),
 					obj(t, "v1", "Secret", ns, "exists", `{"type":"Opaque"}`), obj(t, "v1", "Secret", ns, "bad", `{"data":{"x":"no base64!"}}`),
 				}),
-				Actions: []itemaction.PluginRestoreAction{wants(map[string]itemaction.RestoreResult{"main": result})},
+				Actions: []itemaction.RestorePluginAction{wants(map[string]itemaction.Result{"main": result})},
 			})
 			if n := polls.Load(); tc.polls >= 0 && n != tc.polls {
 				t.Errorf("asked %d times, want %d", n, tc.polls)
@@ -177,19 +177,19 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 func TestWaitingHoldsNobodyUp(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
 	const ns, size = "plug-wait", 2 // each of which makes two wait, and four may
-	answers := map[string]itemaction.RestoreResult{}
+	answers := map[string]itemaction.Result{}
 	objects := []*unstructured.Unstructured{configMap(t, ns, "z-last", "x"), obj(t, "v1", "Secret", ns, "s", `{"type":"Opaque"}`)}
 	for i := range size {
 		name := fmt.Sprintf("a-%d", i)
 		result := additional(ref("secrets", ns, "s"))
-		result.AreRelatedItemsReady = func(context.Context, []itemaction.ItemRef) (bool, error) {
+		result.AreRelatedItemsReady = func(context.Context, []itemaction.RelatedItem) (bool, error) {
 			return c.has(configMap(t, ns, "z-last", "")), nil
 		}
 		answers[name] = result
 		objects = append(objects, configMap(t, ns, name, "x"), configMap(t, ns, fmt.Sprintf("b-%d", i), "x"))
 		answers[fmt.Sprintf("b-%d", i)] = additional(ref("configmaps", ns, name))
 	}
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{wants(answers)}})
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{wants(answers)}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: len(objects) + 1})
 	wantMessages(t, result)
 }

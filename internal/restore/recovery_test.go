@@ -25,12 +25,12 @@ func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
 				return item.Archived.GetKind() == kind && strings.Contains(item.Archived.GetName(), "bad")
 			}
 			panics := &plugged{name: "panics", of: []string{"configmaps", "namespaces", "customresourcedefinitions.apiextensions.k8s.io"}}
-			panics.execute = func(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+			panics.execute = func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 				item.Object.SetNamespace(item.Archived.GetNamespace())
 				if bad(item) {
 					panic("boom")
 				}
-				return itemaction.RestoreResult{}, nil
+				return itemaction.Result{}, nil
 			}
 			c := newTarget(t, restore.Options{Actions: func() []itemaction.RestoreAction { return []itemaction.RestoreAction{panics} }})
 			ns, group := "panic-"+strings.ToLower(kind), "bad."+strings.ToLower(kind)+".example.org"
@@ -51,19 +51,20 @@ func TestRestoreObjects_PanicOfAnObject(t *testing.T) {
 func TestRestoreObjects_PanicOfAPlugin(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "panic-plugin"
-	acts := &plugged{name: "acts", of: []string{"configmaps"}, only: func(item *itemaction.RestoreItem) bool {
-		if item.Archived.GetName() == "bad" {
+	acts := &plugged{name: "acts", of: []string{"configmaps"}, only: func(_ string, labels map[string]string) bool {
+		if labels["bad"] != "" {
 			panic("boom")
 		}
 		return true
 	}}
 	objects := []*unstructured.Unstructured{configMap(t, ns, "bad", "x"), configMap(t, ns, "good", "x")}
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}})
+	objects[0].SetLabels(map[string]string{"bad": "true"})
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{acts}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 2, restore.Failed: 1})
 	wantMessages(t, result, "error "+ns+`: configmaps "`+ns+`/bad": internal error: boom`)
 
 	acts.choose = func(itemaction.ResourceResolver) error { panic("boom") }
-	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects), Actions: []itemaction.PluginRestoreAction{acts}})
+	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{acts}})
 	if !errors.As(err, new(*panics.Error)) {
 		t.Errorf("the error is %v", err)
 	}

@@ -103,8 +103,8 @@ const maxRelatedDepth = 100
 // restoreRelatedItems restores the related items of an object, if they may be restored, and
 // returns those that are in the cluster afterwards. An existing object does not need them
 // before its turn.
-func (r *enginePass) restoreRelatedItems(ctx context.Context, it *item, refs []itemaction.ItemRef) []itemaction.ItemRef {
-	var there []itemaction.ItemRef
+func (r *enginePass) restoreRelatedItems(ctx context.Context, it *item, refs []itemaction.RelatedItem) []itemaction.RelatedItem {
+	var there []itemaction.RelatedItem
 	for _, ref := range refs {
 		k, e, missing := r.findRelatedItem(ref)
 		if missing != "" {
@@ -148,7 +148,7 @@ func (r *enginePass) restoreRelatedItem(ctx context.Context, it *item, k *kind, 
 
 // findRelatedItem finds a related item. If the item is excluded deliberately, it returns
 // none and reports nothing as missing.
-func (r *enginePass) findRelatedItem(ref itemaction.ItemRef) (k *kind, e entry, missing string) {
+func (r *enginePass) findRelatedItem(ref itemaction.RelatedItem) (k *kind, e entry, missing string) {
 	const absent = "which is not in the backup"
 	k = r.kinds[ref.Resource]
 	ref = k.withServedScope(ref)
@@ -174,7 +174,7 @@ func (r *enginePass) findRelatedItem(ref itemaction.ItemRef) (k *kind, e entry, 
 
 // withServedScope returns the reference with the scope of the kind: for a cluster-scoped
 // item, an action may set the namespace of the object that needs it.
-func (k *kind) withServedScope(ref itemaction.ItemRef) itemaction.ItemRef {
+func (k *kind) withServedScope(ref itemaction.RelatedItem) itemaction.RelatedItem {
 	if k != nil && k.isServed && !k.served.Namespaced {
 		ref.Namespace = ""
 	}

@@ -17,16 +17,16 @@ import (
 )
 
 // asks is an action that requests other objects before each ConfigMap.
-type asks []itemaction.ItemRef
+type asks []itemaction.RelatedItem
 
 func (asks) Name() string                           { return "test/asks" }
 func (asks) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
-func (a asks) Execute(context.Context, *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
-	return itemaction.RestoreResult{RelatedItems: a}, nil
+func (a asks) Execute(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
+	return itemaction.Result{RelatedItems: a}, nil
 }
 
-func ref(resource, namespace, name string) itemaction.ItemRef {
-	return itemaction.ItemRef{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
+func ref(resource, namespace, name string) itemaction.RelatedItem {
+	return itemaction.RelatedItem{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
 }
 
 // TestWhatIsNeededAndMissing is a warning of the object that needs it, unless it was

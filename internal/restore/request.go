@@ -96,7 +96,7 @@ type Request struct {
 	// Actions are called after those of the engine, in this order. They are only for this
 	// run. They are not called for Namespaces, nor for existing objects that will not be
 	// changed.
-	Actions []itemaction.PluginRestoreAction
+	Actions []itemaction.RestorePluginAction
 	// OnOperationStarted records an operation as soon as one of Actions has returned it, so
 	// that it is tracked. It is called concurrently, with a context that ends after 30
 	// seconds and not with the run. If it fails, or is nil, the operation is canceled,

@@ -123,7 +123,7 @@ func (i *items) measureInProcess(ctx context.Context, e *environment, rounds int
 	}
 	engine := backup.New(cluster, backup.Options{})
 	for range rounds {
-		for seconds, actions := range map[*[]float64][]itemaction.Action{&i.engine: nil, &i.inProcess: {idle{}}} {
+		for seconds, actions := range map[*[]float64][]itemaction.BackupAction{&i.engine: nil, &i.inProcess: {idle{}}} {
 			start := time.Now()
 			result, err := engine.WriteArchive(ctx, backup.ArchiveRequest{
 				Selection: selection.Spec{IncludedNamespaces: namespaces}, StartTime: start, Actions: actions,
@@ -147,9 +147,7 @@ func (idle) Name() string { return "idle" }
 
 func (idle) AppliesTo(schema.GroupResource) bool { return true }
 
-func (idle) RelatedResources() []schema.GroupResource { return nil }
-
-func (idle) Execute(context.Context, itemaction.Item) (itemaction.Result, error) {
+func (idle) Execute(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
 	return itemaction.Result{}, nil
 }
 

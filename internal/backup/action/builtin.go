@@ -9,8 +9,8 @@ import (
 
 // NewActions returns new instances of all built-in actions. They have state for one run, so
 // every run needs its own.
-func NewActions() []itemaction.Action {
-	return []itemaction.Action{
+func NewActions() []itemaction.BackupAction {
+	return []itemaction.BackupAction{
 		NewPVCAction(),
 		NewPodAction(),
 		NewServiceAccountAction(),

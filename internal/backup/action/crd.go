@@ -21,28 +21,28 @@ type CRDAction struct {
 	namedDefinitions sync.Map
 }
 
-var _ itemaction.Action = (*CRDAction)(nil)
+var _ itemaction.BackupAction = (*CRDAction)(nil)
 
 // NewCRDAction returns the action. It returns the definition once per resource.
 func NewCRDAction() *CRDAction { return &CRDAction{} }
 
-// Name implements itemaction.Action.
+// Name implements itemaction.BackupAction.
 func (*CRDAction) Name() string { return "grapnel.dev/crd" }
 
-// AppliesTo implements itemaction.Action. Whether a resource is a custom one is only known
+// AppliesTo implements itemaction.BackupAction. Whether a resource is a custom one is only known
 // after a lookup of its definition. This excludes the groups for which that is never the
 // case.
 func (*CRDAction) AppliesTo(resource schema.GroupResource) bool {
 	return !isBuiltinGroup(resource.Group)
 }
 
-// RelatedResources implements itemaction.Action.
+// RelatedResources implements itemaction.BackupAction.
 func (*CRDAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{definitions}
 }
 
-// Execute implements itemaction.Action.
-func (a *CRDAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+// Execute implements itemaction.BackupAction.
+func (a *CRDAction) Execute(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 	resource := item.Resource.GroupResource()
 	if _, done := a.namedDefinitions.LoadOrStore(resource, true); done {
 		return itemaction.Result{}, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 )
 
-func item(resource, group string) itemaction.Item {
-	return itemaction.Item{
+func item(resource, group string) itemaction.BackupItem {
+	return itemaction.BackupItem{
 		Resource:  schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource},
 		Namespace: "shop", Name: "a", JSON: []byte(`{}`),
 	}
@@ -33,7 +33,7 @@ func TestCRDAction_Execute(t *testing.T) {
 		t.Fatalf("Adds is %v", definitions)
 	}
 	for _, step := range []struct {
-		item itemaction.Item
+		item itemaction.BackupItem
 		want string
 	}{
 		{item("widgets", "example.com"), "widgets.example.com"},

@@ -22,18 +22,18 @@ var (
 // PodAction adds the claims and the PriorityClass of a Pod.
 type PodAction struct{}
 
-var _ itemaction.Action = PodAction{}
+var _ itemaction.BackupAction = PodAction{}
 
 // NewPodAction returns the action.
 func NewPodAction() PodAction { return PodAction{} }
 
-// Name implements itemaction.Action.
+// Name implements itemaction.BackupAction.
 func (PodAction) Name() string { return "grapnel.dev/pod" }
 
-// AppliesTo implements itemaction.Action.
+// AppliesTo implements itemaction.BackupAction.
 func (PodAction) AppliesTo(resource schema.GroupResource) bool { return resource == pods }
 
-// RelatedResources implements itemaction.Action.
+// RelatedResources implements itemaction.BackupAction.
 func (PodAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{claimResource, priorities}
 }
@@ -52,8 +52,8 @@ type podSpec struct {
 	} `json:"spec"`
 }
 
-// Execute implements itemaction.Action.
-func (PodAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+// Execute implements itemaction.BackupAction.
+func (PodAction) Execute(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 	var pod podSpec
 	if err := json.Unmarshal(item.JSON, &pod); err != nil {
 		return itemaction.Result{}, fmt.Errorf("decoding pod: %w", err)

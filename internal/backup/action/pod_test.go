@@ -50,7 +50,7 @@ func TestPodAction_Execute(t *testing.T) {
 		"volumes of another kind": {json: `{"spec":{"volumes":"many"}}`, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := action.NewPodAction().Execute(t.Context(), itemaction.Item{Namespace: "shop", Name: "web-0", JSON: []byte(tc.json)})
+			got, err := action.NewPodAction().Execute(t.Context(), itemaction.BackupItem{Namespace: "shop", Name: "web-0", JSON: []byte(tc.json)})
 			if (err != nil) != tc.broken {
 				t.Errorf("error %v, want one: %v", err, tc.broken)
 			}

@@ -21,28 +21,28 @@ var (
 // PVCAction adds the PersistentVolume of a PersistentVolumeClaim.
 type PVCAction struct{}
 
-var _ itemaction.Action = PVCAction{}
+var _ itemaction.BackupAction = PVCAction{}
 
 // NewPVCAction returns the action. A claim that is not bound has no volume.
 func NewPVCAction() PVCAction {
 	return PVCAction{}
 }
 
-// Name implements itemaction.Action.
+// Name implements itemaction.BackupAction.
 func (PVCAction) Name() string { return "grapnel.dev/pvc" }
 
-// AppliesTo implements itemaction.Action.
+// AppliesTo implements itemaction.BackupAction.
 func (PVCAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == persistentVolumeClaims
 }
 
-// RelatedResources implements itemaction.Action.
+// RelatedResources implements itemaction.BackupAction.
 func (PVCAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{volumes}
 }
 
-// Execute implements itemaction.Action.
-func (PVCAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+// Execute implements itemaction.BackupAction.
+func (PVCAction) Execute(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 	volume, err := VolumeName(item.JSON)
 	if err != nil || volume == "" {
 		return itemaction.Result{}, err

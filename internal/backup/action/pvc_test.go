@@ -31,7 +31,7 @@ func TestPVCAction_Execute(t *testing.T) {
 		"something else than a volumeName": {json: `{"spec":{"volumeName":{"a":1}}}`, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := action.NewPVCAction().Execute(t.Context(), itemaction.Item{Namespace: "shop", Name: "data", JSON: []byte(tc.json)})
+			got, err := action.NewPVCAction().Execute(t.Context(), itemaction.BackupItem{Namespace: "shop", Name: "data", JSON: []byte(tc.json)})
 			if (err != nil) != tc.broken {
 				t.Errorf("error %v, want one: %v", err, tc.broken)
 			}

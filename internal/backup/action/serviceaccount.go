@@ -37,15 +37,15 @@ func NewServiceAccountAction() *ServiceAccountAction {
 	return &ServiceAccountAction{relatedByAccount: map[string][]itemaction.RelatedItem{}}
 }
 
-// Name implements itemaction.Action.
+// Name implements itemaction.BackupAction.
 func (*ServiceAccountAction) Name() string { return "grapnel.dev/service-account" }
 
-// AppliesTo implements itemaction.Action.
+// AppliesTo implements itemaction.BackupAction.
 func (*ServiceAccountAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == accounts
 }
 
-// RelatedResources implements itemaction.Action.
+// RelatedResources implements itemaction.BackupAction.
 func (*ServiceAccountAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{bindings, roles}
 }
@@ -96,7 +96,7 @@ func (a *ServiceAccountAction) indexBinding(item *rawclient.Item) error {
 	return nil
 }
 
-// Execute implements itemaction.Action.
-func (a *ServiceAccountAction) Execute(_ context.Context, item itemaction.Item) (itemaction.Result, error) {
+// Execute implements itemaction.BackupAction.
+func (a *ServiceAccountAction) Execute(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 	return itemaction.Result{RelatedItems: a.relatedByAccount[item.Namespace+"/"+item.Name]}, nil
 }

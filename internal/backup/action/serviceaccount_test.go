@@ -47,7 +47,7 @@ func clusterRoleBinding(name, roleKind, role string, subjects ...string) rawclie
 // mark for what need not exist, and "with object" for what comes along.
 func related(t *testing.T, a *action.ServiceAccountAction, namespace, name string) []string {
 	t.Helper()
-	got, err := a.Execute(t.Context(), itemaction.Item{Namespace: namespace, Name: name, JSON: []byte(`{}`)})
+	got, err := a.Execute(t.Context(), itemaction.BackupItem{Namespace: namespace, Name: name, JSON: []byte(`{}`)})
 	if err != nil || got.JSON != nil {
 		t.Fatalf("Execute: %+v, %v", got, err)
 	}

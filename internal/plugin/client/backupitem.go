@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
@@ -34,24 +32,16 @@ type backupItemAction struct {
 	backup []byte
 }
 
-var _ itemaction.PluginAction = (*backupItemAction)(nil)
+var _ itemaction.BackupPluginAction = (*backupItemAction)(nil)
 
 // NewBackupItemAction returns an action for one run. It makes no call.
-func NewBackupItemAction(spec BackupItemActionSpec, run BackupRun, redactor *redact.Redactor) itemaction.PluginAction {
+func NewBackupItemAction(spec BackupItemActionSpec, run BackupRun, redactor *redact.Redactor) itemaction.BackupPluginAction {
 	return &backupItemAction{ItemAction: NewItemAction(spec, run.Key, redactor), backup: run.Backup}
 }
 
-// RelatedResources implements itemaction.Action: the effects of a plugin are unknown.
-func (a *backupItemAction) RelatedResources() []schema.GroupResource { return nil }
-
-// Matches implements itemaction.PluginAction.
-func (a *backupItemAction) Matches(namespace string, labels func() map[string]string) bool {
-	return a.MatchesObject(namespace, labels)
-}
-
-// Execute implements itemaction.Action. After an error, nothing that the action started
+// Execute implements itemaction.BackupAction. After an error, nothing that the action started
 // continues, or the error reports that it may.
-func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (itemaction.Result, error) {
+func (a *backupItemAction) Execute(ctx context.Context, it itemaction.BackupItem) (itemaction.Result, error) {
 	about := it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
 	answer, err := a.executeAction(ctx, about, it)
 	op := OperationRef{OperationID: answer.OperationID, Parent: a.backup}
@@ -79,7 +69,7 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.Item) (ite
 // executeAction sends an object to the action. If the action returned an operation, the
 // answer has it even with an error: the answer violated the contract, or the run ended
 // meanwhile.
-func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.Item) (answer BackupItemAnswer, err error) {
+func (a *backupItemAction) executeAction(ctx context.Context, about string, it itemaction.BackupItem) (answer BackupItemAnswer, err error) {
 	ctx, call, err := a.BeginForItem(ctx, about)
 	if err != nil {
 		return BackupItemAnswer{}, err

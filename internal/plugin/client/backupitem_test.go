@@ -106,14 +106,14 @@ func (backupNames) Resolve(name string) (schema.GroupResource, bool) {
 
 const newBackupPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop"},"spec":{"n":1}}`
 
-func podItem() itemaction.Item {
-	return itemaction.Item{
+func podItem() itemaction.BackupItem {
+	return itemaction.BackupItem{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: "shop", Name: "web", JSON: []byte(newBackupPod),
 	}
 }
 
 // startedBackupOperation returns the action of a plugin.
-func startedBackupOperation(f *fakeBackupAction, edits ...func(*BackupItemActionSpec)) itemaction.PluginAction {
+func startedBackupOperation(f *fakeBackupAction, edits ...func(*BackupItemActionSpec)) itemaction.BackupPluginAction {
 	spec := BackupItemActionSpec{
 		Name: "example.io/annotate", Plugin: "demo",
 		Resolve: func() (Connection, BackupItemAction, error) { return f, f, nil },

@@ -13,7 +13,7 @@ import (
 
 // toValidatedResult converts an answer to a Result. Its error describes what is wrong with
 // the answer.
-func (a *backupItemAction) toValidatedResult(it itemaction.Item, answer BackupItemAnswer) (itemaction.Result, error) {
+func (a *backupItemAction) toValidatedResult(it itemaction.BackupItem, answer BackupItemAnswer) (itemaction.Result, error) {
 	if err := ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
 		return itemaction.Result{}, err
 	}
@@ -33,7 +33,7 @@ func (a *backupItemAction) toValidatedResult(it itemaction.Item, answer BackupIt
 }
 
 // applyReturnedObject adds a changed object to a Result.
-func (a *backupItemAction) applyReturnedObject(it itemaction.Item, returned []byte, result *itemaction.Result) error {
+func (a *backupItemAction) applyReturnedObject(it itemaction.BackupItem, returned []byte, result *itemaction.Result) error {
 	was, err := ParseIdentity(it.JSON)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func starting(context.Context, []byte) (BackupItemAnswer, error) {
 var startedRef = OperationRef{OperationID: "op-1", Parent: []byte(`{"kind":"Backup"}`)}
 
 // execute sends the pod to an action and returns its operation.
-func execute(t *testing.T, a itemaction.PluginAction) *itemaction.StartedOperation {
+func execute(t *testing.T, a itemaction.BackupPluginAction) *itemaction.StartedOperation {
 	t.Helper()
 	if err := a.ResolveSelector(t.Context(), backupNames{}); err != nil {
 		t.Fatal(err)

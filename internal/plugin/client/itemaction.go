@@ -90,9 +90,8 @@ func (a *ItemAction[A]) AppliesTo(resource schema.GroupResource) bool {
 	return a.filter.MatchesResource(resource)
 }
 
-// MatchesObject reports whether the action handles an object of such a resource; see
-// Filter.
-func (a *ItemAction[A]) MatchesObject(namespace string, labels func() map[string]string) bool {
+// Matches reports whether the action handles an object of such a resource; see Filter.
+func (a *ItemAction[A]) Matches(namespace string, labels func() map[string]string) bool {
 	return a.filter.MatchesObject(namespace, labels)
 }
 

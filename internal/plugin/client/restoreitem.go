@@ -49,32 +49,27 @@ type restoreItemAction struct {
 	restore []byte
 }
 
-var _ itemaction.PluginRestoreAction = (*restoreItemAction)(nil)
+var _ itemaction.RestorePluginAction = (*restoreItemAction)(nil)
 
 // NewRestoreItemAction returns an action for one run. It makes no call.
-func NewRestoreItemAction(spec RestoreItemActionSpec, run RestoreRun, redactor *redact.Redactor) itemaction.PluginRestoreAction {
+func NewRestoreItemAction(spec RestoreItemActionSpec, run RestoreRun, redactor *redact.Redactor) itemaction.RestorePluginAction {
 	return &restoreItemAction{ItemAction: NewItemAction(spec, run.Key, redactor), restore: run.Restore}
 }
 
-// Matches implements itemaction.PluginRestoreAction.
-func (a *restoreItemAction) Matches(it *itemaction.RestoreItem) bool {
-	return a.MatchesObject(it.Object.GetNamespace(), it.Object.GetLabels)
-}
-
 // Execute implements itemaction.RestoreAction.
-func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreItem) (itemaction.Result, error) {
 	object, err := encodeForAction(it)
 	if err != nil {
-		return itemaction.RestoreResult{}, err
+		return itemaction.Result{}, err
 	}
 	archived, err := json.Marshal(it.Archived.Object)
 	if err != nil {
-		return itemaction.RestoreResult{}, fmt.Errorf("encoding the archived object: %w", err)
+		return itemaction.Result{}, fmt.Errorf("encoding the archived object: %w", err)
 	}
 	about := itemKey(it)
 	answer, err := a.executeAction(ctx, about, RestoreItem{Object: object, Archived: archived, Restore: a.restore})
 	op := OperationRef{OperationID: answer.OperationID, Parent: a.restore}
-	var result itemaction.RestoreResult
+	var result itemaction.Result
 	if err == nil {
 		result, err = a.toValidatedResult(it, object, answer)
 	}
@@ -83,11 +78,11 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreI
 	}
 	switch {
 	case err != nil && a.ShouldIgnoreFailure() && IsUnanswered(err) && ctx.Err() == nil:
-		return itemaction.RestoreResult{Warnings: []string{
+		return itemaction.Result{Warnings: []string{
 			fmt.Sprintf("restore action %s was ignored, and the object is restored without it: %s", a.Name(), a.WrapPluginError(err)),
 		}}, nil
 	case err != nil:
-		return itemaction.RestoreResult{}, a.WrapPluginError(err)
+		return itemaction.Result{}, a.WrapPluginError(err)
 	}
 	result.Operation = a.newStartedOperation(about, op, answer.PollInterval)
 	return result, nil
@@ -116,8 +111,8 @@ func itemKey(it *itemaction.RestoreItem) string {
 // newReadyFunc returns a function that asks the action whether the objects that it named
 // are ready. If the action does not answer, the function retries until the action is given
 // up.
-func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []itemaction.ItemRef) (bool, error) {
-	return func(ctx context.Context, restored []itemaction.ItemRef) (bool, error) {
+func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []itemaction.RelatedItem) (bool, error) {
+	return func(ctx context.Context, restored []itemaction.RelatedItem) (bool, error) {
 		var refs []item.Ref
 		for _, ref := range restored {
 			refs = append(refs, item.Ref{

@@ -153,15 +153,15 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 	for i := range many {
 		many[i] = good
 	}
-	ref := itemaction.ItemRef{Resource: schema.GroupResource{Resource: "pods"}, Namespace: "shop", Name: "db"}
+	ref := itemaction.RelatedItem{Resource: schema.GroupResource{Resource: "pods"}, Namespace: "shop", Name: "db"}
 	for name, tc := range map[string]struct {
 		answer RestoreItemAnswer
 		fails  error
-		want   itemaction.RestoreResult
+		want   itemaction.Result
 		err    string
 	}{
-		"skip":                    {answer: RestoreItemAnswer{Skip: true}, want: itemaction.RestoreResult{Skip: "restore action example.io/act skips it"}},
-		"additional items":        {answer: RestoreItemAnswer{RelatedItems: []item.Ref{good}}, want: itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{ref}}},
+		"skip":                    {answer: RestoreItemAnswer{Skip: true}, want: itemaction.Result{Skip: "restore action example.io/act skips it"}},
+		"additional items":        {answer: RestoreItemAnswer{RelatedItems: []item.Ref{good}}, want: itemaction.Result{RelatedItems: []itemaction.RelatedItem{ref}}},
 		"an endless list":         {answer: RestoreItemAnswer{RelatedItems: many}, err: "named 10001 additional items"},
 		"an item without name":    {answer: RestoreItemAnswer{RelatedItems: []item.Ref{{Resource: "pods"}}}, err: "which cannot exist: it has no name"},
 		"an error":                {fails: status.Error(codes.Unknown, "no space for "+secret), err: "no space for"},
@@ -254,7 +254,8 @@ func TestConcernsTheTargetNamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := (&fakeRestoreAction{selector: tc.selector}).chosen(t, nil).Matches(newRestorePod(t)); got != tc.want {
+			object := newRestorePod(t).Object
+			if got := (&fakeRestoreAction{selector: tc.selector}).chosen(t, nil).Matches(object.GetNamespace(), object.GetLabels); got != tc.want {
 				t.Errorf("concerns: %t", got)
 			}
 		})

@@ -50,17 +50,17 @@ func encodeForAction(it *itemaction.RestoreItem) ([]byte, error) {
 
 // toValidatedResult converts an answer for an object to a Result, and replaces the object
 // if the answer changed it. Its error describes what is wrong with the answer.
-func (a *restoreItemAction) toValidatedResult(it *itemaction.RestoreItem, given []byte, answer RestoreItemAnswer) (itemaction.RestoreResult, error) {
+func (a *restoreItemAction) toValidatedResult(it *itemaction.RestoreItem, given []byte, answer RestoreItemAnswer) (itemaction.Result, error) {
 	if err := ValidateOperationID(answer.OperationID); err != nil {
-		return itemaction.RestoreResult{}, err
+		return itemaction.Result{}, err
 	}
 	if answer.Skip {
-		return itemaction.RestoreResult{Skip: fmt.Sprintf("restore action %s skips it", a.Name())}, nil
+		return itemaction.Result{Skip: fmt.Sprintf("restore action %s skips it", a.Name())}, nil
 	}
 	if err := ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
-		return itemaction.RestoreResult{}, err
+		return itemaction.Result{}, err
 	}
-	result := itemaction.RestoreResult{RelatedItems: a.toItemRefs(answer.RelatedItems)}
+	result := itemaction.Result{RelatedItems: a.toItemRefs(answer.RelatedItems)}
 	if answer.WaitForRelatedItems {
 		result.AreRelatedItemsReady, result.ReadyTimeout = a.newReadyFunc(itemKey(it)), answer.WaitTimeout
 	}
@@ -68,7 +68,7 @@ func (a *restoreItemAction) toValidatedResult(it *itemaction.RestoreItem, given 
 }
 
 // applyReturnedObject replaces an object with the one that an action returned.
-func (a *restoreItemAction) applyReturnedObject(it *itemaction.RestoreItem, given, returned []byte, result *itemaction.RestoreResult) error {
+func (a *restoreItemAction) applyReturnedObject(it *itemaction.RestoreItem, given, returned []byte, result *itemaction.Result) error {
 	if returned = bytes.TrimSpace(returned); len(returned) == 0 || bytes.Equal(returned, given) || string(returned) == "null" {
 		return nil
 	}
@@ -109,10 +109,10 @@ func (a *restoreItemAction) applyReturnedObject(it *itemaction.RestoreItem, give
 }
 
 // toItemRefs converts references.
-func (a *restoreItemAction) toItemRefs(refs []item.Ref) []itemaction.ItemRef {
-	var out []itemaction.ItemRef
+func (a *restoreItemAction) toItemRefs(refs []item.Ref) []itemaction.RelatedItem {
+	var out []itemaction.RelatedItem
 	for _, ref := range refs {
-		out = append(out, itemaction.ItemRef{
+		out = append(out, itemaction.RelatedItem{
 			Resource: ResolveResource(ref, a.ResourceResolver()), Namespace: ref.Namespace, Name: ref.Name,
 		})
 	}

@@ -89,7 +89,7 @@ func (f *fakeRestoreAction) Cancel(ctx context.Context, call ItemCall, op Operat
 }
 
 // chosen returns an action of the fake after ResolveSelector.
-func (f *fakeRestoreAction) chosen(t *testing.T, edit func(*RestoreItemActionSpec)) itemaction.PluginRestoreAction {
+func (f *fakeRestoreAction) chosen(t *testing.T, edit func(*RestoreItemActionSpec)) itemaction.RestorePluginAction {
 	t.Helper()
 	spec := RestoreItemActionSpec{
 		Name: "example.io/act", Plugin: "acts", Parameters: map[string]string{"mode": "fast"},

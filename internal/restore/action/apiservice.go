@@ -32,11 +32,11 @@ func (APIServiceAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (APIServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (APIServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	if Has(item.Archived.Object, "metadata", "labels", automanaged) {
-		return itemaction.RestoreResult{Skip: "the API server registers it itself"}, nil
+		return itemaction.Result{Skip: "the API server registers it itself"}, nil
 	}
-	var result itemaction.RestoreResult
+	var result itemaction.Result
 	if warning := mapServiceNamespace(item.Restore, GetMap(item.Object.Object, "spec", "service")); warning != "" {
 		result.Warnings = append(result.Warnings, warning)
 	}

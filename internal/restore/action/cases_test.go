@@ -28,7 +28,7 @@ type Case struct {
 	// Restore is the context. Its functions are derived from InArchive and WithData.
 	Restore itemaction.RestoreContext
 	// InArchive lists further objects in the archive.
-	InArchive []itemaction.ItemRef
+	InArchive []itemaction.RelatedItem
 	// WithData lists the claims, as namespace/name, whose data the backup contains.
 	WithData []string
 
@@ -36,7 +36,7 @@ type Case struct {
 	// object gets. It is ignored for a skipped object.
 	Want string
 	// Result is the expected result.
-	Result itemaction.RestoreResult
+	Result itemaction.Result
 	// Refused expects an itemaction.CreationRefusedError.
 	Refused bool
 }
@@ -114,7 +114,7 @@ func (tc Case) newRestoreItem(archived *unstructured.Unstructured) (*itemaction.
 	run := tc.Restore
 	run.BackupName, run.RestoreName = "backup", "restore"
 	run.IsArchived = func(resource schema.GroupResource, namespace, name string) bool {
-		return slices.Contains(tc.InArchive, itemaction.ItemRef{Resource: resource, Namespace: namespace, Name: name})
+		return slices.Contains(tc.InArchive, itemaction.RelatedItem{Resource: resource, Namespace: namespace, Name: name})
 	}
 	run.HasVolumeData = func(namespace, claim string) bool {
 		return slices.Contains(tc.WithData, namespace+"/"+claim)

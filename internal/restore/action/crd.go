@@ -44,15 +44,15 @@ func (CRDAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (CRDAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (CRDAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	spec := GetMap(item.Object.Object, "spec")
 	if Get[string](spec, "group") == "grapnel.dev" {
-		return itemaction.RestoreResult{Skip: "the installation of Grapnel includes its own definitions"}, nil
+		return itemaction.Result{Skip: "the installation of Grapnel includes its own definitions"}, nil
 	}
 	if item.Resource.Version == "v1" {
 		convertSpecToV1(spec)
 	}
-	var result itemaction.RestoreResult
+	var result itemaction.Result
 	service := GetMap(spec, "conversion", "webhook", "clientConfig", "service")
 	if warning := mapServiceNamespace(item.Restore, service); warning != "" {
 		result.Warnings = append(result.Warnings, warning)

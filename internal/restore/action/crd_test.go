@@ -48,14 +48,14 @@ func TestCRDAction_Execute(t *testing.T) {
 			Restore: itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want: `{"metadata":{"name":"w.example.org"},"spec":{"group":"example.org","versions":[],
 				"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}}}}`,
-			Result: itemaction.RestoreResult{Warnings: []string{
+			Result: itemaction.Result{Warnings: []string{
 				"Service a/hook is now called as b/hook: its certificate must be valid for hook.b.svc",
 			}},
 		},
 		"of Grapnel": {
 			Resource: v1,
 			Archived: `{"metadata":{"name":"backups.grapnel.dev"},"spec":{"group":"grapnel.dev"}}`,
-			Result:   itemaction.RestoreResult{Skip: "the installation of Grapnel includes its own definitions"},
+			Result:   itemaction.Result{Skip: "the installation of Grapnel includes its own definitions"},
 		},
 	})
 }

@@ -44,11 +44,11 @@ func (EndpointsAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (EndpointsAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (EndpointsAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	if isControllerManaged(item.Archived.Object) {
-		return itemaction.RestoreResult{Skip: "a controller creates it for its Service"}, nil
+		return itemaction.Result{Skip: "a controller creates it for its Service"}, nil
 	}
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }
 
 func isControllerManaged(object map[string]any) bool {

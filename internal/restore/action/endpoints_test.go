@@ -10,7 +10,7 @@ import (
 )
 
 func TestEndpointsAction_Execute(t *testing.T) {
-	skipped := itemaction.RestoreResult{Skip: "a controller creates it for its Service"}
+	skipped := itemaction.Result{Skip: "a controller creates it for its Service"}
 	const byHand = `{"metadata":{"name":"db","namespace":"a","labels":{"kubernetes.io/service-name":"db",
 		"endpointslice.kubernetes.io/managed-by":"staff"}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}]}`
 	const ownEndpoints = `{"metadata":{"name":"db","namespace":"a"},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`

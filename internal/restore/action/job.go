@@ -36,20 +36,20 @@ func (JobAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (JobAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (JobAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	if isJobFinished(item.Archived.Object) {
-		return itemaction.RestoreResult{Skip: "the Job had finished, and would run again"}, nil
+		return itemaction.Result{Skip: "the Job had finished, and would run again"}, nil
 	}
 	object := item.Object.Object
 	if Get[bool](object, "spec", "manualSelector") {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	// Jobs without their own labels get those of their template.
 	RemoveKeys(object, []string{"metadata", "labels"}, uidLabels...)
 	RemoveKeys(object, []string{"spec", "template", "metadata", "labels"}, uidLabels...)
 	RemoveKeys(object, []string{"spec", "selector", "matchLabels"}, uidLabels...)
 	RemoveKeys(object, []string{"spec", "selector"})
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }
 
 func isJobFinished(job map[string]any) bool {

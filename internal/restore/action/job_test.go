@@ -13,7 +13,7 @@ import (
 
 func TestJobAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	skipped := itemaction.RestoreResult{Skip: "the Job had finished, and would run again"}
+	skipped := itemaction.Result{Skip: "the Job had finished, and would run again"}
 	const manual = `{"metadata":{"name":"j"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"controller-uid":"mine"}},
 		"template":{"metadata":{"labels":{"controller-uid":"mine"}}}}}`
 	RunCases(t, NewJobAction(), map[string]Case{

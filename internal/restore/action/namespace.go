@@ -37,14 +37,14 @@ func (NamespaceAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (NamespaceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (NamespaceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	name := item.Object.GetName()
 	switch name {
 	case "kube-system", "kube-public", "kube-node-lease":
-		return itemaction.RestoreResult{Skip: "every cluster has its own"}, nil
+		return itemaction.Result{Skip: "every cluster has its own"}, nil
 	}
 	if labels := GetMap(item.Object.Object, "metadata", "labels"); Has(labels, nameLabel) {
 		labels[nameLabel] = name
 	}
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }

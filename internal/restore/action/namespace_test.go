@@ -13,7 +13,7 @@ import (
 
 func TestNamespaceAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	skipped := itemaction.RestoreResult{Skip: "every cluster has its own"}
+	skipped := itemaction.Result{Skip: "every cluster has its own"}
 	const shop = `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop","team":"x"}},"spec":{"finalizers":["kubernetes"]}}`
 	mapped := itemaction.RestoreContext{NamespaceMapping: map[string]string{"shop": "copy", "kube-system": "old-system"}}
 	RunCases(t, NewNamespaceAction(), map[string]Case{

@@ -105,18 +105,18 @@ func (PlatformAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (PlatformAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (PlatformAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	if isOwn := platformObjects[item.Resource.GroupResource()]; isOwn != nil && isOwn(item.Archived) {
-		return itemaction.RestoreResult{Skip: "the control plane of the cluster creates it"}, nil
+		return itemaction.Result{Skip: "the control plane of the cluster creates it"}, nil
 	}
 	if isInstalled := installedObjects[item.Resource.GroupResource()]; isInstalled != nil && isInstalled(item.Archived) {
-		return itemaction.RestoreResult{Skip: "it is part of the installation of Grapnel"}, nil
+		return itemaction.Result{Skip: "it is part of the installation of Grapnel"}, nil
 	}
 	if _, notes := item.Archived.GetLabels()[tombstoneLabel]; notes && item.Resource.Resource == "configmaps" {
-		return itemaction.RestoreResult{Skip: "it records which backups the old cluster had seen"}, nil
+		return itemaction.Result{Skip: "it records which backups the old cluster had seen"}, nil
 	}
 	RemoveKeys(item.Object.Object, []string{"metadata", "annotations"}, leaderAnnotation)
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }
 
 // isGrapnelPolicy reports whether a policy or its binding is Grapnel's. They name the

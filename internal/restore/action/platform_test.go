@@ -23,7 +23,7 @@ func TestPlatformAction_Execute(t *testing.T) {
 		rbac = "rbac.authorization.k8s.io"
 		apf  = "flowcontrol.apiserver.k8s.io"
 	)
-	skipped := itemaction.RestoreResult{Skip: "the control plane of the cluster creates it"}
+	skipped := itemaction.Result{Skip: "the control plane of the cluster creates it"}
 	cases := map[string]Case{}
 	for name, c := range map[string]struct {
 		resource schema.GroupVersionResource
@@ -62,7 +62,7 @@ func TestPlatformAction_Execute(t *testing.T) {
 	}
 	cases["left out: what Grapnel has seen"] = Case{
 		Resource: core("configmaps"), Archived: `{"metadata":{"name":"main-seen-backups","namespace":"g","labels":{"` + tombstone.LabelLocation + `":"main"}},"data":{"a":"b"}}`,
-		Result: itemaction.RestoreResult{Skip: "it records which backups the old cluster had seen"},
+		Result: itemaction.Result{Skip: "it records which backups the old cluster had seen"},
 	}
 	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 		policy := func(more string) Case {
@@ -74,7 +74,7 @@ func TestPlatformAction_Execute(t *testing.T) {
 		for name, c := range map[string]Case{
 			"by its name": policy(`"name":"grapnel-status"`), "by its label": policy(`"name":"x-status","labels":{"app.kubernetes.io/name":"grapnel"}`),
 		} {
-			c.Result = itemaction.RestoreResult{Skip: "it is part of the installation of Grapnel"}
+			c.Result = itemaction.Result{Skip: "it is part of the installation of Grapnel"}
 			cases["left out: one of Grapnel's "+resource+" "+name] = c
 		}
 	}
@@ -85,7 +85,7 @@ func TestPlatformAction_Execute(t *testing.T) {
 	} {
 		cases["left out: Grapnel's "+resource.Resource] = Case{
 			Resource: resource, Archived: `{"metadata":{"name":"x","namespace":"g","labels":{"app.kubernetes.io/name":"grapnel"}}}`,
-			Result: itemaction.RestoreResult{Skip: "it is part of the installation of Grapnel"},
+			Result: itemaction.Result{Skip: "it is part of the installation of Grapnel"},
 		}
 		const theirs = `{"metadata":{"name":"grapnel-x","namespace":"g","labels":{"app.kubernetes.io/name":"other"}}}`
 		cases["restored: the user's "+resource.Resource] = Case{Resource: resource, Archived: theirs, Want: theirs}

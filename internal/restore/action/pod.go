@@ -54,14 +54,14 @@ func (PodAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (PodAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (PodAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	if reason := skipReason(item); reason != "" {
-		return itemaction.RestoreResult{Skip: reason}, nil
+		return itemaction.Result{Skip: reason}, nil
 	}
 	object := item.Object.Object
 	RemoveKeys(object, []string{"spec"}, "nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
 	removeTokenVolume(GetMap(object, "spec"))
-	return itemaction.RestoreResult{RelatedItems: listRelatedItems(item)}, nil
+	return itemaction.Result{RelatedItems: listRelatedItems(item)}, nil
 }
 
 // skipReason returns why a Pod is not restored, or "".
@@ -81,18 +81,18 @@ func skipReason(item *itemaction.RestoreItem) string {
 }
 
 // listRelatedItems returns the objects of the archive that must exist before the Pod.
-func listRelatedItems(item *itemaction.RestoreItem) []itemaction.ItemRef {
-	var refs []itemaction.ItemRef
-	add := func(ref itemaction.ItemRef) {
+func listRelatedItems(item *itemaction.RestoreItem) []itemaction.RelatedItem {
+	var refs []itemaction.RelatedItem
+	add := func(ref itemaction.RelatedItem) {
 		if ref.Name != "" && item.Restore.IsArchived(ref.Resource, ref.Namespace, ref.Name) {
 			refs = append(refs, ref)
 		}
 	}
 	spec := GetMap(item.Archived.Object, "spec")
-	add(itemaction.ItemRef{Resource: priorities, Name: Get[string](spec, "priorityClassName")})
+	add(itemaction.RelatedItem{Resource: priorities, Name: Get[string](spec, "priorityClassName")})
 	for volume := range EachMap(spec, "volumes") {
 		claim := Get[string](volume, "persistentVolumeClaim", "claimName")
-		add(itemaction.ItemRef{Resource: claims, Namespace: item.Archived.GetNamespace(), Name: claim})
+		add(itemaction.RelatedItem{Resource: claims, Namespace: item.Archived.GetNamespace(), Name: claim})
 	}
 	return refs
 }

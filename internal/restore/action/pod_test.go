@@ -14,18 +14,18 @@ import (
 var resource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 func TestPodAction_Execute(t *testing.T) {
-	priority := itemaction.ItemRef{Resource: priorities, Name: "gold"}
-	claim := itemaction.ItemRef{Resource: claims, Namespace: "a", Name: "data"}
+	priority := itemaction.RelatedItem{Resource: priorities, Name: "gold"}
+	claim := itemaction.RelatedItem{Resource: claims, Namespace: "a", Name: "data"}
 	owned := func(kind string) string {
 		return `{"metadata":{"name":"p","namespace":"a","ownerReferences":[
 			{"kind":"Other","name":"x"},{"kind":"` + kind + `","name":"o","controller":true}]},"spec":{"containers":[]}}`
 	}
 	const bare = `{"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[]}}`
-	daemons := []itemaction.ItemRef{{Resource: recreatingOwners["DaemonSet"], Namespace: "a", Name: "o"}}
-	jobs := []itemaction.ItemRef{{Resource: recreatingOwners["Job"], Namespace: "a", Name: "o"}}
+	daemons := []itemaction.RelatedItem{{Resource: recreatingOwners["DaemonSet"], Namespace: "a", Name: "o"}}
+	jobs := []itemaction.RelatedItem{{Resource: recreatingOwners["Job"], Namespace: "a", Name: "o"}}
 	RunCases(t, NewPodAction(), map[string]Case{
 		"what its cluster decided": {
-			Resource: resource, InArchive: []itemaction.ItemRef{priority, claim},
+			Resource: resource, InArchive: []itemaction.RelatedItem{priority, claim},
 			Archived: `{"metadata":{"name":"p","namespace":"a"},"spec":{"nodeName":"n","priority":100,"preemptionPolicy":"Never",
 				"priorityClassName":"gold","overhead":{"cpu":"1"},"nodeSelector":{"a":"b"},"containers":[{"name":"c"}],
 				"ephemeralContainers":[{"name":"debug"}],"volumes":[
@@ -35,32 +35,32 @@ func TestPodAction_Execute(t *testing.T) {
 				"containers":[{"name":"c"}],"volumes":[
 				{"name":"d","persistentVolumeClaim":{"claimName":"data"}},
 				{"name":"e","persistentVolumeClaim":{"claimName":"elsewhere"}}]}}`,
-			Result: itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{priority, claim}},
+			Result: itemaction.Result{RelatedItems: []itemaction.RelatedItem{priority, claim}},
 		},
 		"succeeded": {
 			Resource: resource, Archived: `{"metadata":{"name":"p"},"status":{"phase":"Succeeded"}}`,
-			Result: itemaction.RestoreResult{Skip: "the Pod had ended (Succeeded)"},
+			Result: itemaction.Result{Skip: "the Pod had ended (Succeeded)"},
 		},
 		"failed": {
 			Resource: resource, Archived: `{"metadata":{"name":"p"},"status":{"phase":"Failed"}}`,
-			Result: itemaction.RestoreResult{Skip: "the Pod had ended (Failed)"},
+			Result: itemaction.Result{Skip: "the Pod had ended (Failed)"},
 		},
 		"mirror": {
 			Resource: resource, Archived: `{"metadata":{"name":"p","annotations":{"kubernetes.io/config.mirror":"x"}}}`,
-			Result: itemaction.RestoreResult{Skip: "the kubelet creates it from a file on its node"},
+			Result: itemaction.Result{Skip: "the kubelet creates it from a file on its node"},
 		},
 		"of a node": {
 			Resource: resource, Archived: owned("Node"),
-			Result: itemaction.RestoreResult{Skip: "the kubelet creates it from a file on its node"},
+			Result: itemaction.Result{Skip: "the kubelet creates it from a file on its node"},
 		},
 		"of a DaemonSet": {
 			Resource: resource, Archived: owned("DaemonSet"), InArchive: daemons,
 			Restore: itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
-			Result:  itemaction.RestoreResult{Skip: "DaemonSet o creates new ones"},
+			Result:  itemaction.Result{Skip: "DaemonSet o creates new ones"},
 		},
 		"of a Job": {
 			Resource: resource, Archived: owned("Job"), InArchive: jobs,
-			Result: itemaction.RestoreResult{Skip: "Job o creates new ones"},
+			Result: itemaction.Result{Skip: "Job o creates new ones"},
 		},
 		"of a Job that is not in the archive": {Resource: resource, Archived: owned("Job"), InArchive: daemons, Want: bare},
 		"of a ReplicaSet":                     {Resource: resource, Archived: owned("ReplicaSet"), Want: bare},

@@ -94,9 +94,9 @@ func readVolumeInfo(object map[string]any) volumeInfo {
 func (v volumeInfo) isStorageRetained() bool { return v.policy == "Retain" || v.policy == "" }
 
 // Execute implements itemaction.RestoreAction.
-func (PVAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (PVAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	v := readVolumeInfo(item.Archived.Object)
-	var result itemaction.RestoreResult
+	var result itemaction.Result
 	switch {
 	case v.released && !v.isStorageRetained():
 		result.Skip = "it was released, and its reclaim policy " + v.policy + " released its storage"

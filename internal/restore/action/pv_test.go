@@ -33,7 +33,7 @@ func waiting(policy, namespace string) string {
 
 func TestPVAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
-	warned := itemaction.RestoreResult{Warnings: []string{
+	warned := itemaction.Result{Warnings: []string{
 		"the backup does not hold the data of this volume: it refers to the storage that it had, and its claim gets the current content of that storage",
 	}}
 	const free = `{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete","local":{"path":"/disk"}}}`
@@ -64,14 +64,14 @@ func TestPVAction_Execute(t *testing.T) {
 		"bound, Recycle": {Resource: resource, Archived: bound("Recycle", "Bound"), Refused: true},
 		"bound, Delete, with its data": {
 			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"a/data"},
-			Result: itemaction.RestoreResult{Skip: "its claim gets a new volume with the data from the backup"},
+			Result: itemaction.Result{Skip: "its claim gets a new volume with the data from the backup"},
 		},
 		"bound, Delete, with another's data": {
 			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"b/data"}, Restore: mapped, Refused: true,
 		},
 		"released, Delete": {
 			Resource: resource, Archived: bound("Delete", "Failed"),
-			Result: itemaction.RestoreResult{Skip: "it was released, and its reclaim policy Delete released its storage"},
+			Result: itemaction.Result{Skip: "it was released, and its reclaim policy Delete released its storage"},
 		},
 		"released, Retain: no other claim gets the data": {
 			Resource: resource, Restore: mapped,

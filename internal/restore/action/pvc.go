@@ -63,8 +63,8 @@ func (PVCAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (PVCAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
-	var result itemaction.RestoreResult
+func (PVCAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+	var result itemaction.Result
 	if item.ArchivedController().Kind == "Pod" {
 		result.Skip = "it belongs to an ephemeral volume, for which its Pod creates a new one"
 		return result, nil
@@ -86,7 +86,7 @@ func (PVCAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itema
 				"and stays Pending while that is missing or reserved for another claim", volume)}
 	}
 	if item.Restore.IsArchived(volumes, "", volume) {
-		result.RelatedItems = []itemaction.ItemRef{{Resource: volumes, Name: volume}}
+		result.RelatedItems = []itemaction.RelatedItem{{Resource: volumes, Name: volume}}
 	}
 	return result, nil
 }

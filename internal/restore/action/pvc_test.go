@@ -13,7 +13,7 @@ import (
 
 func TestPVCAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
-	volume := itemaction.ItemRef{Resource: volumes, Name: "v"}
+	volume := itemaction.RelatedItem{Resource: volumes, Name: "v"}
 	waits := []string{
 		`the backup does not hold the data of this claim: it binds to PersistentVolume "v" and no other, ` +
 			"and stays Pending while that is missing or reserved for another claim",
@@ -30,14 +30,14 @@ func TestPVCAction_Execute(t *testing.T) {
 		"dataSourceRef":{"kind":"VolumeSnapshot","name":"s"}}}`
 	RunCases(t, NewPVCAction(), map[string]Case{
 		"bound, its volume is in the archive": {
-			Resource: resource, Archived: bound, InArchive: []itemaction.ItemRef{volume}, Want: waiting,
-			Result: itemaction.RestoreResult{Warnings: waits, RelatedItems: []itemaction.ItemRef{volume}},
+			Resource: resource, Archived: bound, InArchive: []itemaction.RelatedItem{volume}, Want: waiting,
+			Result: itemaction.Result{Warnings: waits, RelatedItems: []itemaction.RelatedItem{volume}},
 		},
 		"bound, its volume is not in the archive": {
-			Resource: resource, Archived: bound, Want: waiting, Result: itemaction.RestoreResult{Warnings: waits},
+			Resource: resource, Archived: bound, Want: waiting, Result: itemaction.Result{Warnings: waits},
 		},
 		"bound, with its data": {
-			Resource: resource, Archived: bound, InArchive: []itemaction.ItemRef{volume},
+			Resource: resource, Archived: bound, InArchive: []itemaction.RelatedItem{volume},
 			WithData: []string{"a/data"}, Restore: mapped,
 			Want: `{"metadata":{"name":"data","namespace":"b","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
 				"spec":{"storageClassName":"fast"}}`,
@@ -46,13 +46,13 @@ func TestPVCAction_Execute(t *testing.T) {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Lost"}}`,
 			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
-			Result:   itemaction.RestoreResult{Warnings: waits},
+			Result:   itemaction.Result{Warnings: waits},
 		},
 		"not bound, waiting for a volume of its choice": {
-			Resource: resource, InArchive: []itemaction.ItemRef{volume},
+			Resource: resource, InArchive: []itemaction.RelatedItem{volume},
 			Archived: `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Pending"}}`,
 			Want:     `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
-			Result:   itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{volume}},
+			Result:   itemaction.Result{RelatedItems: []itemaction.RelatedItem{volume}},
 		},
 		"not bound, waiting for its first pod": {
 			Resource: resource,
@@ -64,7 +64,7 @@ func TestPVCAction_Execute(t *testing.T) {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"p-tmp","namespace":"a","ownerReferences":[{"kind":"Pod","name":"p","controller":true}]},
 				"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}`,
-			Result: itemaction.RestoreResult{Skip: "it belongs to an ephemeral volume, for which its Pod creates a new one"},
+			Result: itemaction.Result{Skip: "it belongs to an ephemeral volume, for which its Pod creates a new one"},
 		},
 		"of a StatefulSet that owns its claims": {
 			Resource: resource,

@@ -42,11 +42,11 @@ func (QuiescedAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (QuiescedAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (QuiescedAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	w := toWorkload(workloadKinds[item.Resource.GroupResource()], item.Object.Object)
 	s, stopped := quiesce.ArchivedState(w)
 	if !stopped || item.Restore.HasUnquiesceAction {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	had, advice := "was not suspended", "resume it by hand"
 	switch w.Kind {
@@ -56,7 +56,7 @@ func (QuiescedAction) Execute(_ context.Context, item *itemaction.RestoreItem) (
 	default:
 		had, advice = fmt.Sprintf("had %d replicas", s.Replicas), "scale it by hand"
 	}
-	return itemaction.RestoreResult{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
+	return itemaction.Result{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
 		had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}, nil
 }
 

@@ -23,8 +23,8 @@ func TestQuiescedAction_Execute(t *testing.T) {
 		return `{"metadata":{"name":"web","annotations":{"grapnel.dev/quiesced":"` + saved + `"}},"spec":` + spec + `}`
 	}
 	const three = `,\"replicas\":3`
-	warned := func(had, advice string) itemaction.RestoreResult {
-		return itemaction.RestoreResult{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
+	warned := func(had, advice string) itemaction.Result {
+		return itemaction.Result{Warnings: []string{"it was restored stopped, because it was archived while a backup had it quiesced; before that it " +
 			had + ". No action of this restore starts it: " + advice + ", or restore it with a PostRestoreAction of quiesce"}}
 	}
 	cases := map[string]Case{

@@ -38,11 +38,11 @@ func (RoleBindingAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (RoleBindingAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (RoleBindingAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	for subject := range EachMap(item.Object.Object, "subjects") {
 		mapSubjectNamespace(subject, item.Restore)
 	}
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }
 
 func mapSubjectNamespace(subject map[string]any, run *itemaction.RestoreContext) {

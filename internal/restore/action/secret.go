@@ -47,17 +47,17 @@ func (SecretAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (SecretAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (SecretAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	archived := item.Archived.Object
 	if Get[string](archived, "type") == StampKeyType {
-		return itemaction.RestoreResult{Skip: "the operator of this cluster has its own key"}, nil
+		return itemaction.Result{Skip: "the operator of this cluster has its own key"}, nil
 	}
 	if Get[string](archived, "type") != serviceAccountTokenType {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	account := Get[string](archived, "metadata", "annotations", "kubernetes.io/service-account.name")
 	if IsGeneratedToken(account, item.Archived.GetName()) {
-		return itemaction.RestoreResult{Skip: "Kubernetes generated it for ServiceAccount " + account}, nil
+		return itemaction.Result{Skip: "Kubernetes generated it for ServiceAccount " + account}, nil
 	}
 	object := item.Object.Object
 	RemoveKeys(object, []string{"data"}, "token", "ca.crt", "namespace")
@@ -66,11 +66,11 @@ func (SecretAction) Execute(_ context.Context, item *itemaction.RestoreItem) (it
 	RemoveKeys(object, []string{"metadata", "labels"},
 		"kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since")
 
-	var result itemaction.RestoreResult
+	var result itemaction.Result
 	namespace := item.Archived.GetNamespace()
 	if item.Restore.IsArchived(accounts, namespace, account) {
 		// The token of a missing account is deleted.
-		result.RelatedItems = []itemaction.ItemRef{{Resource: accounts, Namespace: namespace, Name: account}}
+		result.RelatedItems = []itemaction.RelatedItem{{Resource: accounts, Namespace: namespace, Name: account}}
 	}
 	return result, nil
 }

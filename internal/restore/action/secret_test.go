@@ -13,29 +13,29 @@ import (
 
 func TestSecretAction_Execute(t *testing.T) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	account := itemaction.ItemRef{Resource: accounts, Namespace: "a", Name: "robot"}
+	account := itemaction.RelatedItem{Resource: accounts, Namespace: "a", Name: "robot"}
 	const opaque = `{"metadata":{"name":"robot-token-x7k2p","namespace":"a"},"type":"Opaque","data":{"token":"eA=="}}`
 	RunCases(t, NewSecretAction(), map[string]Case{
 		"the key of another operator": {
 			Resource: resource, Archived: `{"metadata":{"name":"k","namespace":"a"},"type":"grapnel.dev/restore-stamp-key","data":{"key":"eA=="}}`,
-			Result: itemaction.RestoreResult{Skip: "the operator of this cluster has its own key"},
+			Result: itemaction.Result{Skip: "the operator of this cluster has its own key"},
 		},
 		"no token": {Resource: resource, Archived: opaque, Want: opaque},
 		"generated token": {
 			Resource: resource,
 			Archived: `{"metadata":{"name":"robot-token-x7k2p","namespace":"a","annotations":{"kubernetes.io/service-account.name":"robot"}},
 				"type":"kubernetes.io/service-account-token","data":{"token":"eA=="}}`,
-			Result: itemaction.RestoreResult{Skip: "Kubernetes generated it for ServiceAccount robot"},
+			Result: itemaction.Result{Skip: "Kubernetes generated it for ServiceAccount robot"},
 		},
 		"token that was asked for": {
-			Resource: resource, InArchive: []itemaction.ItemRef{account},
+			Resource: resource, InArchive: []itemaction.RelatedItem{account},
 			Archived: `{"metadata":{"name":"robot-token","namespace":"a","labels":{"kubernetes.io/legacy-token-last-used":"2026-01-01","x":"y"},
 				"annotations":{"kubernetes.io/service-account.name":"robot","kubernetes.io/service-account.uid":"u"}},
 				"type":"kubernetes.io/service-account-token","data":{"token":"eA==","ca.crt":"eA==","namespace":"YQ==","extra":"eA=="}}`,
 			Want: `{"metadata":{"name":"robot-token","namespace":"a","labels":{"x":"y"},
 				"annotations":{"kubernetes.io/service-account.name":"robot"}},
 				"type":"kubernetes.io/service-account-token","data":{"extra":"eA=="}}`,
-			Result: itemaction.RestoreResult{RelatedItems: []itemaction.ItemRef{account}},
+			Result: itemaction.Result{RelatedItems: []itemaction.RelatedItem{account}},
 		},
 		"token and nothing else, of an account that is not in the archive": {
 			Resource: resource,

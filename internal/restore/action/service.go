@@ -41,7 +41,7 @@ func (ServiceAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (ServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (ServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	object := item.Object.Object
 	RemoveEntries(object, func(entry any) bool { return entry == loadBalancerFinalizer }, "metadata", "finalizers")
 
@@ -55,7 +55,7 @@ func (ServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (i
 		delete(spec, "ipFamilies")
 	}
 	if item.Restore.PreserveNodePorts {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	if !by.healthCheck {
 		delete(spec, "healthCheckNodePort")
@@ -65,7 +65,7 @@ func (ServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (i
 			delete(entry, "nodePort")
 		}
 	}
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }
 
 func isHeadlessService(spec map[string]any) bool {

@@ -30,11 +30,11 @@ func (ServiceAccountAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (ServiceAccountAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (ServiceAccountAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	account := item.Archived.GetName()
 	RemoveEntries(item.Object.Object, func(entry any) bool {
 		reference, _ := entry.(map[string]any)
 		return IsGeneratedToken(account, Get[string](reference, "name"))
 	}, "secrets")
-	return itemaction.RestoreResult{}, nil
+	return itemaction.Result{}, nil
 }

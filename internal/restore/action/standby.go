@@ -50,24 +50,24 @@ func (StandbyAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (StandbyAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
+func (StandbyAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 	spec := GetMap(item.Object.Object, "spec")
 	if item.Restore.TakeOver || spec == nil {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	if item.Resource.Resource == schedules {
 		field := suspendFields[item.Resource.Group]
 		if spec[field] == true {
-			return itemaction.RestoreResult{}, nil
+			return itemaction.Result{}, nil
 		}
 		spec[field] = true
-		return itemaction.RestoreResult{Warnings: []string{"it was restored suspended, because the cluster that was backed up may still run it: " +
+		return itemaction.Result{Warnings: []string{"it was restored suspended, because the cluster that was backed up may still run it: " +
 			"set spec." + field + " to false here if this cluster takes over, or restore with takeOver"}}, nil
 	}
 	if spec["accessMode"] == "ReadOnly" {
-		return itemaction.RestoreResult{}, nil
+		return itemaction.Result{}, nil
 	}
 	spec["accessMode"] = "ReadOnly"
-	return itemaction.RestoreResult{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
+	return itemaction.Result{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
 		"to it: set spec.accessMode to ReadWrite here if this cluster takes over, or restore with takeOver"}}, nil
 }

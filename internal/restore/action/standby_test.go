@@ -14,11 +14,11 @@ import (
 func TestStandbyAction_Execute(t *testing.T) {
 	schedule := schema.GroupVersionResource{Group: "grapnel.dev", Version: "v1alpha1", Resource: schedules}
 	location := schema.GroupVersionResource{Group: "grapnel.dev", Version: "v1alpha1", Resource: locations}
-	suspended := func(field string) itemaction.RestoreResult {
-		return itemaction.RestoreResult{Warnings: []string{"it was restored suspended, because the cluster that was backed up may still run it: " +
+	suspended := func(field string) itemaction.Result {
+		return itemaction.Result{Warnings: []string{"it was restored suspended, because the cluster that was backed up may still run it: " +
 			"set spec." + field + " to false here if this cluster takes over, or restore with takeOver"}}
 	}
-	readOnly := itemaction.RestoreResult{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
+	readOnly := itemaction.Result{Warnings: []string{"it was restored with accessMode ReadOnly, because the cluster that was backed up may still write " +
 		"to it: set spec.accessMode to ReadWrite here if this cluster takes over, or restore with takeOver"}}
 	takesOver := itemaction.RestoreContext{TakeOver: true}
 	const active, inactive = `{"metadata":{"name":"n"},"spec":{"schedule":"@daily"}}`, `{"metadata":{"name":"n"},"spec":{"schedule":"@daily","suspend":true}}`

@@ -34,8 +34,8 @@ func (WebhookAction) AppliesTo(resource schema.GroupResource) bool {
 }
 
 // Execute implements itemaction.RestoreAction.
-func (WebhookAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.RestoreResult, error) {
-	var result itemaction.RestoreResult
+func (WebhookAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+	var result itemaction.Result
 	for hook := range EachMap(item.Object.Object, "webhooks") {
 		name := Get[string](hook, "name")
 		declared := Get[string](hook, "sideEffects")

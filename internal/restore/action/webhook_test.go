@@ -32,7 +32,7 @@ func TestWebhookAction_Execute(t *testing.T) {
 			Resource: validating, Archived: old,
 			Want: `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None"},{"name":"b","sideEffects":"None"},
 				{"name":"c","sideEffects":"None"},{"name":"d","sideEffects":"NoneOnDryRun"},{"name":"e","sideEffects":"None"}]}`,
-			Result: itemaction.RestoreResult{Warnings: []string{changed("a", "Unknown"), changed("b", "Some"), changed("c", "")}},
+			Result: itemaction.Result{Warnings: []string{changed("a", "Unknown"), changed("b", "Some"), changed("c", "")}},
 		},
 		"v1beta1 takes them": {Resource: v1beta1, Archived: old, Want: old},
 		"mapped namespace": {
@@ -40,7 +40,7 @@ func TestWebhookAction_Execute(t *testing.T) {
 			Restore: itemaction.RestoreContext{NamespaceMapping: map[string]string{"a": "b"}},
 			Want: `{"metadata":{"name":"x"},"webhooks":[{"name":"a","sideEffects":"None",
 				"clientConfig":{"caBundle":"Q0E=","service":{"namespace":"b","name":"hook"}}}]}`,
-			Result: itemaction.RestoreResult{Warnings: []string{
+			Result: itemaction.Result{Warnings: []string{
 				`webhook "a": Service a/hook is now called as b/hook: its certificate must be valid for hook.b.svc`,
 			}},
 		},

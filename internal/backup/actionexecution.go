@@ -131,12 +131,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 			continue
 		}
 		s.executed.Add(1)
-		result, err := s.executeTimed(ctx, itemaction.BackupItem{
-			Resource:  c.resource.GVR,
-			Namespace: item.Namespace,
-			Name:      item.Name,
-			JSON:      item.JSON,
-		})
+		result, err := s.executeTimed(ctx, c.newActionItem(item))
 		if err != nil {
 			s.failed.Add(1)
 			c.recordActionError(ctx, s.runnableAction, results.ObjectScope(item.Namespace), fmt.Errorf(
@@ -158,6 +153,11 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 		c.addRelatedItems(s, item, result.RelatedItems)
 	}
 	return true
+}
+
+// newActionItem returns an object as actions get it.
+func (c *collection) newActionItem(item *rawclient.Item) itemaction.BackupItem {
+	return itemaction.BackupItem{Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name, JSON: item.JSON}
 }
 
 // executeTimed measures the time of actions of plugins; for others it is not worth the

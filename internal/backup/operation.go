@@ -67,8 +67,8 @@ func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAct
 	}
 	err = fmt.Errorf("the operation %.100q was started and could not be recorded: %w", op.ID, err)
 	cancelErr := errCancelUnsupported
-	if told.Cancel != nil {
-		cancelErr = told.Cancel(context.WithoutCancel(ctx))
+	if starter, ok := s.BackupAction.(itemaction.OperationStarter[itemaction.BackupItem]); ok {
+		cancelErr = starter.CancelOperation(context.WithoutCancel(ctx), c.newActionItem(item), op.ID)
 	}
 	if cancelErr != nil {
 		return fmt.Errorf("%w; and it could not be canceled and may still be running: %w", err, cancelErr)

@@ -26,22 +26,31 @@ type ledger struct {
 }
 
 // action starts an operation on every config map but c.
-func (l *ledger) action(name string, cancelled error) outside {
-	return outside{name: name, execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
+func (l *ledger) action(name string, cancelled error) cancellableAction {
+	return cancellableAction{ledger: l, refuses: cancelled, outside: outside{name: name, execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		if item.Name == "c" {
 			return itemaction.Result{}, nil
 		}
 		id := name + "-" + item.Name
 		return itemaction.Result{Operation: &itemaction.StartedOperation{
 			ID: id, PostOperationItems: []itemaction.RelatedItem{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
-			Cancel: func(ctx context.Context) error {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				l.cancelled = append(l.cancelled, id)
-				return errors.Join(ctx.Err(), cancelled)
-			},
 		}}, nil
-	}}
+	}}}
+}
+
+// cancellableAction is an action that can cancel the operations that it starts, unless it refuses.
+type cancellableAction struct {
+	outside
+	ledger  *ledger
+	refuses error
+}
+
+// CancelOperation implements itemaction.OperationStarter.
+func (s cancellableAction) CancelOperation(ctx context.Context, _ itemaction.BackupItem, id string) error {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	s.ledger.cancelled = append(s.ledger.cancelled, id)
+	return errors.Join(ctx.Err(), s.refuses)
 }
 
 // record is an OnOperationStarted.
@@ -139,15 +148,15 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 			execute := action.execute
 			action.execute = func(ctx context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 				result, err := execute(ctx, item)
-				if result.Operation != nil && tc.none {
-					result.Operation.Cancel = nil
-				}
 				if item.Name == "b" {
 					return itemaction.Result{}, nil
 				}
 				return result, err
 			}
 			req := shop(action)
+			if tc.none {
+				req = shop(action.outside)
+			}
 			if tc.started != nil {
 				req.OnOperationStarted = tc.started(l)
 			}

@@ -13,8 +13,8 @@ import (
 )
 
 // Action processes objects of a run: T is the form in which a backup or a restore shows them. Its
-// methods are called concurrently, with different items. It may also be a Preparer, a PluginAction
-// or a RelatedResourceLister.
+// methods are called concurrently, with different items. It may also be a Preparer, a
+// RelatedResourceLister, a Waiter, an OperationStarter or a PluginAction.
 type Action[T any] interface {
 	// Name of the action, unique within a run, for logs and errors.
 	Name() string
@@ -50,6 +50,22 @@ type Preparer interface {
 	// Prepare initializes the action. An error is recorded as an error of the run, and the
 	// action is skipped.
 	Prepare(ctx context.Context, reader Reader) error
+}
+
+// Waiter is an action that a restore may wait for: see Result.WaitForRelatedItems.
+type Waiter[T any] interface {
+	// AreRelatedItemsReady reports whether those related items of an object that are in the
+	// cluster are ready for it. An error ends the waiting.
+	AreRelatedItemsReady(ctx context.Context, item T, restored []RelatedItem) (bool, error)
+}
+
+// OperationStarter is an action that can end the operations that it starts.
+type OperationStarter[T any] interface {
+	// CancelOperation requests that the action end the operation with the ID, which it started
+	// for an object, when no run waits for it. It has its own deadline and is not interrupted
+	// when the context ends. An error means that the operation may still be running, and can
+	// be shown.
+	CancelOperation(ctx context.Context, item T, id string) error
 }
 
 // PluginAction is an Action that runs outside of this program. It has a selector that must
@@ -121,12 +137,10 @@ type Result struct {
 	// them (label selectors do not apply to them), or restored before it, if they are in the
 	// archive and not excluded.
 	RelatedItems []RelatedItem
-	// AreRelatedItemsReady, if set by an action of a restore, is called to check whether those
-	// RelatedItems that are in the cluster are ready for this object. The engine waits until
-	// it returns true, at most for ReadyTimeout; zero means the engine's default. An error
-	// ends the waiting.
-	AreRelatedItemsReady func(ctx context.Context, restored []RelatedItem) (bool, error)
-	ReadyTimeout         time.Duration
+	// WaitForRelatedItems makes a restore wait until the action, a Waiter, reports that the
+	// RelatedItems are ready, at most for ReadyTimeout; zero means the engine's default.
+	WaitForRelatedItems bool
+	ReadyTimeout        time.Duration
 	// Warnings are about the object. In a restore, they do not apply to an object that already
 	// existed in the cluster.
 	Warnings []string
@@ -147,11 +161,6 @@ type StartedOperation struct {
 	// PollInterval is how often the action wants to be polled for progress; zero lets the
 	// caller choose.
 	PollInterval time.Duration
-	// Cancel requests that the action end the operation, when no run waits for it. It has
-	// its own deadline and is not interrupted when the context ends. An error means that
-	// the operation may still be running, and can be shown. Cancel is nil if the action
-	// does not support it.
-	Cancel func(ctx context.Context) error
 }
 
 // RelatedItem names a related object. The last three fields are for a backup.

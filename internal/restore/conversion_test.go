@@ -76,10 +76,9 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
 	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
 		return itemaction.Result{
-			Operation: &itemaction.StartedOperation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond,
-			AreRelatedItemsReady: func(context.Context, []itemaction.RelatedItem) (bool, error) { return false, nil },
+			Operation: &itemaction.StartedOperation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond, WaitForRelatedItems: true,
 		}, nil
-	}}
+	}, ready: func(*itemaction.RestoreItem, []itemaction.RelatedItem) (bool, error) { return false, nil }}
 	request := restore.Request{
 		Archive: spool(t, []*unstructured.Unstructured{widget(t, group, "v1", ns, "w")}), Actions: []itemaction.RestorePluginAction{acts}, DryRun: true,
 	}

@@ -83,7 +83,7 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 		r.operations.addOperation(op)
 		return
 	}
-	err = cancelOperation(ctx, started, fmt.Errorf("restore action %s: the operation %.100q was started and could not be recorded: %w",
+	err = cancelOperation(ctx, action, r.newActionItem(it), started.ID, fmt.Errorf("restore action %s: the operation %.100q was started and could not be recorded: %w",
 		op.Action, op.ID, err))
 	log.Error(err, "An operation was not recorded")
 	r.results.Error(results.ObjectScope(it.listEntry.namespace), explainError(it.displayName(), err))
@@ -91,11 +91,13 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 
 // cancelRefusedOperation cancels the operation, if any, of a rejected answer. It returns
 // the reason with the result of the cancellation.
-func cancelRefusedOperation(ctx context.Context, started *itemaction.StartedOperation, reason error) error {
+func cancelRefusedOperation(
+	ctx context.Context, action *pluginAction, shown *itemaction.RestoreItem, started *itemaction.StartedOperation, reason error,
+) error {
 	if started == nil {
 		return reason
 	}
-	return cancelOperation(ctx, started, fmt.Errorf("%w; it started the operation %.100q", reason, started.ID))
+	return cancelOperation(ctx, action, shown, started.ID, fmt.Errorf("%w; it started the operation %.100q", reason, started.ID))
 }
 
 // notifyOperationStarted calls Request.OnOperationStarted, which must complete even if the
@@ -111,11 +113,12 @@ func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) e
 
 // cancelOperation cancels an operation, and returns the reason with the result of the
 // cancellation.
-func cancelOperation(ctx context.Context, started *itemaction.StartedOperation, reason error) error {
-	if started.Cancel == nil {
+func cancelOperation(ctx context.Context, action *pluginAction, shown *itemaction.RestoreItem, id string, reason error) error {
+	starter, ok := action.RestorePluginAction.(itemaction.OperationStarter[*itemaction.RestoreItem])
+	if !ok {
 		return fmt.Errorf("%w; it could not be canceled and may still be running: the action has no way to do that", reason)
 	}
-	if err := started.Cancel(context.WithoutCancel(ctx)); err != nil {
+	if err := starter.CancelOperation(context.WithoutCancel(ctx), shown, id); err != nil {
 		return fmt.Errorf("%w; it could not be canceled and may still be running: %w", reason, err)
 	}
 	return fmt.Errorf("%w; it was canceled", reason)

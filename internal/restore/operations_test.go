@@ -32,12 +32,21 @@ type book struct {
 
 // start returns an operation.
 func (b *book) start(id string) *itemaction.StartedOperation {
-	return &itemaction.StartedOperation{ID: id, PollInterval: time.Second, Cancel: func(ctx context.Context) error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.cancelled = append(b.cancelled, id)
-		return errors.Join(b.refuses, ctx.Err())
-	}}
+	return &itemaction.StartedOperation{ID: id, PollInterval: time.Second}
+}
+
+// starter is an action that can cancel the operations that it starts.
+type starter struct {
+	*plugged
+	book *book
+}
+
+// CancelOperation implements itemaction.OperationStarter.
+func (s *starter) CancelOperation(ctx context.Context, _ *itemaction.RestoreItem, id string) error {
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	s.book.cancelled = append(s.book.cancelled, id)
+	return errors.Join(s.book.refuses, ctx.Err())
 }
 
 // started is an OnOperationStarted.
@@ -75,10 +84,10 @@ func (b *book) want(t *testing.T, recorded, cancelled []string) {
 }
 
 // starts returns an action that starts an operation for each ConfigMap: "copy of a".
-func (b *book) starts(name string) *plugged {
-	return &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+func (b *book) starts(name string) *starter {
+	return &starter{book: b, plugged: &plugged{name: name, of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 		return itemaction.Result{Operation: b.start(name + " of " + item.Archived.GetName())}, nil
-	}}
+	}}}
 }
 
 // TestOperationsAreRecorded, also several for one object, regardless of the later outcome
@@ -147,14 +156,9 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 			c := newTarget(t, restore.Options{})
 			ns := "plug-unrecorded-" + strings.ReplaceAll(name, " ", "-")
 			b, cancelled := tc.book, []string{"copy of c"}
-			acts := b.starts("copy")
-			if starts := acts.execute; tc.forGood {
-				cancelled = nil
-				acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
-					result, err := starts(ctx, item)
-					result.Operation.Cancel = nil
-					return result, err
-				}
+			acts := itemaction.RestorePluginAction(b.starts("copy"))
+			if tc.forGood {
+				acts, cancelled = b.starts("copy").plugged, nil
 			}
 			request := restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x")}), Actions: []itemaction.RestorePluginAction{acts}, OnOperationStarted: b.started,
@@ -282,7 +286,7 @@ func TestDryRunStartsNoOperation(t *testing.T) {
 		Archive: spool(t, []*unstructured.Unstructured{configMap(t, "plug-dry-operation", "c", "x")}),
 		Actions: []itemaction.RestorePluginAction{acts}, OnOperationStarted: b.started, DryRun: true,
 	})
-	wantSeen(t, acts)
+	wantSeen(t, acts.plugged)
 	b.want(t, nil, nil)
 	if len(result.Operations) > 0 {
 		t.Errorf("operations %+v", result.Operations)
@@ -311,13 +315,14 @@ func TestOperationAndWaiting(t *testing.T) {
 			acts.execute = func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
 				result, err := starts(ctx, item)
 				result.RelatedItems, result.ReadyTimeout = []itemaction.RelatedItem{ref("limitranges", ns, "later")}, 20*time.Millisecond
-				result.AreRelatedItemsReady = func(context.Context, []itemaction.RelatedItem) (bool, error) {
-					if !recorded || c.has(configMap(t, ns, "c", "")) {
-						t.Error("it is called before the operation was recorded, or too late")
-					}
-					return tc.ready, nil
-				}
+				result.WaitForRelatedItems = true
 				return result, err
+			}
+			acts.ready = func(*itemaction.RestoreItem, []itemaction.RelatedItem) (bool, error) {
+				if !recorded || c.has(configMap(t, ns, "c", "")) {
+					t.Error("it is called before the operation was recorded, or too late")
+				}
+				return tc.ready, nil
 			}
 			result := c.run(restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), obj(t, "v1", "LimitRange", ns, "later", "")}),

@@ -195,7 +195,7 @@ func (r *enginePass) executePluginAction(ctx context.Context, it *item, action *
 	it.unconditionalWarnings = append(it.unconditionalWarnings, r.backupLabels.addLabels(result.BackupLabels)...)
 	it.object = shown.Object
 	if err := r.sanitizeReturnedObject(it); err != nil {
-		return failedResult(cancelRefusedOperation(ctx, result.Operation, err))
+		return failedResult(cancelRefusedOperation(ctx, action, shown, result.Operation, err))
 	}
 	// From here on the operation is recorded, regardless of the object's outcome.
 	r.recordOrCancelOperation(ctx, it, action, result.Operation)

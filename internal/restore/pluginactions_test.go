@@ -30,6 +30,7 @@ type plugged struct {
 	// choose and execute answer the calls.
 	choose  func(names itemaction.ResourceResolver) error
 	execute func(ctx context.Context, item *itemaction.RestoreItem) (itemaction.Result, error)
+	ready   func(item *itemaction.RestoreItem, restored []itemaction.RelatedItem) (bool, error)
 
 	mu sync.Mutex
 	// shown are the objects for which it was called, by their names in the backup.
@@ -63,6 +64,13 @@ func (p *plugged) Execute(ctx context.Context, item *itemaction.RestoreItem) (it
 		return itemaction.Result{}, nil
 	}
 	return p.execute(ctx, item)
+}
+
+// AreRelatedItemsReady implements itemaction.Waiter.
+func (p *plugged) AreRelatedItemsReady(
+	_ context.Context, item *itemaction.RestoreItem, restored []itemaction.RelatedItem,
+) (bool, error) {
+	return p.ready(item, restored)
 }
 
 // seen returns the objects since its last call, sorted.

@@ -67,9 +67,11 @@ func (p *workerSlot) releaseSlot() {
 func (r *enginePass) waitUntilReady(
 	ctx context.Context, it *item, action *pluginAction, result itemaction.Result, there []itemaction.RelatedItem,
 ) error {
-	if result.AreRelatedItemsReady == nil {
+	waiter, ok := action.RestorePluginAction.(itemaction.Waiter[*itemaction.RestoreItem])
+	if !ok || !result.WaitForRelatedItems {
 		return nil
 	}
+	shown := r.newActionItem(it)
 	timeout := r.engine.opts.ReadyTimeout
 	if result.ReadyTimeout > 0 {
 		timeout = min(result.ReadyTimeout, maxReadyTimeout)
@@ -80,7 +82,7 @@ func (r *enginePass) waitUntilReady(
 	for {
 		var ready bool
 		err := action.callWithSlot(waiting, func() (err error) {
-			ready, err = result.AreRelatedItemsReady(waiting, there)
+			ready, err = waiter.AreRelatedItemsReady(waiting, shown, there)
 			return err
 		})
 		switch {

@@ -140,7 +140,9 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 			var polls atomic.Int64
 			result := additional(append(slices.Clone(there), ref("secrets", ns, "missing"), ref("secrets", ns, "bad"))...)
 			result.ReadyTimeout = tc.timeout
-			result.AreRelatedItemsReady = func(_ context.Context, got []itemaction.RelatedItem) (bool, error) {
+			result.WaitForRelatedItems = true
+			acts := wants(map[string]itemaction.Result{"main": result})
+			acts.ready = func(_ *itemaction.RestoreItem, got []itemaction.RelatedItem) (bool, error) {
 				if diff := cmp.Diff(there, got); diff != "" {
 					t.Errorf("asked about (-want +got):\n%s", diff)
 				}
@@ -157,7 +159,7 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 					configMap(t, ns, "main", "x"), obj(t, "v1", "Secret", ns, "s", `{"type":"Opaque"}`),
 					obj(t, "v1", "Secret", ns, "exists", `{"type":"Opaque"}`), obj(t, "v1", "Secret", ns, "bad", `{"data":{"x":"no base64!"}}`),
 				}),
-				Actions: []itemaction.RestorePluginAction{wants(map[string]itemaction.Result{"main": result})},
+				Actions: []itemaction.RestorePluginAction{acts},
 			})
 			if n := polls.Load(); tc.polls >= 0 && n != tc.polls {
 				t.Errorf("asked %d times, want %d", n, tc.polls)
@@ -182,14 +184,16 @@ func TestWaitingHoldsNobodyUp(t *testing.T) {
 	for i := range size {
 		name := fmt.Sprintf("a-%d", i)
 		result := additional(ref("secrets", ns, "s"))
-		result.AreRelatedItemsReady = func(context.Context, []itemaction.RelatedItem) (bool, error) {
-			return c.has(configMap(t, ns, "z-last", "")), nil
-		}
+		result.WaitForRelatedItems = true
 		answers[name] = result
 		objects = append(objects, configMap(t, ns, name, "x"), configMap(t, ns, fmt.Sprintf("b-%d", i), "x"))
 		answers[fmt.Sprintf("b-%d", i)] = additional(ref("configmaps", ns, name))
 	}
-	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{wants(answers)}})
+	acts := wants(answers)
+	acts.ready = func(*itemaction.RestoreItem, []itemaction.RelatedItem) (bool, error) {
+		return c.has(configMap(t, ns, "z-last", "")), nil
+	}
+	result := c.run(restore.Request{Archive: spool(t, objects), Actions: []itemaction.RestorePluginAction{acts}})
 	wantCounts(t, result, map[restore.Outcome]int{restore.Created: len(objects) + 1})
 	wantMessages(t, result)
 }

@@ -36,7 +36,7 @@ func (*CRDAction) AppliesTo(resource schema.GroupResource) bool {
 	return !isBuiltinGroup(resource.Group)
 }
 
-// RelatedResources implements itemaction.BackupAction.
+// RelatedResources implements itemaction.RelatedResourceLister.
 func (*CRDAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{definitions}
 }

@@ -33,7 +33,7 @@ func (PodAction) Name() string { return "grapnel.dev/pod" }
 // AppliesTo implements itemaction.BackupAction.
 func (PodAction) AppliesTo(resource schema.GroupResource) bool { return resource == pods }
 
-// RelatedResources implements itemaction.BackupAction.
+// RelatedResources implements itemaction.RelatedResourceLister.
 func (PodAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{claimResource, priorities}
 }

@@ -36,7 +36,7 @@ func (PVCAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == persistentVolumeClaims
 }
 
-// RelatedResources implements itemaction.BackupAction.
+// RelatedResources implements itemaction.RelatedResourceLister.
 func (PVCAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{volumes}
 }

@@ -45,7 +45,7 @@ func (*ServiceAccountAction) AppliesTo(resource schema.GroupResource) bool {
 	return resource == accounts
 }
 
-// RelatedResources implements itemaction.BackupAction.
+// RelatedResources implements itemaction.RelatedResourceLister.
 func (*ServiceAccountAction) RelatedResources() []schema.GroupResource {
 	return []schema.GroupResource{bindings, roles}
 }

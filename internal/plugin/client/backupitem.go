@@ -32,7 +32,10 @@ type backupItemAction struct {
 	backup []byte
 }
 
-var _ itemaction.BackupPluginAction = (*backupItemAction)(nil)
+var (
+	_ itemaction.BackupPluginAction                      = (*backupItemAction)(nil)
+	_ itemaction.OperationStarter[itemaction.BackupItem] = (*backupItemAction)(nil)
+)
 
 // NewBackupItemAction returns an action for one run. It makes no call.
 func NewBackupItemAction(spec BackupItemActionSpec, run BackupRun, redactor *redact.Redactor) itemaction.BackupPluginAction {
@@ -42,7 +45,7 @@ func NewBackupItemAction(spec BackupItemActionSpec, run BackupRun, redactor *red
 // Execute implements itemaction.BackupAction. After an error, nothing that the action started
 // continues, or the error reports that it may.
 func (a *backupItemAction) Execute(ctx context.Context, it itemaction.BackupItem) (itemaction.Result, error) {
-	about := it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
+	about := backupItemKey(it)
 	answer, err := a.executeAction(ctx, about, it)
 	op := OperationRef{OperationID: answer.OperationID, Parent: a.backup}
 	var result itemaction.Result
@@ -60,7 +63,7 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.BackupItem
 	case err != nil:
 		return itemaction.Result{}, a.WrapPluginError(err)
 	}
-	if result.Operation = a.newStartedOperation(about, op, answer.PollInterval); result.Operation != nil {
+	if result.Operation = newStartedOperation(answer.OperationID, answer.PollInterval); result.Operation != nil {
 		result.Operation.PostOperationItems = a.toRelatedItems(answer.PostOperationItems)
 	}
 	return result, nil
@@ -76,4 +79,17 @@ func (a *backupItemAction) executeAction(ctx context.Context, about string, it i
 	}
 	defer call.End(&err)
 	return call.Version.Execute(ctx, call.ItemCall, it.JSON, a.backup)
+}
+
+// CancelOperation implements itemaction.OperationStarter.
+func (a *backupItemAction) CancelOperation(ctx context.Context, it itemaction.BackupItem, id string) error {
+	if err := a.cancelOperation(ctx, backupItemKey(it), OperationRef{OperationID: id, Parent: a.backup}); err != nil {
+		return a.WrapPluginError(err)
+	}
+	return nil
+}
+
+// backupItemKey names an object in the log.
+func backupItemKey(it itemaction.BackupItem) string {
+	return it.Resource.GroupResource().String() + " " + it.Namespace + "/" + it.Name
 }

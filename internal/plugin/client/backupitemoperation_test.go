@@ -37,17 +37,22 @@ func execute(t *testing.T, a itemaction.BackupPluginAction) *itemaction.StartedO
 	return got.Operation
 }
 
+func cancelBackupOperation(ctx context.Context, a itemaction.BackupAction, op *itemaction.StartedOperation) error {
+	return a.(itemaction.OperationStarter[itemaction.BackupItem]).CancelOperation(ctx, podItem(), op.ID)
+}
+
 func TestAnOperationCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	f := &fakeBackupAction{answer: starting}
-	op := execute(t, startedBackupOperation(f, func(s *BackupItemActionSpec) { s.Kind = "AsyncBackupItemAction" }))
-	if kind := startedBackupOperation(f, func(s *BackupItemActionSpec) { s.Kind = "AsyncBackupItemAction" }).Kind(); kind != "AsyncBackupItemAction" {
+	a := startedBackupOperation(f, func(s *BackupItemActionSpec) { s.Kind = "AsyncBackupItemAction" })
+	op := execute(t, a)
+	if kind := a.Kind(); kind != "AsyncBackupItemAction" {
 		t.Errorf("kind %q", kind)
 	}
 	// The run may have ended.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantBackupError(t, op.Cancel(ctx), "")
+	wantBackupError(t, cancelBackupOperation(ctx, a, op), "")
 	if diff := cmp.Diff([]OperationRef{startedRef}, f.cancelled); diff != "" {
 		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
@@ -55,7 +60,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 		t.Errorf("Cancel has %s, want %s", last, CancelTimeout)
 	}
 	f.refuseCancel = status.Error(codes.Unknown, "hunter22222 is copying")
-	wantBackupError(t, op.Cancel(ctx), `plugin "demo": [REDACTED] is copying`)
+	wantBackupError(t, cancelBackupOperation(ctx, a, op), `plugin "demo": [REDACTED] is copying`)
 }
 
 // An action that hangs is given up, but what it started before is canceled.
@@ -72,7 +77,7 @@ func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
 		for range 4 {
 			_, _ = a.Execute(t.Context(), podItem()) // only the calls matter
 		}
-		wantBackupError(t, op.Cancel(t.Context()), "")
+		wantBackupError(t, cancelBackupOperation(t.Context(), a, op), "")
 		if len(f.cancelled) != 1 {
 			t.Errorf("canceled %v", f.cancelled)
 		}

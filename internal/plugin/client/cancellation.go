@@ -14,12 +14,12 @@ import (
 // CancelTimeout bounds the call that cancels an operation.
 const CancelTimeout = 30 * time.Second
 
-// CancelOperation requests that the action end an operation that it started. About names
+// cancelOperation requests that the action end an operation that it started. About names
 // the operation in the log. An operation must not continue after its run has ended or after
 // the action was given up: the call is made in any case, and bounded by CancelTimeout
 // instead of ctx. A nil error means that the action acknowledged the request, not that the
 // operation has ended. The error is for WrapPluginError.
-func (a *ItemAction[A]) CancelOperation(ctx context.Context, about string, op OperationRef) (err error) {
+func (a *ItemAction[A]) cancelOperation(ctx context.Context, about string, op OperationRef) (err error) {
 	ctx, call, err := a.begin(context.WithoutCancel(ctx), about, CancelTimeout)
 	if err != nil {
 		return err
@@ -40,22 +40,17 @@ func (a *ItemAction[A]) CancelRejectedOperation(ctx context.Context, about strin
 	if op.OperationID == "" {
 		return err
 	}
-	if cancelErr := a.CancelOperation(ctx, about, op); cancelErr != nil {
+	if cancelErr := a.cancelOperation(ctx, about, op); cancelErr != nil {
 		return fmt.Errorf("%w; it had started the operation %.100q, which could not be canceled and may still be running: %s",
 			err, op.OperationID, cancelErr.Error())
 	}
 	return fmt.Errorf("%w; it had started the operation %.100q, which was canceled", err, op.OperationID)
 }
 
-// newStartedOperation returns the operation of an answer for an object, nil if there is none.
-func (a *ItemAction[A]) newStartedOperation(about string, op OperationRef, poll time.Duration) *itemaction.StartedOperation {
-	if op.OperationID == "" {
+// newStartedOperation returns the operation of an answer, nil if there is none.
+func newStartedOperation(id string, poll time.Duration) *itemaction.StartedOperation {
+	if id == "" {
 		return nil
 	}
-	return &itemaction.StartedOperation{ID: op.OperationID, PollInterval: poll, Cancel: func(ctx context.Context) error {
-		if err := a.CancelOperation(ctx, about, op); err != nil {
-			return a.WrapPluginError(err)
-		}
-		return nil
-	}}
+	return &itemaction.StartedOperation{ID: id, PollInterval: poll}
 }

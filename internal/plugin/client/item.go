@@ -26,6 +26,8 @@ type ItemCall struct {
 	CallID, Key string
 	// Parameters are what the user configured for the action.
 	Parameters map[string]string
+	// MaxResponseBytes limits the response; zero means the limit for one object.
+	MaxResponseBytes int
 }
 
 // SelectorProvider requests the selector of an action.

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,13 +33,7 @@ type unaryMethod[In, Out protobuf.Message] func(ctx context.Context, in In, opts
 // callItemAction makes one call for an object. Attributes without fields in the messages, most
 // of which are Velero's, are sent as metadata.
 func callItemAction[In, Out protobuf.Message](ctx context.Context, call ItemCall, method unaryMethod[In, Out], in In) (Out, error) {
-	return callWithLimit(ctx, call, method, in, maxItemResponseBytes)
-}
-
-// callWithLimit is callItemAction with another limit for the response, in bytes.
-func callWithLimit[In, Out protobuf.Message](
-	ctx context.Context, call ItemCall, method unaryMethod[In, Out], in In, limit int,
-) (Out, error) {
+	limit := cmp.Or(call.MaxResponseBytes, maxItemResponseBytes)
 	out, err := method(withCallMetadata(ctx, call), in, grpc.MaxCallRecvMsgSize(limit))
 	if err == nil {
 		return out, nil

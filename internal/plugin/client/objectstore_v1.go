@@ -179,14 +179,15 @@ func (s objectStoreV1) Get(
 func (s objectStoreV1) List(
 	ctx context.Context, call ItemCall, bucket, prefix, delimiter string,
 ) ([]string, error) {
+	call.MaxResponseBytes = maxListResponseBytes
 	if delimiter == "" {
-		out, err := callWithLimit(ctx, call, s.newClient(call.Conn).ListObjects,
-			&objectstorepb.ListObjectsRequest{Plugin: call.Action, Bucket: bucket, Prefix: prefix}, maxListResponseBytes)
+		out, err := callItemAction(ctx, call, s.newClient(call.Conn).ListObjects,
+			&objectstorepb.ListObjectsRequest{Plugin: call.Action, Bucket: bucket, Prefix: prefix})
 		return out.GetKeys(), err
 	}
-	out, err := callWithLimit(ctx, call, s.newClient(call.Conn).ListCommonPrefixes, &objectstorepb.ListCommonPrefixesRequest{
+	out, err := callItemAction(ctx, call, s.newClient(call.Conn).ListCommonPrefixes, &objectstorepb.ListCommonPrefixesRequest{
 		Plugin: call.Action, Bucket: bucket, Prefix: prefix, Delimiter: delimiter,
-	}, maxListResponseBytes)
+	})
 	return out.GetPrefixes(), err
 }
 

@@ -49,7 +49,11 @@ type restoreItemAction struct {
 	restore []byte
 }
 
-var _ itemaction.RestorePluginAction = (*restoreItemAction)(nil)
+var (
+	_ itemaction.RestorePluginAction                       = (*restoreItemAction)(nil)
+	_ itemaction.OperationStarter[*itemaction.RestoreItem] = (*restoreItemAction)(nil)
+	_ itemaction.Waiter[*itemaction.RestoreItem]           = (*restoreItemAction)(nil)
+)
 
 // NewRestoreItemAction returns an action for one run. It makes no call.
 func NewRestoreItemAction(spec RestoreItemActionSpec, run RestoreRun, redactor *redact.Redactor) itemaction.RestorePluginAction {
@@ -84,7 +88,7 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreI
 	case err != nil:
 		return itemaction.Result{}, a.WrapPluginError(err)
 	}
-	result.Operation = a.newStartedOperation(about, op, answer.PollInterval)
+	result.Operation = newStartedOperation(answer.OperationID, answer.PollInterval)
 	return result, nil
 }
 
@@ -108,30 +112,38 @@ func itemKey(it *itemaction.RestoreItem) string {
 	return it.Resource.GroupResource().String() + " " + name
 }
 
-// newReadyFunc returns a function that asks the action whether the objects that it named
-// are ready. If the action does not answer, the function retries until the action is given
-// up.
-func (a *restoreItemAction) newReadyFunc(about string) func(context.Context, []itemaction.RelatedItem) (bool, error) {
-	return func(ctx context.Context, restored []itemaction.RelatedItem) (bool, error) {
-		var refs []item.Ref
-		for _, ref := range restored {
-			refs = append(refs, item.Ref{
-				Group: ref.Resource.Group, Resource: ref.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name,
-			})
-		}
-		yes, err := a.callAreItemsReady(ctx, about, refs)
-		switch {
-		case err == nil:
-			return yes, nil
-		case IsUnanswered(err) && !a.IsCircuitOpen():
-			return false, nil
-		case IsUnanswered(err) && a.ShouldIgnoreFailure():
-			logr.FromContextOrDiscard(ctx).Info("Not waiting for the related items of an object, because the action is ignored",
-				"action", a.Name(), "item", about, "reason", a.WrapPluginError(err).Error())
-			return true, nil
-		}
-		return false, a.WrapPluginError(err)
+// CancelOperation implements itemaction.OperationStarter.
+func (a *restoreItemAction) CancelOperation(ctx context.Context, it *itemaction.RestoreItem, id string) error {
+	if err := a.cancelOperation(ctx, itemKey(it), OperationRef{OperationID: id, Parent: a.restore}); err != nil {
+		return a.WrapPluginError(err)
 	}
+	return nil
+}
+
+// AreRelatedItemsReady implements itemaction.Waiter. If the action does not answer, its caller
+// retries until the action is given up.
+func (a *restoreItemAction) AreRelatedItemsReady(
+	ctx context.Context, it *itemaction.RestoreItem, restored []itemaction.RelatedItem,
+) (bool, error) {
+	var refs []item.Ref
+	for _, ref := range restored {
+		refs = append(refs, item.Ref{
+			Group: ref.Resource.Group, Resource: ref.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name,
+		})
+	}
+	about := itemKey(it)
+	ready, err := a.callAreItemsReady(ctx, about, refs)
+	switch {
+	case err == nil:
+		return ready, nil
+	case IsUnanswered(err) && !a.IsCircuitOpen():
+		return false, nil
+	case IsUnanswered(err) && a.ShouldIgnoreFailure():
+		logr.FromContextOrDiscard(ctx).Info("Not waiting for the related items of an object, because the action is ignored",
+			"action", a.Name(), "item", about, "reason", a.WrapPluginError(err).Error())
+		return true, nil
+	}
+	return false, a.WrapPluginError(err)
 }
 
 func (a *restoreItemAction) callAreItemsReady(ctx context.Context, about string, restored []item.Ref) (ready bool, err error) {

@@ -334,12 +334,13 @@ func TestNewReadyFunc(t *testing.T) {
 				calls++
 				return true, tc.answers[calls-1]
 			}
-			result, err := f.chosen(t, nil).Execute(t.Context(), newRestorePod(t))
+			a := f.chosen(t, nil)
+			result, err := a.Execute(t.Context(), newRestorePod(t))
 			if err != nil || result.ReadyTimeout != time.Minute {
 				t.Fatalf("timeout %s and error %v", result.ReadyTimeout, err)
 			}
 			for ready := false; !ready && err == nil; {
-				ready, err = result.AreRelatedItemsReady(t.Context(), result.RelatedItems)
+				ready, err = areRelatedItemsReady(t.Context(), t, a, result.RelatedItems)
 			}
 			wantRestoreError(t, err, tc.want)
 			if calls != len(tc.answers) {
@@ -349,14 +350,20 @@ func TestNewReadyFunc(t *testing.T) {
 	}
 }
 
+func areRelatedItemsReady(
+	ctx context.Context, t *testing.T, a itemaction.RestoreAction, restored []itemaction.RelatedItem,
+) (bool, error) {
+	t.Helper()
+	return a.(itemaction.Waiter[*itemaction.RestoreItem]).AreRelatedItemsReady(ctx, newRestorePod(t), restored)
+}
+
 // TestReadyThatIsNotAwaited does not count against the plugin: it did not get the full time
 // of a call.
 func TestReadyThatIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	f := &fakeRestoreAction{execute: answers(RestoreItemAnswer{WaitForRelatedItems: true}, nil)}
 	a := f.chosen(t, nil)
-	result, err := a.Execute(t.Context(), newRestorePod(t))
-	if err != nil {
+	if _, err := a.Execute(t.Context(), newRestorePod(t)); err != nil {
 		t.Fatal(err)
 	}
 	for range MaxUnanswered {
@@ -365,7 +372,7 @@ func TestReadyThatIsNotAwaited(t *testing.T) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		}
-		if ready, err := result.AreRelatedItemsReady(ctx, nil); ready || err != nil {
+		if ready, err := areRelatedItemsReady(ctx, t, a, nil); ready || err != nil {
 			t.Errorf("ready: %t, error: %v", ready, err)
 		}
 		cancel()

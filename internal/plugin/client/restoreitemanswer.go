@@ -62,7 +62,7 @@ func (a *restoreItemAction) toValidatedResult(it *itemaction.RestoreItem, given 
 	}
 	result := itemaction.Result{RelatedItems: a.toItemRefs(answer.RelatedItems)}
 	if answer.WaitForRelatedItems {
-		result.AreRelatedItemsReady, result.ReadyTimeout = a.newReadyFunc(itemKey(it)), answer.WaitTimeout
+		result.WaitForRelatedItems, result.ReadyTimeout = true, answer.WaitTimeout
 	}
 	return result, a.applyReturnedObject(it, given, answer.Item, &result)
 }

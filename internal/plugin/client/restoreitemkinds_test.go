@@ -98,18 +98,18 @@ func TestBothKindsWaitAndStartOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 			result, err := a.Execute(t.Context(), newRestorePod(t))
-			if err != nil || result.Operation == nil || result.AreRelatedItemsReady == nil || len(result.RelatedItems) != 1 {
+			if err != nil || result.Operation == nil || !result.WaitForRelatedItems || len(result.RelatedItems) != 1 {
 				t.Fatalf("result %+v, error %v", result, err)
 			}
 			if result.Operation.ID != "op" || result.Operation.PollInterval != tc.interval || result.ReadyTimeout != time.Hour {
 				t.Errorf("operation %+v, timeout %s", result.Operation, result.ReadyTimeout)
 			}
 			for _, want := range []bool{false, true} {
-				if ready, err := result.AreRelatedItemsReady(t.Context(), result.RelatedItems); err != nil || ready != want {
+				if ready, err := areRelatedItemsReady(t.Context(), t, a, result.RelatedItems); err != nil || ready != want {
 					t.Errorf("ready: %t, want %t: %v", ready, want, err)
 				}
 			}
-			if err := result.Operation.Cancel(t.Context()); err != nil {
+			if err := cancelRestoreOperation(t.Context(), t, a, result.Operation.ID); err != nil {
 				t.Error(err)
 			}
 			if !slices.Equal(w.asked, tc.asked) {

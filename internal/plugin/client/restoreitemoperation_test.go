@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -30,11 +31,12 @@ func TestOperationRef(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &fakeRestoreAction{execute: answers(answer, nil)}
-			result, err := f.chosen(t, nil).Execute(t.Context(), newRestorePod(t))
+			a := f.chosen(t, nil)
+			result, err := a.Execute(t.Context(), newRestorePod(t))
 			if err != nil || result.Operation == nil || result.Operation.ID != answer.OperationID {
 				t.Fatalf("operation %+v, error %v", result.Operation, err)
 			}
-			if (result.Skip != "") != answer.Skip || (result.AreRelatedItemsReady != nil) != answer.WaitForRelatedItems || result.ReadyTimeout != answer.WaitTimeout ||
+			if (result.Skip != "") != answer.Skip || result.WaitForRelatedItems != answer.WaitForRelatedItems || result.ReadyTimeout != answer.WaitTimeout ||
 				result.Operation.PollInterval != answer.PollInterval {
 				t.Errorf("result %+v", result)
 			}
@@ -44,16 +46,21 @@ func TestOperationRef(t *testing.T) {
 			// The run may have ended before the operation is canceled.
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := result.Operation.Cancel(ctx); err != nil {
+			if err := cancelRestoreOperation(ctx, t, a, answer.OperationID); err != nil {
 				t.Error(err)
 			}
 			if want := []string{answer.OperationID + ` of {"kind":"Restore"}`}; !slices.Equal(f.cancelled, want) {
 				t.Errorf("canceled %q, want %q", f.cancelled, want)
 			}
 			f.cancel = func(context.Context) error { return errors.New("too late for " + secret) }
-			wantRestoreError(t, result.Operation.Cancel(ctx), "too late for")
+			wantRestoreError(t, cancelRestoreOperation(ctx, t, a, answer.OperationID), "too late for")
 		})
 	}
+}
+
+func cancelRestoreOperation(ctx context.Context, t *testing.T, a itemaction.RestoreAction, id string) error {
+	t.Helper()
+	return a.(itemaction.OperationStarter[*itemaction.RestoreItem]).CancelOperation(ctx, newRestorePod(t), id)
 }
 
 func TestNoOperation(t *testing.T) {

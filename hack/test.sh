@@ -24,6 +24,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	echo "There is no C compiler: testing without the race detector." >&2
 	race= cgo=0
 fi
+export GINKGO_NO_COLOR=true
 # Only the race detector needs C. Everything else is compiled once.
 export CGO_ENABLED=0
 go build -o "$out/testsummary" ./hack/testsummary

@@ -27,6 +27,12 @@ func TestSummary(t *testing.T) {
 		"subtests count, their test does not": {
 			runs: []string{passing}, wantLast: "2 passed, 0 failed", wantGreen: true,
 		},
+		"each spec of a suite counts": {
+			runs: []string{`{"Action":"run","Package":"p","Test":"TestSuite"}
+{"Action":"output","Package":"p","Test":"TestSuite","Output":"SUCCESS! -- 19 Passed | 0 Failed | 0 Pending | 0 Skipped\n"}
+{"Action":"pass","Package":"p","Test":"TestSuite"}
+`}, wantLast: "19 passed, 0 failed", wantGreen: true,
+		},
 		"the same package in two runs counts twice": {
 			runs: []string{passing, passing}, wantLast: "4 passed, 0 failed", wantGreen: true,
 		},

@@ -6,13 +6,18 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // actionExit is no action of go test: whoever runs it adds it at the end, with the
 // exit code as output.
 const actionExit = "exit"
+
+// passedSpecs matches the summary of a Ginkgo suite.
+var passedSpecs = regexp.MustCompile(`-- (\d+) Passed \|`)
 
 // key names a test; without a test, the package.
 type key struct{ file, pkg, test string }
@@ -27,6 +32,7 @@ type state struct {
 	output      strings.Builder
 	failedBuild string
 	parent      bool // Has subtests.
+	specs       int  // Specs that passed, if the test is a Ginkgo suite.
 	failedBelow bool // A subtest, or a test of the package, failed.
 }
 
@@ -90,6 +96,9 @@ func (r *result) add(path string, e event) {
 	switch e.Action {
 	case "output":
 		s.output.WriteString(e.Output)
+		if match := passedSpecs.FindStringSubmatch(e.Output); match != nil {
+			s.specs, _ = strconv.Atoi(match[1]) // digits
+		}
 	case "pass", "fail", "skip":
 		s.outcome = e.Action
 		s.failedBuild = e.FailedBuild
@@ -157,7 +166,7 @@ func (r *result) count(k key, s *state) {
 		}
 	case "pass":
 		if k.test != "" && !s.parent {
-			r.passed++
+			r.passed += max(1, s.specs)
 		}
 	}
 }

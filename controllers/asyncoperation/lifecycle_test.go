@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,349 +22,338 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestRestart stops the operator while an operation runs, and starts another one.
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	t.Run("running", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		op := begin(env, backup(env))
-		stop := operator(t, env, answers(half))
-		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-		stop()
-		operator(t, env, answers(done))
-		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+var _ = Describe("An operation and its environment", Label("operations"), func() {
+	Context("continues when another operator takes over", func() {
+		It("running", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			op := begin(env, backup(env))
+			stop := operator(t, env, answers(half))
+			await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+			stop()
+			operator(t, env, answers(done))
+			await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+		})
+		It("canceling", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			op := begin(env, backup(env), cancel)
+			deaf := answers(half)
+			deaf.cancel = func(ctx context.Context, _ asked) error { <-ctx.Done(); return ctx.Err() }
+			stop := operator(t, env, deaf)
+			suite.Eventually(t, func() string {
+				if _, cancels := deaf.questions("job-1"); cancels == 0 {
+					return "Cancel was not called"
+				}
+				return ""
+			})
+			stop()
+			if suite.GetIfExists(env, op); op.Status.Phase != v1alpha1.AsyncOperationPhaseCancelling || op.Status.Cancel.Answer != "" {
+				t.Fatalf("the operator left %+v", op.Status)
+			}
+			second := stoppable()
+			operator(t, env, second)
+			await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+			if _, cancels := second.questions("job-1"); cancels == 0 {
+				t.Error("Cancel was not called again, although its outcome is unknown")
+			}
+		})
+		It("finished", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			b := backup(env)
+			op := begin(env, b)
+			stop := operator(t, env, answers(done))
+			await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+			stop()
+			suite.UpdateWithRetry(env, op, cancel)
+			version := op.ResourceVersion
+			second := answers(done)
+			operator(t, env, second)
+			await(env, begin(env, b, callResult("job-2")), v1alpha1.AsyncOperationPhaseCompleted)
+			polls, cancels := second.questions("job-1")
+			if suite.GetIfExists(env, op); op.ResourceVersion != version || polls+cancels > 0 {
+				t.Errorf("a finished operation was polled %d times and canceled %d times", polls, cancels)
+			}
+		})
 	})
-	t.Run("canceling", func(t *testing.T) {
-		t.Parallel()
+
+	It("is not delayed by another plugin that never answers", func() {
+		t := GinkgoTB()
 		env := cluster.NewEnv(t)
-		op := begin(env, backup(env), cancel)
-		deaf := answers(half)
-		deaf.cancel = func(ctx context.Context, _ asked) error { <-ctx.Done(); return ctx.Err() }
-		stop := operator(t, env, deaf)
+		b := backup(env)
+		var now, most atomic.Int32
+		p := &plugin{progress: func(ctx context.Context, a asked, _ int) (item.Progress, error) {
+			if a.Plugin == "good" {
+				return done, nil
+			}
+			n := now.Add(1)
+			defer now.Add(-1)
+			for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+			}
+			<-ctx.Done()
+			return item.Progress{}, ctx.Err()
+		}}
+		for i := range 20 {
+			begin(env, b, ofPlugin("hanging"), callResult(fmt.Sprintf("hangs-%d", i)))
+		}
+		operator(t, env, p)
 		suite.Eventually(t, func() string {
-			if _, cancels := deaf.questions("job-1"); cancels == 0 {
-				return "Cancel was not called"
+			if n := now.Load(); n < 8 {
+				return fmt.Sprintf("%d calls hang, want 8", n)
 			}
 			return ""
 		})
-		stop()
-		if suite.GetIfExists(env, op); op.Status.Phase != v1alpha1.AsyncOperationPhaseCancelling || op.Status.Cancel.Answer != "" {
-			t.Fatalf("the operator left %+v", op.Status)
+		for i := range 5 {
+			await(env, begin(env, b, ofPlugin("good"), callResult(fmt.Sprintf("good-%d", i))), v1alpha1.AsyncOperationPhaseCompleted)
 		}
-		second := stoppable()
-		operator(t, env, second)
-		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
-		if _, cancels := second.questions("job-1"); cancels == 0 {
-			t.Error("Cancel was not called again, although its outcome is unknown")
+		if n := most.Load(); n != 8 {
+			t.Errorf("%d concurrent calls of the hanging plugin, want 8", n)
 		}
 	})
-	t.Run("finished", func(t *testing.T) {
-		t.Parallel()
+
+	It("continues when its plugin is back", func() {
+		t := GinkgoTB()
 		env := cluster.NewEnv(t)
-		b := backup(env)
-		op := begin(env, b)
-		stop := operator(t, env, answers(done))
-		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
-		stop()
-		suite.UpdateWithRetry(env, op, cancel)
-		version := op.ResourceVersion
-		second := answers(done)
-		operator(t, env, second)
-		await(env, begin(env, b, callResult("job-2")), v1alpha1.AsyncOperationPhaseCompleted)
-		polls, cancels := second.questions("job-1")
-		if suite.GetIfExists(env, op); op.ResourceVersion != version || polls+cancels > 0 {
-			t.Errorf("a finished operation was polled %d times and canceled %d times", polls, cancels)
-		}
-	})
-}
-
-// TestHangingPlugin has one plugin that never answers and one that does.
-func TestHangingPlugin(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	b := backup(env)
-	var now, most atomic.Int32
-	p := &plugin{progress: func(ctx context.Context, a asked, _ int) (item.Progress, error) {
-		if a.Plugin == "good" {
-			return done, nil
-		}
-		n := now.Add(1)
-		defer now.Add(-1)
-		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
-		}
-		<-ctx.Done()
-		return item.Progress{}, ctx.Err()
-	}}
-	for i := range 20 {
-		begin(env, b, ofPlugin("hanging"), callResult(fmt.Sprintf("hangs-%d", i)))
-	}
-	operator(t, env, p)
-	suite.Eventually(t, func() string {
-		if n := now.Load(); n < 8 {
-			return fmt.Sprintf("%d calls hang, want 8", n)
-		}
-		return ""
-	})
-	for i := range 5 {
-		await(env, begin(env, b, ofPlugin("good"), callResult(fmt.Sprintf("good-%d", i))), v1alpha1.AsyncOperationPhaseCompleted)
-	}
-	if n := most.Load(); n != 8 {
-		t.Errorf("%d concurrent calls of the hanging plugin, want 8", n)
-	}
-}
-
-// TestPluginComesAndGoes has a plugin that is missing for a while.
-func TestPluginComesAndGoes(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	op := begin(env, backup(env))
-	var away atomic.Bool
-	p := answers(half)
-	p.missing = func() error {
-		if away.Load() {
-			return errors.New(`the plugin "example" is not loaded`)
-		}
-		return nil
-	}
-	operator(t, env, p)
-	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-	away.Store(true)
-	const want = `The plugin cannot be reached; retrying: the plugin "example" is not loaded`
-	says := func(want string) {
-		t.Helper()
-		suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
-			if op.Status.Message == want {
-				return ""
+		op := begin(env, backup(env))
+		var away atomic.Bool
+		p := answers(half)
+		p.missing = func() error {
+			if away.Load() {
+				return errors.New(`the plugin "example" is not loaded`)
 			}
-			return fmt.Sprintf("the message is %q, want %q", op.Status.Message, want)
-		})
-	}
-	says(want)
-	away.Store(false)
-	says("Running: 50 % (100 of 200 MiB); copying")
-	if op.Status.TransientErrors == 0 || op.Ended() {
-		t.Errorf("the status is %+v", op.Status)
-	}
-}
-
-// TestAwaitsThePlugin: an operator finds an operation whose plugin it has not loaded yet.
-func TestAwaitsThePlugin(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	b := backup(env)
-	name := env.Namespace // Plugins are not namespaced
-	suite.Create(env, &v1alpha1.Plugin{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{Command: "example"}}},
-	})
-	p := answers(done)
-	p.loading = make(chan struct{})
-	op, orphan := begin(env, b, ofPlugin(name)), begin(env, b, callResult("job-2"))
-	late := begin(env, b, callResult("job-3"), ofPlugin(name), func(op *v1alpha1.AsyncOperation) { op.Spec.Timeout.Duration = time.Second })
-	operator(t, env, p)
-	await(env, orphan, v1alpha1.AsyncOperationPhaseCompleted) // its Plugin will never be loaded
-	await(env, late, v1alpha1.AsyncOperationPhaseCancelling)
-	if polls, _ := p.questions("job-1"); polls != 0 || suite.GetIfExists(env, op) && op.Status.TransientErrors != 0 {
-		t.Errorf("polled %d times before the plugin was loaded, %d errors", polls, op.Status.TransientErrors)
-	}
-	close(p.loading)
-	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
-	await(env, late, v1alpha1.AsyncOperationPhaseCompleted)
-}
-
-// TestDeletion deletes operations, and their parents, while they run.
-func TestDeletion(t *testing.T) {
-	t.Parallel()
-	t.Run("operation", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		b := backup(env)
-		op := begin(env, b)
-		p := stoppable()
-		operator(t, env, p)
-		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-		env.Delete(op)
-		await(env, op, v1alpha1.AsyncOperationPhaseCancelled) // the Backup still has to read the outcome
-		conclude(t, env, b)
-		env.WaitForDeletion(op)
-		if _, cancels := p.questions("job-1"); cancels != 1 {
-			t.Errorf("Cancel was called %d times", cancels)
-		}
-		env.WaitForEvent(op, "Normal Cancelled")
-	})
-	t.Run("operation that cannot be canceled", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		b := backup(env)
-		op := begin(env, b)
-		operator(t, env, answers(half), func(r *asyncoperation.Reconciler) { r.Operations.CancelTimeout = time.Second })
-		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-		env.Delete(op)
-		env.WaitForEvent(op, "Warning CancelUnconfirmed")
-		conclude(t, env, b)
-		env.WaitForDeletion(op)
-	})
-	t.Run("finished operation", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		b := backup(env)
-		op := begin(env, b)
-		operator(t, env, answers(done))
-		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
-		env.Delete(op)
-		conclude(t, env, b)
-		env.WaitForDeletion(op)
-	})
-	t.Run("Backup", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		b := backup(env)
-		op := begin(env, b)
-		p := stoppable()
-		operator(t, env, p)
-		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-		env.Delete(b)
-		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if first, last := p.polls[0].Operation.Parent, p.cancels[0].Operation.Parent; string(first) != string(last) {
-			t.Errorf("the plugin saw %s, and %s after the Backup was deleted", first, last)
-		}
-	})
-	t.Run("Backup, before the operator starts", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		other := backup(env)
-		op := begin(env, other, func(op *v1alpha1.AsyncOperation) { op.Spec.ParentRef.UID = "another" })
-		operator(t, env, stoppable())
-		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
-	})
-}
-
-// TestNobodyWaitsAnyMore finishes a Backup before its operations.
-func TestNobodyWaitsAnyMore(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	b := backup(env)
-	op := begin(env, b)
-	operator(t, env, stoppable())
-	await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
-	conclude(t, env, b)
-	await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
-	late := begin(env, b)
-	await(env, late, v1alpha1.AsyncOperationPhaseCancelled)
-}
-
-// TestTTL has finished operations, with and without an unfinished parent.
-func TestTTL(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	ended, going := backup(env), backup(env)
-	conclude(t, env, ended)
-	first, kept, orphan := begin(env, ended), begin(env, going), begin(env, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: types.UID("gone")}})
-	operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
-	env.WaitForDeletion(first)
-	env.WaitForDeletion(orphan)
-	await(env, kept, v1alpha1.AsyncOperationPhaseCompleted)
-	conclude(t, env, going)
-	env.WaitForDeletion(kept)
-}
-
-// TestTTL_ClockSetBack has an operation that finished by a clock that was a year ahead.
-func TestTTL_ClockSetBack(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	ended := backup(env)
-	conclude(t, env, ended)
-	op := begin(env, ended)
-	stop := operator(t, env, answers(done), func(r *asyncoperation.Reconciler) {
-		r.Now = func() time.Time { return time.Now().Add(8760 * time.Hour) }
-	})
-	await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
-	stop()
-	operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
-	env.WaitForDeletion(op)
-}
-
-// TestNothingIsCancelledBeforeItIsRecorded makes the write of a request fail.
-func TestNothingIsCancelledBeforeItIsRecorded(t *testing.T) {
-	t.Parallel()
-	for name, disturb := range map[string]func(ctx context.Context, c client.Client, op client.Object) error{
-		"conflict": func(ctx context.Context, c client.Client, op client.Object) error {
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
-			return c.Patch(ctx, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Namespace: op.GetNamespace(), Name: op.GetName()}}, patch)
-		},
-		"the API server failed": func(context.Context, client.Client, client.Object) error {
-			return errors.New("the API server is unavailable")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := cluster.NewEnv(t)
-			p := stoppable()
-			op := begin(env, backup(env), cancel)
-			var writes, cancelsThen, failed atomic.Int32
-			operator(t, env, p, func(r *asyncoperation.Reconciler) {
-				r.Client = watched{Client: r.Client, failed: &failed, before: func(ctx context.Context, object client.Object) error {
-					if writes.Add(1) > 1 {
-						return nil
-					}
-					_, cancels := p.questions("job-1")
-					cancelsThen.Store(int32(cancels))
-					return disturb(ctx, env.Client, object)
-				}}
-			})
-			await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
-			if cancelsThen.Load() != 0 || failed.Load() == 0 {
-				t.Errorf("%d calls before the first write; of %d writes %d failed", cancelsThen.Load(), writes.Load(), failed.Load())
-			}
-		})
-	}
-}
-
-// TestWritesAreBounded has more writes than the limit allows.
-func TestWritesAreBounded(t *testing.T) {
-	t.Parallel()
-	const perSecond, burst, n = 20, 5, 30
-	env := cluster.NewEnv(t)
-	b := backup(env)
-	var mu sync.Mutex
-	var writes int
-	var last time.Time
-	p := &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
-		return item.Progress{NCompleted: int64(n), NTotal: 20, Completed: n >= 20}, nil
-	}}
-	ops := make([]*v1alpha1.AsyncOperation, n)
-	for i := range ops {
-		ops[i] = begin(env, b, callResult(fmt.Sprintf("job-%d", i)))
-	}
-	first := time.Now()
-	operator(t, env, p, func(r *asyncoperation.Reconciler) {
-		r.Limits.WritesPerSecond, r.Limits.WriteBurst = perSecond, burst
-		r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
-			mu.Lock()
-			defer mu.Unlock()
-			last = time.Now()
-			writes++
 			return nil
-		}}
-	})
-	for _, op := range ops {
-		await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no outcome is skipped
-		if op.Status.Progress.Completed != 20 {
-			t.Errorf("the last answer was lost: %+v", op.Status.Progress)
 		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if most := burst + 1 + int(last.Sub(first).Seconds()*perSecond); writes > most {
-		t.Errorf("%d writes in %s, want %d at most", writes, last.Sub(first), most)
-	}
-	if writes < n {
-		t.Errorf("%d writes, want the outcome of each", writes)
-	}
-}
+		operator(t, env, p)
+		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+		away.Store(true)
+		const want = `The plugin cannot be reached; retrying: the plugin "example" is not loaded`
+		says := func(want string) {
+			t.Helper()
+			suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
+				if op.Status.Message == want {
+					return ""
+				}
+				return fmt.Sprintf("the message is %q, want %q", op.Status.Message, want)
+			})
+		}
+		says(want)
+		away.Store(false)
+		says("Running: 50 % (100 of 200 MiB); copying")
+		if op.Status.TransientErrors == 0 || op.Ended() {
+			t.Errorf("the status is %+v", op.Status)
+		}
+	})
+
+	It("waits until the operator has loaded its plugin", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		name := env.Namespace // Plugins are not namespaced
+		suite.Create(env, &v1alpha1.Plugin{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: &v1alpha1.ProcessExecutor{Command: "example"}}},
+		})
+		p := answers(done)
+		p.loading = make(chan struct{})
+		op, orphan := begin(env, b, ofPlugin(name)), begin(env, b, callResult("job-2"))
+		late := begin(env, b, callResult("job-3"), ofPlugin(name), func(op *v1alpha1.AsyncOperation) { op.Spec.Timeout.Duration = time.Second })
+		operator(t, env, p)
+		await(env, orphan, v1alpha1.AsyncOperationPhaseCompleted) // its Plugin will never be loaded
+		await(env, late, v1alpha1.AsyncOperationPhaseCancelling)
+		if polls, _ := p.questions("job-1"); polls != 0 || suite.GetIfExists(env, op) && op.Status.TransientErrors != 0 {
+			t.Errorf("polled %d times before the plugin was loaded, %d errors", polls, op.Status.TransientErrors)
+		}
+		close(p.loading)
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+		await(env, late, v1alpha1.AsyncOperationPhaseCompleted)
+	})
+
+	Context("is canceled when it or its parent is deleted", func() {
+		It("operation", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			b := backup(env)
+			op := begin(env, b)
+			p := stoppable()
+			operator(t, env, p)
+			await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+			env.Delete(op)
+			await(env, op, v1alpha1.AsyncOperationPhaseCancelled) // the Backup still has to read the outcome
+			conclude(t, env, b)
+			env.WaitForDeletion(op)
+			if _, cancels := p.questions("job-1"); cancels != 1 {
+				t.Errorf("Cancel was called %d times", cancels)
+			}
+			env.WaitForEvent(op, "Normal Cancelled")
+		})
+		It("operation that cannot be canceled", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			b := backup(env)
+			op := begin(env, b)
+			operator(t, env, answers(half), func(r *asyncoperation.Reconciler) { r.Operations.CancelTimeout = time.Second })
+			await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+			env.Delete(op)
+			env.WaitForEvent(op, "Warning CancelUnconfirmed")
+			conclude(t, env, b)
+			env.WaitForDeletion(op)
+		})
+		It("finished operation", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			b := backup(env)
+			op := begin(env, b)
+			operator(t, env, answers(done))
+			await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+			env.Delete(op)
+			conclude(t, env, b)
+			env.WaitForDeletion(op)
+		})
+		It("Backup", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			b := backup(env)
+			op := begin(env, b)
+			p := stoppable()
+			operator(t, env, p)
+			await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+			env.Delete(b)
+			await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if first, last := p.polls[0].Operation.Parent, p.cancels[0].Operation.Parent; string(first) != string(last) {
+				t.Errorf("the plugin saw %s, and %s after the Backup was deleted", first, last)
+			}
+		})
+		It("Backup, before the operator starts", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			other := backup(env)
+			op := begin(env, other, func(op *v1alpha1.AsyncOperation) { op.Spec.ParentRef.UID = "another" })
+			operator(t, env, stoppable())
+			await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+		})
+	})
+
+	It("is canceled when its Backup ends before it", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		op := begin(env, b)
+		operator(t, env, stoppable())
+		await(env, op, v1alpha1.AsyncOperationPhaseInProgress)
+		conclude(t, env, b)
+		await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+		late := begin(env, b)
+		await(env, late, v1alpha1.AsyncOperationPhaseCancelled)
+	})
+
+	It("is deleted after its time to live", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		ended, going := backup(env), backup(env)
+		conclude(t, env, ended)
+		first, kept, orphan := begin(env, ended), begin(env, going), begin(env, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: types.UID("gone")}})
+		operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
+		env.WaitForDeletion(first)
+		env.WaitForDeletion(orphan)
+		await(env, kept, v1alpha1.AsyncOperationPhaseCompleted)
+		conclude(t, env, going)
+		env.WaitForDeletion(kept)
+	})
+
+	It("is deleted in time although it finished by a clock that was a year ahead", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		ended := backup(env)
+		conclude(t, env, ended)
+		op := begin(env, ended)
+		stop := operator(t, env, answers(done), func(r *asyncoperation.Reconciler) {
+			r.Now = func() time.Time { return time.Now().Add(8760 * time.Hour) }
+		})
+		await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+		stop()
+		operator(t, env, answers(done), func(r *asyncoperation.Reconciler) { r.Limits.TTL = time.Second })
+		env.WaitForDeletion(op)
+	})
+
+	Context("is not canceled before the request is recorded", func() {
+		for name, disturb := range suite.SortedByName(map[string]func(ctx context.Context, c client.Client, op client.Object) error{
+			"conflict": func(ctx context.Context, c client.Client, op client.Object) error {
+				patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
+				return c.Patch(ctx, &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{Namespace: op.GetNamespace(), Name: op.GetName()}}, patch)
+			},
+			"the API server failed": func(context.Context, client.Client, client.Object) error {
+				return errors.New("the API server is unavailable")
+			},
+		}) {
+			It(name, func() {
+				t := GinkgoTB()
+				env := cluster.NewEnv(t)
+				p := stoppable()
+				op := begin(env, backup(env), cancel)
+				var writes, cancelsThen, failed atomic.Int32
+				operator(t, env, p, func(r *asyncoperation.Reconciler) {
+					r.Client = watched{Client: r.Client, failed: &failed, before: func(ctx context.Context, object client.Object) error {
+						if writes.Add(1) > 1 {
+							return nil
+						}
+						_, cancels := p.questions("job-1")
+						cancelsThen.Store(int32(cancels))
+						return disturb(ctx, env.Client, object)
+					}}
+				})
+				await(env, op, v1alpha1.AsyncOperationPhaseCancelled)
+				if cancelsThen.Load() != 0 || failed.Load() == 0 {
+					t.Errorf("%d calls before the first write; of %d writes %d failed", cancelsThen.Load(), writes.Load(), failed.Load())
+				}
+			})
+		}
+	})
+
+	It("limits the number of status writes in flight", func() {
+		t := GinkgoTB()
+		const perSecond, burst, n = 20, 5, 30
+		env := cluster.NewEnv(t)
+		b := backup(env)
+		var mu sync.Mutex
+		var writes int
+		var last time.Time
+		p := &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
+			return item.Progress{NCompleted: int64(n), NTotal: 20, Completed: n >= 20}, nil
+		}}
+		ops := make([]*v1alpha1.AsyncOperation, n)
+		for i := range ops {
+			ops[i] = begin(env, b, callResult(fmt.Sprintf("job-%d", i)))
+		}
+		first := time.Now()
+		operator(t, env, p, func(r *asyncoperation.Reconciler) {
+			r.Limits.WritesPerSecond, r.Limits.WriteBurst = perSecond, burst
+			r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
+				mu.Lock()
+				defer mu.Unlock()
+				last = time.Now()
+				writes++
+				return nil
+			}}
+		})
+		for _, op := range ops {
+			await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no outcome is skipped
+			if op.Status.Progress.Completed != 20 {
+				t.Errorf("the last answer was lost: %+v", op.Status.Progress)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if most := burst + 1 + int(last.Sub(first).Seconds()*perSecond); writes > most {
+			t.Errorf("%d writes in %s, want %d at most", writes, last.Sub(first), most)
+		}
+		if writes < n {
+			t.Errorf("%d writes, want the outcome of each", writes)
+		}
+	})
+})
 
 // watched is a client that reports each status before it writes it.
 type watched struct {

@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,7 +29,15 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "AsyncOperation controller")
+}
 
 // asked is a call that a plugin received.
 type asked struct {
@@ -206,7 +215,7 @@ var (
 func writable(r *asyncoperation.Reconciler) { r.Limits.WritesPerSecond = 10_000 }
 
 // operator starts an operator with this plugin.
-func operator(t *testing.T, env *suite.Env, p *plugin, options ...func(*asyncoperation.Reconciler)) (stop func()) {
+func operator(t testing.TB, env *suite.Env, p *plugin, options ...func(*asyncoperation.Reconciler)) (stop func()) {
 	t.Helper()
 	return env.StartManager(func(mgr ctrl.Manager) error {
 		metrics, err := asyncoperation.NewMetrics(prometheus.NewRegistry())
@@ -238,7 +247,7 @@ func backup(env *suite.Env, edits ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 }
 
 // conclude finishes a Backup, as its controller does.
-func conclude(t *testing.T, env *suite.Env, b *v1alpha1.Backup) {
+func conclude(t testing.TB, env *suite.Env, b *v1alpha1.Backup) {
 	t.Helper()
 	at := metav1.Now()
 	b.Status.CompletionTimestamp = &at

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,11 +31,19 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Backup sync controller")
+}
 
 // operator starts an operator whose locations are below root. It syncs each location once, unless
 // something changes or a test requests a short interval.
-func operator(t *testing.T, env *suite.Env, root string, options ...func(*backupsync.Reconciler)) (stop func()) {
+func operator(t testing.TB, env *suite.Env, root string, options ...func(*backupsync.Reconciler)) (stop func()) {
 	t.Helper()
 	return env.StartManager(func(mgr ctrl.Manager) error {
 		metrics, err := backupsync.NewMetrics(prometheus.NewRegistry())
@@ -135,7 +145,7 @@ func folder(env *suite.Env, name, path string) *v1alpha1.BackupStorageLocation {
 }
 
 // check records the result of a check of a location.
-func check(t *testing.T, env *suite.Env, bsl *v1alpha1.BackupStorageLocation, is metav1.ConditionStatus) {
+func check(t testing.TB, env *suite.Env, bsl *v1alpha1.BackupStorageLocation, is metav1.ConditionStatus) {
 	t.Helper()
 	suite.GetIfExists(env, bsl)
 	patch := client.MergeFrom(bsl.DeepCopy())
@@ -146,7 +156,7 @@ func check(t *testing.T, env *suite.Env, bsl *v1alpha1.BackupStorageLocation, is
 }
 
 // put stores a manifest in a directory below root.
-func put(t *testing.T, root, path, name, content string) {
+func put(t testing.TB, root, path, name, content string) {
 	t.Helper()
 	dir := filepath.Join(root, path, "backups", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -158,7 +168,7 @@ func put(t *testing.T, root, path, name, content string) {
 }
 
 // velero stores a backup as Velero does.
-func velero(t *testing.T, root, path, name, uid string) {
+func velero(t testing.TB, root, path, name, uid string) {
 	t.Helper()
 	put(t, root, path, name, manifestOf(name, uid, "Completed"))
 }
@@ -196,7 +206,7 @@ func awaitCondition[T interface {
 
 // awaitMore waits until two more syncs of a location have ended: the second one began after this
 // call.
-func awaitMore(t *testing.T, o *opener) {
+func awaitMore(t testing.TB, o *opener) {
 	t.Helper()
 	before := o.opened.Load()
 	suite.Eventually(t, func() string {
@@ -207,7 +217,7 @@ func awaitMore(t *testing.T, o *opener) {
 	})
 }
 
-func backups(t *testing.T, env *suite.Env) []v1alpha1.Backup {
+func backups(t testing.TB, env *suite.Env) []v1alpha1.Backup {
 	t.Helper()
 	var list v1alpha1.BackupList
 	if err := env.Client.List(t.Context(), &list, client.InNamespace(env.Namespace)); err != nil {

@@ -118,7 +118,7 @@ type summary struct {
 	next     time.Duration // of NextCallTimestamp after start; 0 for none
 }
 
-func check(t *testing.T, run *v1alpha1.HookRun, want summary) {
+func check(t testing.TB, run *v1alpha1.HookRun, want summary) {
 	t.Helper()
 	got := summary{
 		phase: run.Status.Phase, message: run.Status.Message, ended: run.Status.CompletionTimestamp != nil,

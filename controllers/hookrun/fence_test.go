@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,28 +56,28 @@ func (l *losing) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return err
 }
 
-// TestLeaseLostBeforeTheCall: an operator that has lost its lease does not call an action, because
-// its successor may call the action at the same time.
-func TestLeaseLostBeforeTheCall(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	run := plan(env, createBackup(env))
-	fence := lease.New(time.Minute, 50*time.Second)
-	reader, actions := &losing{lock: fence.WrapElectionLock(heldLock{})}, working()
-	if err := reader.lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	operator(t, env, actions, func(r *hookrun.Reconciler) {
-		reader.Reader, r.Reader, r.Fence = r.Reader, reader, fence
-	})
-	// It tries to call again, because no other operator advances the HookRun here.
-	suite.Eventually(t, func() string {
-		if suite.GetIfExists(env, run); reader.begun.Load() < 2 && run.Status.CompletionTimestamp == nil {
-			return "the operator did not try to call the action again"
+var _ = Describe("A HookRun of an operator that lost its lease", Label("hooks"), func() {
+	It("does not call the action", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		run := plan(env, createBackup(env))
+		fence := lease.New(time.Minute, 50*time.Second)
+		reader, actions := &losing{lock: fence.WrapElectionLock(heldLock{})}, working()
+		if err := reader.lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "a"}); err != nil {
+			t.Fatal(err)
 		}
-		return ""
+		operator(t, env, actions, func(r *hookrun.Reconciler) {
+			reader.Reader, r.Reader, r.Fence = r.Reader, reader, fence
+		})
+		// It tries to call again, because no other operator advances the HookRun here.
+		suite.Eventually(t, func() string {
+			if suite.GetIfExists(env, run); reader.begun.Load() < 2 && run.Status.CompletionTimestamp == nil {
+				return "the operator did not try to call the action again"
+			}
+			return ""
+		})
+		if calls := actions.made(); len(calls) > 0 {
+			t.Errorf("attempts %v were called without the lease", calls)
+		}
 	})
-	if calls := actions.made(); len(calls) > 0 {
-		t.Errorf("attempts %v were called without the lease", calls)
-	}
-}
+})

@@ -7,8 +7,8 @@ import (
 	"context"
 	"strings"
 	"sync/atomic"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,101 +37,98 @@ func (w *listing) List(ctx context.Context, list client.ObjectList, options ...c
 	return w.Client.List(ctx, list, options...)
 }
 
-// TestOwedOrphan: when a Backup was deleted without its finalizer, owed clean-up runs after the Pre
-// action has ended, with its outputs and with the last state of the Backup.
-func TestOwedOrphan(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	backup := suite.Create(env, &v1alpha1.Backup{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
-		Spec:       v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{"shop"}},
-	})
-	actions, answer := working(), make(chan struct{})
-	actions.do = func(ctx context.Context, call executor.Call) (executor.Answer, error) {
-		if call.Point == executor.PointPreBackup {
-			select {
-			case <-answer:
-			case <-ctx.Done():
+var _ = Describe("A HookRun whose Backup is gone", Label("hooks"), func() {
+	It("runs owed clean-up with the outputs of the Pre action", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		backup := suite.Create(env, &v1alpha1.Backup{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "nightly-"},
+			Spec:       v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{"shop"}},
+		})
+		actions, answer := working(), make(chan struct{})
+		actions.do = func(ctx context.Context, call executor.Call) (executor.Answer, error) {
+			if call.Point == executor.PointPreBackup {
+				select {
+				case <-answer:
+				case <-ctx.Done():
+				}
+			}
+			return executor.Answer{Outputs: map[string]string{"token": "t-1"}}, nil
+		}
+		cache := &listing{}
+		operator(t, env, actions, func(r *hookrun.Reconciler) { cache.Client, r.Client = r.Client, cache })
+		first := plan(env, backup)
+		readWithRetry(env, first, v1alpha1.HookRunPhaseInProgress)
+		second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+		env.Delete(backup)
+		env.Delete(first)
+		env.Delete(second)
+		// The operator reads the first half repeatedly, until it has finished.
+		before := cache.lists.Load()
+		suite.Eventually(t, func() string {
+			if cache.lists.Load() < before+4 {
+				return "the operator does not wait for the first half"
+			}
+			return ""
+		})
+		if calls := actions.made(); len(calls) != 1 {
+			t.Errorf("attempts %v were called while the first half ran, want only its own", calls)
+		}
+		close(answer)
+		env.WaitForDeletion(second)
+		env.WaitForDeletion(first)
+		if calls := actions.made(); len(calls) != 2 {
+			t.Fatalf("attempts %v were called, want one of each half", calls)
+		}
+		call := actions.call(1)
+		if call.Point != executor.PointPostBackup || call.Outputs["example.io/freeze"]["token"] != "t-1" {
+			t.Errorf("the call is for %s, with the outputs %v", call.Point, call.Outputs)
+		}
+		for _, part := range []string{`"kind":"Backup"`, string(backup.UID), `"includedNamespaces":["shop"]`} {
+			if !strings.Contains(string(call.Subject), part) {
+				t.Errorf("the parent does not contain %s: %s", part, call.Subject)
 			}
 		}
-		return executor.Answer{Outputs: map[string]string{"token": "t-1"}}, nil
-	}
-	cache := &listing{}
-	operator(t, env, actions, func(r *hookrun.Reconciler) { cache.Client, r.Client = r.Client, cache })
-	first := plan(env, backup)
-	readWithRetry(env, first, v1alpha1.HookRunPhaseInProgress)
-	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
-	env.Delete(backup)
-	env.Delete(first)
-	env.Delete(second)
-	// The operator reads the first half repeatedly, until it has finished.
-	before := cache.lists.Load()
-	suite.Eventually(t, func() string {
-		if cache.lists.Load() < before+4 {
-			return "the operator does not wait for the first half"
-		}
-		return ""
+		env.WaitForEvent(second, "Warning CleanupPending: Its Backup "+backup.Name+" was deleted without its finalizer; running the owed clean-up anyway")
 	})
-	if calls := actions.made(); len(calls) != 1 {
-		t.Errorf("attempts %v were called while the first half ran, want only its own", calls)
-	}
-	close(answer)
-	env.WaitForDeletion(second)
-	env.WaitForDeletion(first)
-	if calls := actions.made(); len(calls) != 2 {
-		t.Fatalf("attempts %v were called, want one of each half", calls)
-	}
-	call := actions.call(1)
-	if call.Point != executor.PointPostBackup || call.Outputs["example.io/freeze"]["token"] != "t-1" {
-		t.Errorf("the call is for %s, with the outputs %v", call.Point, call.Outputs)
-	}
-	for _, part := range []string{`"kind":"Backup"`, string(backup.UID), `"includedNamespaces":["shop"]`} {
-		if !strings.Contains(string(call.Subject), part) {
-			t.Errorf("the parent does not contain %s: %s", part, call.Subject)
+
+	It("does not undo an action that never started", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		backup := createBackup(env)
+		first := plan(env, backup, desire(v1alpha1.HookDesiredStateWait))
+		second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+		actions := working()
+		operator(t, env, actions)
+		env.Delete(backup)
+		env.Delete(second)
+		env.WaitForDeletion(second)
+		env.Delete(first)
+		env.WaitForDeletion(first)
+		if calls := actions.made(); len(calls) > 0 {
+			t.Errorf("attempts %v were called", calls)
 		}
-	}
-	env.WaitForEvent(second, "Warning CleanupPending: Its Backup "+backup.Name+" was deleted without its finalizer; running the owed clean-up anyway")
-}
+	})
 
-// TestOwedOrphan_NotCalled: an action that never started need not be undone.
-func TestOwedOrphan_NotCalled(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	backup := createBackup(env)
-	first := plan(env, backup, desire(v1alpha1.HookDesiredStateWait))
-	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
-	actions := working()
-	operator(t, env, actions)
-	env.Delete(backup)
-	env.Delete(second)
-	env.WaitForDeletion(second)
-	env.Delete(first)
-	env.WaitForDeletion(first)
-	if calls := actions.made(); len(calls) > 0 {
-		t.Errorf("attempts %v were called", calls)
-	}
-}
-
-// TestOwedOrphan_Restarted: an operator that finds an interrupted first half does not repeat it,
-// and runs the second half.
-func TestOwedOrphan_Restarted(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	backup := createBackup(env)
-	first := plan(env, backup)
-	begun(t, env)
-	second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
-	env.Delete(backup)
-	env.Delete(first)
-	env.Delete(second)
-	actions := working()
-	operator(t, env, actions)
-	env.WaitForDeletion(second)
-	env.WaitForDeletion(first)
-	if calls := actions.made(); len(calls) != 1 || actions.call(0).Point != executor.PointPostBackup {
-		t.Fatalf("attempts %v were called, want one of the second half", calls)
-	}
-	if parent := string(actions.call(0).Subject); !strings.Contains(parent, string(backup.UID)) {
-		t.Errorf("the parent is %s", parent)
-	}
-}
+	It("undoes an interrupted action without repeating it", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		backup := createBackup(env)
+		first := plan(env, backup)
+		begun(t, env)
+		second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+		env.Delete(backup)
+		env.Delete(first)
+		env.Delete(second)
+		actions := working()
+		operator(t, env, actions)
+		env.WaitForDeletion(second)
+		env.WaitForDeletion(first)
+		if calls := actions.made(); len(calls) != 1 || actions.call(0).Point != executor.PointPostBackup {
+			t.Fatalf("attempts %v were called, want one of the second half", calls)
+		}
+		if parent := string(actions.call(0).Subject); !strings.Contains(parent, string(backup.UID)) {
+			t.Errorf("the parent is %s", parent)
+		}
+	})
+})

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,22 +34,23 @@ func (f *failing) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return f.Reader.Get(ctx, key, object, options...)
 }
 
-// TestBackupThatCannotBeReadAtFirst: failed reads of the Backup use up no retry of a DeleteAction.
-func TestBackupThatCannotBeReadAtFirst(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	run := deletionOf(t, env, createBackup(env))
-	operator(t, env, working(), func(r *hookrun.Reconciler) {
-		r.Reader = &failing{Reader: r.Reader, err: apierrors.NewServiceUnavailable("etcd has no leader"), times: 2}
+var _ = Describe("A HookRun and its Backup", Label("hooks"), func() {
+	It("uses up no retry when the Backup cannot be read", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		run := deletionOf(t, env, createBackup(env))
+		operator(t, env, working(), func(r *hookrun.Reconciler) {
+			r.Reader = &failing{Reader: r.Reader, err: apierrors.NewServiceUnavailable("etcd has no leader"), times: 2}
+		})
+		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		if run.Status.Attempt != 1 || run.Status.Failures != 0 {
+			t.Errorf("there were %d attempts and %d failures, want 1 and 0", run.Status.Attempt, run.Status.Failures)
+		}
 	})
-	readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
-	if run.Status.Attempt != 1 || run.Status.Failures != 0 {
-		t.Errorf("there were %d attempts and %d failures, want 1 and 0", run.Status.Attempt, run.Status.Failures)
-	}
-}
+})
 
 // deletionOf creates the HookRun of a DeleteAction for a Backup.
-func deletionOf(t *testing.T, env *suite.Env, backup *v1alpha1.Backup) *v1alpha1.HookRun {
+func deletionOf(t testing.TB, env *suite.Env, backup *v1alpha1.Backup) *v1alpha1.HookRun {
 	t.Helper()
 	deletion := suite.Create(env, &v1alpha1.DeletionRun{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "deletion-"}, Spec: v1alpha1.DeletionRunSpec{BackupName: backup.Name},

@@ -44,7 +44,7 @@ func TestRandomLives(t *testing.T) {
 // walk is one random walk: the object as the API server has it, and the one call
 // that runs in this process.
 type walk struct {
-	t     *testing.T
+	t     testing.TB
 	rand  *rand.Rand
 	run   *v1alpha1.HookRun
 	now   time.Time
@@ -53,7 +53,7 @@ type walk struct {
 	last  decision
 }
 
-func newWalk(t *testing.T, seed uint64) *walk {
+func newWalk(t testing.TB, seed uint64) *walk {
 	t.Helper()
 	w := &walk{t: t, rand: rand.New(rand.NewPCG(seed, 1)), now: start.Add(time.Duration(seed%1000) * time.Millisecond)}
 	w.run = build(wants(waits), retries(int32(w.rand.IntN(4))))
@@ -135,7 +135,7 @@ func (w *walk) happen() {
 }
 
 // stored returns the object as it is read back from the API server.
-func stored(t *testing.T, run *v1alpha1.HookRun) *v1alpha1.HookRun {
+func stored(t testing.TB, run *v1alpha1.HookRun) *v1alpha1.HookRun {
 	t.Helper()
 	data, err := json.Marshal(run)
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,7 +28,15 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "HookRun controller")
+}
 
 // execute is what an action of a test does.
 type execute func(ctx context.Context, call executor.Call) (executor.Answer, error)
@@ -147,7 +156,7 @@ func (a *actions) call(i int) executor.Call {
 }
 
 // operator starts an operator with these actions.
-func operator(t *testing.T, env *suite.Env, do *actions, options ...func(*hookrun.Reconciler)) (stop func(), logs *runlog.Store) {
+func operator(t testing.TB, env *suite.Env, do *actions, options ...func(*hookrun.Reconciler)) (stop func(), logs *runlog.Store) {
 	t.Helper()
 	logs, err := runlog.New(t.TempDir(), redact.New())
 	if err != nil {

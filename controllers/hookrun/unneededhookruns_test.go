@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // recordCallOutcome finishes a Backup with nothing left to do.
-func recordCallOutcome(t *testing.T, env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.Backup)) {
+func recordCallOutcome(t testing.TB, env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.Backup)) {
 	t.Helper()
 	if !suite.GetIfExists(env, backup) {
 		t.Fatal("the Backup does not exist")
@@ -58,86 +59,82 @@ func stray(env *suite.Env, backup *v1alpha1.Backup) []*v1alpha1.HookRun {
 	}
 }
 
-// TestUnneeded: HookRuns that one process creates while another one finishes their Backup are
-// deleted without being called, in either order.
-func TestUnneeded(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		late bool
-		edit []func(*v1alpha1.Backup)
-	}{
-		"canceled before the Backup started": {},
-		"canceled before, created after":     {late: true},
-		"another plan was executed":          {edit: []func(*v1alpha1.Backup){planned}},
-		"another plan, created after":        {edit: []func(*v1alpha1.Backup){planned}, late: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := cluster.NewEnv(t)
-			backup, actions := createBackup(env), working()
-			operator(t, env, actions)
-			var runs []*v1alpha1.HookRun
-			if !tc.late {
-				runs = stray(env, backup)
-				for _, run := range runs {
-					readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+var _ = Describe("An unneeded HookRun", Label("hooks"), func() {
+	Context("is deleted without being called", func() {
+		for name, tc := range suite.SortedByName(map[string]struct {
+			late bool
+			edit []func(*v1alpha1.Backup)
+		}{
+			"canceled before the Backup started": {},
+			"canceled before, created after":     {late: true},
+			"another plan was executed":          {edit: []func(*v1alpha1.Backup){planned}},
+			"another plan, created after":        {edit: []func(*v1alpha1.Backup){planned}, late: true},
+		}) {
+			It(name, func() {
+				t := GinkgoTB()
+				env := cluster.NewEnv(t)
+				backup, actions := createBackup(env), working()
+				operator(t, env, actions)
+				var runs []*v1alpha1.HookRun
+				if !tc.late {
+					runs = stray(env, backup)
+					for _, run := range runs {
+						readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+					}
 				}
-			}
-			recordCallOutcome(t, env, backup, tc.edit...)
-			if tc.late {
-				runs = stray(env, backup)
-			}
-			for _, run := range runs {
-				env.WaitForDeletion(run)
-			}
-			if calls := actions.made(); len(calls) > 0 {
-				t.Errorf("attempts %v were called", calls)
-			}
-		})
-	}
-}
-
-// TestUnneeded_Restarted: an operator that starts deletes unneeded HookRuns.
-func TestUnneeded_Restarted(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	backup := createBackup(env)
-	runs := stray(env, backup)
-	recordCallOutcome(t, env, backup)
-	operator(t, env, working())
-	for _, run := range runs {
-		env.WaitForDeletion(run)
-	}
-}
-
-// TestUnneeded_Stays: owed HookRuns stay, and so do those of an unfinished Backup, even if the
-// cache shows it as finished.
-func TestUnneeded_Stays(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	owing, debtor, open := createBackup(env), createBackup(env), createBackup(env)
-	recordCallOutcome(t, env, owing, calledFirst)
-	recordCallOutcome(t, env, debtor, func(b *v1alpha1.Backup) {
-		conditions.Set(b, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "it must run")
-	})
-	second := plan(env, owing, desire(v1alpha1.HookDesiredStateWait), ofPoint(v1alpha1.HookPostBackup), owed)
-	third := stray(env, debtor)[1]
-	others := stray(env, open)
-	early := &ahead{settled: open.Name}
-	operator(t, env, working(), func(r *hookrun.Reconciler) {
-		early.Client = r.Client
-		r.Client = early
-	})
-	for _, run := range append(others, second, third) {
-		readWithRetry(env, run, v1alpha1.HookRunPhasePending)
-		if !run.DeletionTimestamp.IsZero() || len(run.Finalizers) == 0 {
-			t.Errorf("HookRun %s %s is being removed", run.Spec.Hook, run.Spec.ParentRef.Name)
+				recordCallOutcome(t, env, backup, tc.edit...)
+				if tc.late {
+					runs = stray(env, backup)
+				}
+				for _, run := range runs {
+					env.WaitForDeletion(run)
+				}
+				if calls := actions.made(); len(calls) > 0 {
+					t.Errorf("attempts %v were called", calls)
+				}
+			})
 		}
-	}
-	if !early.wasRead() {
-		t.Error("the Backup was not read")
-	}
-}
+	})
+
+	It("is deleted by an operator that starts", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		backup := createBackup(env)
+		runs := stray(env, backup)
+		recordCallOutcome(t, env, backup)
+		operator(t, env, working())
+		for _, run := range runs {
+			env.WaitForDeletion(run)
+		}
+	})
+
+	It("stays when it is owed or its Backup is unfinished", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		owing, debtor, open := createBackup(env), createBackup(env), createBackup(env)
+		recordCallOutcome(t, env, owing, calledFirst)
+		recordCallOutcome(t, env, debtor, func(b *v1alpha1.Backup) {
+			conditions.Set(b, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "it must run")
+		})
+		second := plan(env, owing, desire(v1alpha1.HookDesiredStateWait), ofPoint(v1alpha1.HookPostBackup), owed)
+		third := stray(env, debtor)[1]
+		others := stray(env, open)
+		early := &ahead{settled: open.Name}
+		operator(t, env, working(), func(r *hookrun.Reconciler) {
+			early.Client = r.Client
+			r.Client = early
+		})
+		for _, run := range append(others, second, third) {
+			readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+			if !run.DeletionTimestamp.IsZero() || len(run.Finalizers) == 0 {
+				t.Errorf("HookRun %s %s is being removed", run.Spec.Hook, run.Spec.ParentRef.Name)
+			}
+		}
+		if !early.wasRead() {
+			t.Error("the Backup was not read")
+		}
+	})
+})
 
 // ahead is a client that shows an unfinished Backup as finalized.
 type ahead struct {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +31,7 @@ func contents(_ context.Context, spec catalog.Spec) (catalog.Info, error) {
 }
 
 // install puts a binary in place atomically, as an installer does.
-func install(t *testing.T, path, text string) {
+func install(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -53,109 +54,106 @@ func awaitDigest(env *suite.Env, p *v1alpha1.Plugin, digest string) {
 	})
 }
 
-// TestBinaryComesChangesAndGoes uses a long back-off: only the watch can detect the
-// changes.
-func TestBinaryComesChangesAndGoes(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	dir := filepath.Join(t.TempDir(), "plugins")
-	operator(t, env, &loader{load: contents}, func(r *plugin.Reconciler) {
-		r.Dir, r.InitialBackoff, r.DebounceInterval = dir, time.Hour, 50*time.Millisecond
-	})
-	p, other := create(t, env, command("vendor/one")), create(t, env, command("two"))
-	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
-	await(env, other, metav1.ConditionFalse, "BinaryNotFound")
-	install(t, filepath.Join(dir, "vendor", "one"), "first")
-	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-	awaitDigest(env, p, "first")
-	install(t, filepath.Join(dir, "vendor", "one"), "second")
-	awaitDigest(env, p, "second")
-	if err := os.RemoveAll(filepath.Join(dir, "vendor")); err != nil {
-		t.Fatal(err)
-	}
-	await(env, p, metav1.ConditionFalse, "BinaryNotFound")
-	install(t, filepath.Join(dir, "vendor", "one"), "third")
-	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-	awaitDigest(env, p, "third")
-	suite.WaitFor(env, other, func(p *v1alpha1.Plugin) string {
-		if p.Status.Digest != "" {
-			return "another Plugin was loaded"
+var _ = Describe("A Plugin and its binary", Label("plugins"), func() {
+	It("is loaded, reloaded and unloaded as the watch reports its binary", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		dir := filepath.Join(t.TempDir(), "plugins")
+		operator(t, env, &loader{load: contents}, func(r *plugin.Reconciler) {
+			r.Dir, r.InitialBackoff, r.DebounceInterval = dir, time.Hour, 50*time.Millisecond
+		})
+		p, other := create(t, env, command("vendor/one")), create(t, env, command("two"))
+		await(env, p, metav1.ConditionFalse, "BinaryNotFound")
+		await(env, other, metav1.ConditionFalse, "BinaryNotFound")
+		install(t, filepath.Join(dir, "vendor", "one"), "first")
+		await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+		awaitDigest(env, p, "first")
+		install(t, filepath.Join(dir, "vendor", "one"), "second")
+		awaitDigest(env, p, "second")
+		if err := os.RemoveAll(filepath.Join(dir, "vendor")); err != nil {
+			t.Fatal(err)
 		}
-		return ""
+		await(env, p, metav1.ConditionFalse, "BinaryNotFound")
+		install(t, filepath.Join(dir, "vendor", "one"), "third")
+		await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+		awaitDigest(env, p, "third")
+		suite.WaitFor(env, other, func(p *v1alpha1.Plugin) string {
+			if p.Status.Digest != "" {
+				return "another Plugin was loaded"
+			}
+			return ""
+		})
 	})
-}
 
-// TestBinaryChangesWhileItIsLoaded checks that a binary that changes during a load is
-// loaded again.
-func TestBinaryChangesWhileItIsLoaded(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "slow")
-	install(t, path, "first")
-	read, goOn := make(chan struct{}, 8), make(chan struct{})
-	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
-		info, err := contents(ctx, spec)
-		read <- struct{}{}
-		<-goOn
-		return info, err
-	}}
-	operator(t, env, plugins, func(r *plugin.Reconciler) {
-		r.Dir, r.InitialBackoff, r.DebounceInterval = dir, time.Hour, time.Millisecond
+	It("is loaded again when its binary changes during a load", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		dir := t.TempDir()
+		path := filepath.Join(dir, "slow")
+		install(t, path, "first")
+		read, goOn := make(chan struct{}, 8), make(chan struct{})
+		plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+			info, err := contents(ctx, spec)
+			read <- struct{}{}
+			<-goOn
+			return info, err
+		}}
+		operator(t, env, plugins, func(r *plugin.Reconciler) {
+			r.Dir, r.InitialBackoff, r.DebounceInterval = dir, time.Hour, time.Millisecond
+		})
+		p := create(t, env, command("slow"))
+		<-read
+		install(t, path, "second")
+		close(goOn)
+		awaitDigest(env, p, "second")
 	})
-	p := create(t, env, command("slow"))
-	<-read
-	install(t, path, "second")
-	close(goOn)
-	awaitDigest(env, p, "second")
-}
 
-// TestChangeWaitsForOperations changes the binary of a plugin with an open operation.
-func TestChangeWaitsForOperations(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "mover")
-	install(t, path, "first")
-	plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
-		info, err := contents(ctx, spec)
-		if spec.HasOpenOperations {
-			info.Digest, info.ReplacementPostponed = "first", true
+	It("keeps its process while an operation is open", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		dir := t.TempDir()
+		path := filepath.Join(dir, "mover")
+		install(t, path, "first")
+		plugins := &loader{load: func(ctx context.Context, spec catalog.Spec) (catalog.Info, error) {
+			info, err := contents(ctx, spec)
+			if spec.HasOpenOperations {
+				info.Digest, info.ReplacementPostponed = "first", true
+			}
+			return info, err
+		}}
+		var cached client.Client
+		operator(t, env, plugins, func(r *plugin.Reconciler) {
+			r.Dir, r.InitialBackoff, r.DebounceInterval, cached = dir, time.Hour, time.Millisecond, r.Client
+		})
+		p := create(t, env, command("mover"))
+		await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+		operation := suite.Create(env, &v1alpha1.AsyncOperation{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "move-"},
+			Spec: v1alpha1.AsyncOperationSpec{
+				ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "1"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
+				ActionName: "x/move", PluginRef: v1alpha1.PluginReference{Name: p.Name}, OperationID: "op-1", Attempt: 1,
+				Item:    v1alpha1.OperationItem{Resource: "configmaps", Name: "data"},
+				Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: time.Second},
+			},
+		})
+		suite.Eventually(t, func() string {
+			if err := cached.Get(t.Context(), client.ObjectKeyFromObject(operation), &v1alpha1.AsyncOperation{}); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		install(t, path, "second")
+		suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
+			if !strings.Contains(p.Status.Message, "when its operations have ended") || p.Status.Digest != "first" {
+				return "the message is " + p.Status.Message
+			}
+			return ""
+		})
+		now := metav1.Now()
+		operation.Status.Phase, operation.Status.CompletionTimestamp = v1alpha1.AsyncOperationPhaseCompleted, &now
+		if err := env.Client.Status().Update(t.Context(), operation); err != nil {
+			t.Fatal(err)
 		}
-		return info, err
-	}}
-	var cached client.Client
-	operator(t, env, plugins, func(r *plugin.Reconciler) {
-		r.Dir, r.InitialBackoff, r.DebounceInterval, cached = dir, time.Hour, time.Millisecond, r.Client
+		awaitDigest(env, p, "second")
 	})
-	p := create(t, env, command("mover"))
-	await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-	operation := suite.Create(env, &v1alpha1.AsyncOperation{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "move-"},
-		Spec: v1alpha1.AsyncOperationSpec{
-			ParentRef: v1alpha1.ParentReference{Kind: "Backup", Name: "nightly", UID: "1"}, Kind: v1alpha1.ActionKindAsyncBackupItem,
-			ActionName: "x/move", PluginRef: v1alpha1.PluginReference{Name: p.Name}, OperationID: "op-1", Attempt: 1,
-			Item:    v1alpha1.OperationItem{Resource: "configmaps", Name: "data"},
-			Timeout: metav1.Duration{Duration: time.Hour}, PollInterval: metav1.Duration{Duration: time.Second},
-		},
-	})
-	suite.Eventually(t, func() string {
-		if err := cached.Get(t.Context(), client.ObjectKeyFromObject(operation), &v1alpha1.AsyncOperation{}); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	install(t, path, "second")
-	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
-		if !strings.Contains(p.Status.Message, "when its operations have ended") || p.Status.Digest != "first" {
-			return "the message is " + p.Status.Message
-		}
-		return ""
-	})
-	now := metav1.Now()
-	operation.Status.Phase, operation.Status.CompletionTimestamp = v1alpha1.AsyncOperationPhaseCompleted, &now
-	if err := env.Client.Status().Update(t.Context(), operation); err != nil {
-		t.Fatal(err)
-	}
-	awaitDigest(env, p, "second")
-}
+})

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -26,15 +28,25 @@ import (
 
 var (
 	cluster suite.Cluster
-	// binaryWatcher is the directory with the plugins of test/.
-	binaryWatcher string
+	// programDir is the directory with the plugins of test/.
+	programDir string
 )
 
 func TestMain(m *testing.M) {
 	os.Exit(plugintesting.RunWithPlugins(context.Background(), func(dir string) int {
-		binaryWatcher = dir
-		return cluster.RunTests(m)
+		programDir = dir
+		return m.Run()
 	}, "exampleplugin"))
+}
+
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Plugin controller")
 }
 
 // loader is a catalog that records loads and whose loads do what the test sets.
@@ -69,7 +81,7 @@ func (l *loader) loads() []catalog.Spec {
 }
 
 // awaitLoads waits until there were n loads.
-func (l *loader) awaitLoads(t *testing.T, n int) {
+func (l *loader) awaitLoads(t testing.TB, n int) {
 	t.Helper()
 	suite.Eventually(t, func() string {
 		if got := len(l.loads()); got < n {
@@ -101,7 +113,7 @@ func badly(context.Context, catalog.Spec) (catalog.Info, error) {
 }
 
 // operator starts an operator with a catalog.
-func operator(t *testing.T, env *suite.Env, plugins plugin.Catalog, options ...func(*plugin.Reconciler)) (stop func()) {
+func operator(t testing.TB, env *suite.Env, plugins plugin.Catalog, options ...func(*plugin.Reconciler)) (stop func()) {
 	t.Helper()
 	return env.StartManager(func(mgr ctrl.Manager) error {
 		r := &plugin.Reconciler{
@@ -133,7 +145,7 @@ func (builder) Endpoint(p *v1alpha1.Plugin) *catalog.EndpointSpec {
 
 // create creates a Plugin; the namespace of the test makes its name unique. When the test
 // ends, its operator has stopped and would not remove the finalizer.
-func create(t *testing.T, env *suite.Env, edits ...func(*v1alpha1.Plugin)) *v1alpha1.Plugin {
+func create(t testing.TB, env *suite.Env, edits ...func(*v1alpha1.Plugin)) *v1alpha1.Plugin {
 	t.Helper()
 	p := &v1alpha1.Plugin{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "example-"},
@@ -171,7 +183,7 @@ func user(env *suite.Env, p *v1alpha1.Plugin) *v1alpha1.HookRun {
 }
 
 // end ends a HookRun.
-func end(t *testing.T, env *suite.Env, run *v1alpha1.HookRun) {
+func end(t testing.TB, env *suite.Env, run *v1alpha1.HookRun) {
 	t.Helper()
 	now := metav1.Now()
 	run.Status.Phase, run.Status.CompletionTimestamp = v1alpha1.HookRunPhaseCompleted, &now

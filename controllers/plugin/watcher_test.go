@@ -18,7 +18,7 @@ import (
 const patience = 30 * time.Second
 
 // watch watches dir until the test ends.
-func watch(t *testing.T, dir string) <-chan []string {
+func watch(t testing.TB, dir string) <-chan []string {
 	t.Helper()
 	changes := make(chan []string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -39,7 +39,7 @@ func watch(t *testing.T, dir string) <-chan []string {
 }
 
 // awaitChange calls do repeatedly until the watch has begun, and waits until path is reported.
-func awaitChange(t *testing.T, changes <-chan []string, path string, do func()) {
+func awaitChange(t testing.TB, changes <-chan []string, path string, do func()) {
 	t.Helper()
 	do()
 	again := time.NewTicker(200 * time.Millisecond)
@@ -60,7 +60,7 @@ func awaitChange(t *testing.T, changes <-chan []string, path string, do func()) 
 	}
 }
 
-func write(t *testing.T, path string) {
+func write(t testing.TB, path string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,39 +46,40 @@ func (s *stage) awaitReplicas(d *appsv1.Deployment, want int32) {
 	})
 }
 
-// TestOperator: the watch reports workloads that are quiesced while the operator runs, and those
-// quiesced before it started.
-func TestOperator(t *testing.T) {
-	s := newStage(t)
-	before, hangs := suite.Create(s.Env, deployment("before", 2)), s.backup("hangs")
-	s.now = s.start.Add(-time.Hour)
-	s.quiesce(string(hangs.UID), time.Minute)
-	r := s.operate()
-	s.awaitReplicas(before, 2)
-	s.WaitForEvent(before, "Warning QuiesceOverdue: It was unquiesced")
-	s.WaitForEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
+var _ = Describe("Quiesced workloads", Label("hooks"), func() {
+	It("are found by the watch, and at the start", func() {
+		t := GinkgoTB()
+		s := newStage(t)
+		before, hangs := suite.Create(s.Env, deployment("before", 2)), s.backup("hangs")
+		s.now = s.start.Add(-time.Hour)
+		s.quiesce(string(hangs.UID), time.Minute)
+		r := s.operate()
+		s.awaitReplicas(before, 2)
+		s.WaitForEvent(before, "Warning QuiesceOverdue: It was unquiesced")
+		s.WaitForEvent(hangs, "Warning QuiesceOverdue: Its workloads were quiesced")
 
-	meanwhile := suite.Create(s.Env, deployment("meanwhile", 3))
-	suite.Create(s.Env, deployment("runs", 3))
-	s.now = time.Now()
-	s.quiesce(string(s.backup("a").UID), 2*time.Second)
-	s.awaitReplicas(meanwhile, 3)
+		meanwhile := suite.Create(s.Env, deployment("meanwhile", 3))
+		suite.Create(s.Env, deployment("runs", 3))
+		s.now = time.Now()
+		s.quiesce(string(s.backup("a").UID), 2*time.Second)
+		s.awaitReplicas(meanwhile, 3)
 
-	// Objects that are not quiesced are not cached.
-	suite.Eventually(t, func() string {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvkForWorkloadKind(quiesce.Deployment))
-		if err := r.workloadReader.List(t.Context(), list); err != nil {
-			return err.Error()
-		}
-		for _, object := range list.Items {
-			if object.Namespace == s.Namespace {
-				return "the cache still contains  " + object.Name
+		// Objects that are not quiesced are not cached.
+		suite.Eventually(t, func() string {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(gvkForWorkloadKind(quiesce.Deployment))
+			if err := r.workloadReader.List(t.Context(), list); err != nil {
+				return err.Error()
 			}
-		}
-		return ""
+			for _, object := range list.Items {
+				if object.Namespace == s.Namespace {
+					return "the cache still contains  " + object.Name
+				}
+			}
+			return ""
+		})
 	})
-}
+})
 
 // TestIncomplete: missing fields are reported before anything runs.
 func TestIncomplete(t *testing.T) {

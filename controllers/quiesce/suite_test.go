@@ -5,12 +5,13 @@ package quiesce
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,20 +27,28 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Quiesce controller")
+}
 
 // stage is a namespace in which a test quiesces workloads and reconciles at chosen times, which are
 // relative to start.
 type stage struct {
 	*suite.Env
-	t          *testing.T
+	t          testing.TB
 	start, now time.Time
 	told       []string
 	quiescer   *quiesce.Quiescer
 	r          *Reconciler
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t testing.TB) *stage {
 	t.Helper()
 	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start

@@ -6,13 +6,14 @@ package retention
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +27,15 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Retention controller")
+}
 
 // month is the ttl of Backups, unless a test overrides it.
 const month = 720 * time.Hour
@@ -35,7 +44,7 @@ const month = 720 * time.Hour
 // the start of the Backups.
 type stage struct {
 	*suite.Env
-	t     *testing.T
+	t     testing.TB
 	start time.Time
 	now   time.Time
 	// skew is how far the clock of the API server is ahead.
@@ -44,7 +53,7 @@ type stage struct {
 	r    *Reconciler
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t testing.TB) *stage {
 	t.Helper()
 	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start

@@ -5,13 +5,14 @@ package schedule_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,13 +27,21 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Schedule controller")
+}
 
 // stage is a namespace in which a test reconciles one Schedule, at chosen times. Days are counted
 // from the first midnight after its start, which begins day 1.
 type stage struct {
 	*suite.Env
-	t        *testing.T
+	t        testing.TB
 	midnight time.Time
 	now      time.Time
 	told     []string
@@ -40,7 +49,7 @@ type stage struct {
 	registry *prometheus.Registry
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t testing.TB) *stage {
 	t.Helper()
 	env := cluster.NewEnv(t)
 	s := &stage{Env: env, t: t, midnight: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1), registry: prometheus.NewRegistry()}

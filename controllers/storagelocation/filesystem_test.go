@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-func write(t *testing.T, elements ...string) string {
+func write(t testing.TB, elements ...string) string {
 	t.Helper()
 	path := filepath.Join(elements...)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -25,7 +27,7 @@ func write(t *testing.T, elements ...string) string {
 }
 
 // files returns the regular files below a directory.
-func files(t *testing.T, root string) []string {
+func files(t testing.TB, root string) []string {
 	t.Helper()
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
@@ -40,99 +42,96 @@ func files(t *testing.T, root string) []string {
 	return found
 }
 
-func TestFolder(t *testing.T) {
-	t.Parallel()
-	env, root := cluster.NewEnv(t), t.TempDir()
-	operator(t, env, root)
-	bsl := folder(env, "archives/main")
-	await(env, bsl, available)
-	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
-		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
-	}
-	if left := files(t, root); len(left) > 0 {
-		t.Errorf("the check left %q behind", left)
-	}
-	env.WaitForEvent(bsl, "Normal Available: The location can be used")
-
-	// A change is checked immediately, not within the hour.
-	write(t, root, "occupied")
-	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
-	await(env, bsl, unavailable(`opening directory "occupied/below"`))
-	env.WaitForEvent(bsl, "Warning Unavailable: opening directory")
-}
-
-// TestFolderThatCannotBeUsed checks each directory beside a good one, which must not be
-// affected.
-func TestFolderThatCannotBeUsed(t *testing.T) {
-	t.Parallel()
-	env, root := cluster.NewEnv(t), t.TempDir()
-	write(t, root, "file")
-	write(t, root, "unwritable/backups")
-	write(t, root, "foreign/photos/summer.jpg")
-	if err := os.Symlink(t.TempDir(), filepath.Join(root, "away")); err != nil {
-		t.Fatal(err)
-	}
-	operator(t, env, root)
-	for path, want := range map[string]verdict{
-		"file":       unavailable(`opening directory "file"`),
-		"unwritable": unavailable("checking the storage location: writing to it"),
-		"foreign":    unavailable("photos"),
-		"away":       unavailable(`opening directory "away"`),
-		"good":       available,
-	} {
-		bsl := folder(env, path)
-		await(env, bsl, want)
-		if bsl.Status.Phase == v1alpha1.LocationPhaseUnavailable && bsl.Status.PutIfAbsent != nil {
-			t.Errorf("%s: the location is unavailable, but putIfAbsent is %v", path, *bsl.Status.PutIfAbsent)
+var _ = Describe("A location in a directory", Label("import"), func() {
+	It("becomes Available", func() {
+		t := GinkgoTB()
+		env, root := cluster.NewEnv(t), t.TempDir()
+		operator(t, env, root)
+		bsl := folder(env, "archives/main")
+		await(env, bsl, available)
+		if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
+			t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
 		}
-	}
-	bsl := folder(env, "shared", func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Prefix = "cluster-1" })
-	await(env, bsl, available)
-}
+		if left := files(t, root); len(left) > 0 {
+			t.Errorf("the check left %q behind", left)
+		}
+		env.WaitForEvent(bsl, "Normal Available: The location can be used")
 
-// TestReadOnly accepts a location that cannot be written, and writes nothing.
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	env, root := cluster.NewEnv(t), t.TempDir()
-	write(t, root, "unwritable/backups")
-	operator(t, env, root)
-	bsl := folder(env, "unwritable", readOnly)
-	await(env, bsl, available)
-	suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.AccessMode = v1alpha1.AccessModeReadWrite })
-	await(env, bsl, unavailable("writing to it"))
-}
-
-func TestOperatorWithoutRoot(t *testing.T) {
-	t.Parallel()
-	t.Run("not set", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		operator(t, env, "")
-		await(env, folder(env, "main"), invalid("--store-root"))
+		// A change is checked immediately, not within the hour.
+		write(t, root, "occupied")
+		suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Filesystem.Path = "occupied/below" })
+		await(env, bsl, unavailable(`opening directory "occupied/below"`))
+		env.WaitForEvent(bsl, "Warning Unavailable: opening directory")
 	})
-	t.Run("not there", func(t *testing.T) {
-		t.Parallel()
-		env := cluster.NewEnv(t)
-		operator(t, env, filepath.Join(t.TempDir(), "not-mounted"))
-		await(env, folder(env, "main"), unavailable("opening the root of filesystem locations"))
-	})
-}
 
-// TestMended breaks and fixes a directory without the operator's involvement.
-func TestMended(t *testing.T) {
-	t.Parallel()
-	env, root := cluster.NewEnv(t), t.TempDir()
-	operator(t, env, root, often)
-	bsl := folder(env, "main")
-	await(env, bsl, available)
-	obstacle := write(t, root, "main/foreign/file")
-	await(env, bsl, unavailable("foreign"))
-	if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
-		t.Errorf("putIfAbsent was true and is %v", bsl.Status.PutIfAbsent)
-	}
-	if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
-		t.Fatal(err)
-	}
-	await(env, bsl, available)
-	env.WaitForEvent(bsl, "Warning Unavailable")
-}
+	It("reports why, and affects no other location", func() {
+		t := GinkgoTB()
+		env, root := cluster.NewEnv(t), t.TempDir()
+		write(t, root, "file")
+		write(t, root, "unwritable/backups")
+		write(t, root, "foreign/photos/summer.jpg")
+		if err := os.Symlink(t.TempDir(), filepath.Join(root, "away")); err != nil {
+			t.Fatal(err)
+		}
+		operator(t, env, root)
+		for path, want := range map[string]verdict{
+			"file":       unavailable(`opening directory "file"`),
+			"unwritable": unavailable("checking the storage location: writing to it"),
+			"foreign":    unavailable("photos"),
+			"away":       unavailable(`opening directory "away"`),
+			"good":       available,
+		} {
+			bsl := folder(env, path)
+			await(env, bsl, want)
+			if bsl.Status.Phase == v1alpha1.LocationPhaseUnavailable && bsl.Status.PutIfAbsent != nil {
+				t.Errorf("%s: the location is unavailable, but putIfAbsent is %v", path, *bsl.Status.PutIfAbsent)
+			}
+		}
+		bsl := folder(env, "shared", func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Prefix = "cluster-1" })
+		await(env, bsl, available)
+	})
+
+	It("is accepted when it cannot be written, and is not written", func() {
+		t := GinkgoTB()
+		env, root := cluster.NewEnv(t), t.TempDir()
+		write(t, root, "unwritable/backups")
+		operator(t, env, root)
+		bsl := folder(env, "unwritable", readOnly)
+		await(env, bsl, available)
+		suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.AccessMode = v1alpha1.AccessModeReadWrite })
+		await(env, bsl, unavailable("writing to it"))
+	})
+
+	Context("is refused by an operator without --store-root", func() {
+		It("not set", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			operator(t, env, "")
+			await(env, folder(env, "main"), invalid("--store-root"))
+		})
+		It("not there", func() {
+			t := GinkgoTB()
+			env := cluster.NewEnv(t)
+			operator(t, env, filepath.Join(t.TempDir(), "not-mounted"))
+			await(env, folder(env, "main"), unavailable("opening the root of filesystem locations"))
+		})
+	})
+
+	It("becomes Available again without the operator's involvement", func() {
+		t := GinkgoTB()
+		env, root := cluster.NewEnv(t), t.TempDir()
+		operator(t, env, root, often)
+		bsl := folder(env, "main")
+		await(env, bsl, available)
+		obstacle := write(t, root, "main/foreign/file")
+		await(env, bsl, unavailable("foreign"))
+		if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
+			t.Errorf("putIfAbsent was true and is %v", bsl.Status.PutIfAbsent)
+		}
+		if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
+			t.Fatal(err)
+		}
+		await(env, bsl, available)
+		env.WaitForEvent(bsl, "Warning Unavailable")
+	})
+})

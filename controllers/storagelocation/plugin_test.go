@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,7 +31,7 @@ import (
 
 // withPlugins starts an operator that also loads Plugins: this program is the binary of all of
 // them. It returns the operator's scratch directory and a function that stops the operator.
-func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.Reconciler)) (scratch string, stop func()) {
+func withPlugins(t testing.TB, env *suite.Env, options ...func(*storagelocation.Reconciler)) (scratch string, stop func()) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -39,8 +40,9 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 	scratch = t.TempDir()
 	redactor := redact.New()
 	plugins := catalog.New(catalog.Options{Redactor: redactor, Grace: 100 * time.Millisecond})
+	ctx := t.Context()
 	closeAll := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		plugins.Close(ctx)
 	}
@@ -71,7 +73,7 @@ func withPlugins(t *testing.T, env *suite.Env, options ...func(*storagelocation.
 }
 
 // newPlugin creates a Plugin whose program serves the directory.
-func newPlugin(t *testing.T, env *suite.Env, folder *storeplugin.BucketDir) *v1alpha1.Plugin {
+func newPlugin(t testing.TB, env *suite.Env, folder *storeplugin.BucketDir) *v1alpha1.Plugin {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -102,96 +104,95 @@ func withCredential(bsl *v1alpha1.BackupStorageLocation) {
 	bsl.Spec.Plugin.Credential = &v1alpha1.SecretKeyReference{Name: "cloud", Key: "ini"}
 }
 
-// TestPluginComesAndGoes expects within seconds checks that otherwise run every hour.
-func TestPluginComesAndGoes(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	withPlugins(t, env)
-	store := storeplugin.NewBucketDir(t, "bucket")
-	bsl := inPlugin(env, "bucket")
-	await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/folder": create the Plugin`))
-	if bsl.Status.PutIfAbsent != nil {
-		t.Errorf("the location is unavailable, but putIfAbsent is %v", *bsl.Status.PutIfAbsent)
-	}
-	folders := newPlugin(t, env, store)
-	await(env, bsl, available)
-	if bsl.Status.PutIfAbsent == nil || *bsl.Status.PutIfAbsent {
-		t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
-	}
-	if err := env.Client.Delete(t.Context(), folders); err != nil {
-		t.Fatal(err)
-	}
-	await(env, bsl, unavailable("the Plugin "+folders.Name+", which provided it, was deleted"))
-	env.WaitForEvent(bsl, "Warning Unavailable: no Plugin provides")
-	newPlugin(t, env, store)
-	await(env, bsl, available)
-}
-
-// TestPluginThatIsNotReady starts an operator whose Plugin cannot be loaded any more.
-func TestPluginThatIsNotReady(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	_, stop := withPlugins(t, env)
-	folders := newPlugin(t, env, storeplugin.NewBucketDir(t, "bucket"))
-	bsl := inPlugin(env, "bucket")
-	await(env, bsl, available)
-	stop()
-	command := folders.Spec.Executor.Process.Command
-	suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
-	withPlugins(t, env)
-	await(env, bsl, unavailable("the Plugin "+folders.Name+`, which provides the ObjectStore "test.example.io/folder", is not ready: `))
-	suite.WaitFor(env, folders, func(p *v1alpha1.Plugin) string {
-		suite.GetIfExists(env, bsl)
-		if ready := conditions.Get(p, v1alpha1.ConditionReady); !strings.Contains(bsl.Status.Message, ready.Message) {
-			return "the location says " + bsl.Status.Message + ", the Plugin " + ready.Message
+var _ = Describe("A location of a plugin", Label("import"), func() {
+	It("is checked when its plugin comes and goes", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		withPlugins(t, env)
+		store := storeplugin.NewBucketDir(t, "bucket")
+		bsl := inPlugin(env, "bucket")
+		await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/folder": create the Plugin`))
+		if bsl.Status.PutIfAbsent != nil {
+			t.Errorf("the location is unavailable, but putIfAbsent is %v", *bsl.Status.PutIfAbsent)
 		}
-		return ""
-	})
-	suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
-	await(env, bsl, available)
-}
-
-// TestPluginRefuses checks that errors of a plugin are reported, and that fixing their cause helps.
-func TestPluginRefuses(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	scratch, _ := withPlugins(t, env, often)
-	store := storeplugin.NewBucketDir(t, "bucket")
-	newPlugin(t, env, store)
-
-	bucketless := inPlugin(env, "missing")
-	await(env, bucketless, unavailable(`the bucket "missing" does not exist`))
-	store.CreateBucket("missing")
-	await(env, bucketless, available)
-
-	odd := inPlugin(env, "bucket", func(bsl *v1alpha1.BackupStorageLocation) {
-		bsl.Spec.Plugin.Config = v1alpha1.ProviderConfig{"regoin": "x"}
-	})
-	await(env, odd, unavailable("config has invalid key regoin"))
-	suite.UpdateWithRetry(env, odd, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Plugin.Config = nil })
-	await(env, odd, available)
-
-	const wrong = "wrong-swordfish"
-	bsl := inPlugin(env, "bucket", withCredential)
-	await(env, bsl, unavailable("reading the Secret cloud of the location"))
-	secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
-	await(env, bsl, unavailable("unknown credentials [REDACTED]"))
-	suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })
-	await(env, bsl, available)
-	for _, event := range env.ListEventsFor(bsl) {
-		if strings.Contains(event, wrong) {
-			t.Errorf("an event contains the password: %s", event)
+		folders := newPlugin(t, env, store)
+		await(env, bsl, available)
+		if bsl.Status.PutIfAbsent == nil || *bsl.Status.PutIfAbsent {
+			t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
 		}
-	}
-	if starts := store.AcceptedInits(); starts[len(starts)-1].Credentials != "password=right" {
-		t.Errorf("the store was initialized with: %+v", starts[len(starts)-1])
-	}
-
-	if err := env.Client.Delete(t.Context(), bsl); err != nil {
-		t.Fatal(err)
-	}
-	plugintesting.Eventually(t, "the credentials were removed", func() bool {
-		files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
-		return err == nil && len(files) == 0
+		if err := env.Client.Delete(t.Context(), folders); err != nil {
+			t.Fatal(err)
+		}
+		await(env, bsl, unavailable("the Plugin "+folders.Name+", which provided it, was deleted"))
+		env.WaitForEvent(bsl, "Warning Unavailable: no Plugin provides")
+		newPlugin(t, env, store)
+		await(env, bsl, available)
 	})
-}
+
+	It("waits for its plugin", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		_, stop := withPlugins(t, env)
+		folders := newPlugin(t, env, storeplugin.NewBucketDir(t, "bucket"))
+		bsl := inPlugin(env, "bucket")
+		await(env, bsl, available)
+		stop()
+		command := folders.Spec.Executor.Process.Command
+		suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
+		withPlugins(t, env)
+		await(env, bsl, unavailable("the Plugin "+folders.Name+`, which provides the ObjectStore "test.example.io/folder", is not ready: `))
+		suite.WaitFor(env, folders, func(p *v1alpha1.Plugin) string {
+			suite.GetIfExists(env, bsl)
+			if ready := conditions.Get(p, v1alpha1.ConditionReady); !strings.Contains(bsl.Status.Message, ready.Message) {
+				return "the location says " + bsl.Status.Message + ", the Plugin " + ready.Message
+			}
+			return ""
+		})
+		suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
+		await(env, bsl, available)
+	})
+
+	It("reports the errors of the plugin", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		scratch, _ := withPlugins(t, env, often)
+		store := storeplugin.NewBucketDir(t, "bucket")
+		newPlugin(t, env, store)
+
+		bucketless := inPlugin(env, "missing")
+		await(env, bucketless, unavailable(`the bucket "missing" does not exist`))
+		store.CreateBucket("missing")
+		await(env, bucketless, available)
+
+		odd := inPlugin(env, "bucket", func(bsl *v1alpha1.BackupStorageLocation) {
+			bsl.Spec.Plugin.Config = v1alpha1.ProviderConfig{"regoin": "x"}
+		})
+		await(env, odd, unavailable("config has invalid key regoin"))
+		suite.UpdateWithRetry(env, odd, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Plugin.Config = nil })
+		await(env, odd, available)
+
+		const wrong = "wrong-swordfish"
+		bsl := inPlugin(env, "bucket", withCredential)
+		await(env, bsl, unavailable("reading the Secret cloud of the location"))
+		secret := credentials(env, "cloud", map[string]string{"ini": "password=" + wrong})
+		await(env, bsl, unavailable("unknown credentials [REDACTED]"))
+		suite.UpdateWithRetry(env, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"ini": "password=right"} })
+		await(env, bsl, available)
+		for _, event := range env.ListEventsFor(bsl) {
+			if strings.Contains(event, wrong) {
+				t.Errorf("an event contains the password: %s", event)
+			}
+		}
+		if starts := store.AcceptedInits(); starts[len(starts)-1].Credentials != "password=right" {
+			t.Errorf("the store was initialized with: %+v", starts[len(starts)-1])
+		}
+
+		if err := env.Client.Delete(t.Context(), bsl); err != nil {
+			t.Fatal(err)
+		}
+		plugintesting.Eventually(t, "the credentials were removed", func() bool {
+			files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
+			return err == nil && len(files) == 0
+		})
+	})
+})

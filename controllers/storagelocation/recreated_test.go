@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -34,51 +34,51 @@ func (p *paused) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return p.Client.Get(ctx, key, object, opts...)
 }
 
-// TestCreatedAgain deletes and recreates a location without a reconcile in between: the resources
-// of the first one are released, and those of the second stay.
-func TestCreatedAgain(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	reads := &paused{}
-	scratch, _ := withPlugins(t, env, func(r *storagelocation.Reconciler) {
-		reads.Client = r.Client
-		r.Client = reads
-	})
-	store := storeplugin.NewBucketDir(t, "bucket")
-	newPlugin(t, env, store)
-	credentials(env, "cloud", map[string]string{"ini": "password=right"})
-	named := func(bsl *v1alpha1.BackupStorageLocation) { bsl.GenerateName, bsl.Name = "", "again" }
-	first := inPlugin(env, "bucket", withCredential, named)
-	await(env, first, available)
+var _ = Describe("A recreated location", Label("import"), func() {
+	It("keeps the resources of the second location", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		reads := &paused{}
+		scratch, _ := withPlugins(t, env, func(r *storagelocation.Reconciler) {
+			reads.Client = r.Client
+			r.Client = reads
+		})
+		store := storeplugin.NewBucketDir(t, "bucket")
+		newPlugin(t, env, store)
+		credentials(env, "cloud", map[string]string{"ini": "password=right"})
+		named := func(bsl *v1alpha1.BackupStorageLocation) { bsl.GenerateName, bsl.Name = "", "again" }
+		first := inPlugin(env, "bucket", withCredential, named)
+		await(env, first, available)
 
-	reads.mu.Lock()
-	resume := sync.OnceFunc(reads.mu.Unlock)
-	defer resume()
-	env.Delete(first)
-	second := inPlugin(env, "bucket", withCredential, named)
-	suite.Eventually(t, func() string {
-		var seen v1alpha1.BackupStorageLocation
-		if err := reads.Client.Get(t.Context(), client.ObjectKeyFromObject(second), &seen); err != nil || seen.UID != second.UID {
-			return "the operator does not know the second location yet"
+		reads.mu.Lock()
+		resume := sync.OnceFunc(reads.mu.Unlock)
+		defer resume()
+		env.Delete(first)
+		second := inPlugin(env, "bucket", withCredential, named)
+		suite.Eventually(t, func() string {
+			var seen v1alpha1.BackupStorageLocation
+			if err := reads.Client.Get(t.Context(), client.ObjectKeyFromObject(second), &seen); err != nil || seen.UID != second.UID {
+				return "the operator does not know the second location yet"
+			}
+			return ""
+		})
+		resume()
+
+		await(env, second, available)
+		starts := store.AcceptedInits()
+		if len(starts) != 2 {
+			t.Fatalf("the store was initialized with: %+v", starts)
 		}
-		return ""
+		plugintesting.Eventually(t, "the process of the first location ended", func() bool {
+			_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(starts[0].PID)))
+			return os.IsNotExist(err)
+		})
+		files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
+		if want := []string{starts[1].Config["credentialsFile"]}; err != nil || !slices.Equal(files, want) {
+			t.Errorf("the credentials are %q, %v, want %q", files, err, want)
+		}
+		if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(starts[1].PID))); err != nil {
+			t.Errorf("the process of the second location: %v", err)
+		}
 	})
-	resume()
-
-	await(env, second, available)
-	starts := store.AcceptedInits()
-	if len(starts) != 2 {
-		t.Fatalf("the store was initialized with: %+v", starts)
-	}
-	plugintesting.Eventually(t, "the process of the first location ended", func() bool {
-		_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(starts[0].PID)))
-		return os.IsNotExist(err)
-	})
-	files, err := filepath.Glob(filepath.Join(scratch, "*", "*"))
-	if want := []string{starts[1].Config["credentialsFile"]}; err != nil || !slices.Equal(files, want) {
-		t.Errorf("the credentials are %q, %v, want %q", files, err, want)
-	}
-	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(starts[1].PID))); err != nil {
-		t.Errorf("the process of the second location: %v", err)
-	}
-}
+})

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -26,12 +28,22 @@ var cluster suite.Cluster
 
 func TestMain(m *testing.M) {
 	storeplugin.ServeIfAsked()
-	os.Exit(cluster.RunTests(m))
+	os.Exit(m.Run())
+}
+
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
+
+func TestController(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "BackupStorageLocation controller")
 }
 
 // operator starts an operator whose filesystem locations are below root. It checks
 // each location once, and again after a second if a test requests that.
-func operator(t *testing.T, env *suite.Env, root string, options ...func(*storagelocation.Reconciler)) {
+func operator(t testing.TB, env *suite.Env, root string, options ...func(*storagelocation.Reconciler)) {
 	t.Helper()
 	env.StartManager(func(mgr ctrl.Manager) error {
 		redactor := redact.New()

@@ -6,10 +6,11 @@ package clock_test
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -22,22 +23,31 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.RunTests(m)) }
+var (
+	_ = BeforeSuite(func() { Expect(cluster.Start()).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
+)
 
-// TestFetchTime uses a real API server, which must store nothing.
-func TestFetchTime(t *testing.T) {
-	t.Parallel()
-	env := cluster.NewEnv(t)
-	before := time.Now().Truncate(time.Second)
-	now, err := clock.FetchServerTime(t.Context(), env.Client, env.Namespace)
-	if err != nil || now.Before(before) || now.After(time.Now()) {
-		t.Errorf("the time is %v, %v", now, err)
-	}
-	var stored v1alpha1.DeletionRunList
-	if err := env.Client.List(t.Context(), &stored, client.InNamespace(env.Namespace)); err != nil || len(stored.Items) > 0 {
-		t.Errorf("stored: %v, %v", stored.Items, err)
-	}
+func TestServerTime(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Server time")
 }
+
+var _ = Describe("The time of the API server", Label("schedule"), func() {
+	It("is read without storing anything", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		before := time.Now().Truncate(time.Second)
+		now, err := clock.FetchServerTime(t.Context(), env.Client, env.Namespace)
+		if err != nil || now.Before(before) || now.After(time.Now()) {
+			t.Errorf("the time is %v, %v", now, err)
+		}
+		var stored v1alpha1.DeletionRunList
+		if err := env.Client.List(t.Context(), &stored, client.InNamespace(env.Namespace)); err != nil || len(stored.Items) > 0 {
+			t.Errorf("stored: %v, %v", stored.Items, err)
+		}
+	})
+})
 
 // TestClock has a machine whose clock is a day ahead, and reads the time at several times of that
 // clock.

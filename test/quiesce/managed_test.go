@@ -5,8 +5,8 @@ package quiesce_test
 
 import (
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,136 +47,131 @@ func (w *world) applied(name string, replicas int32) {
 	}
 }
 
-// TestManaged: managers are detected by the managedFields of a real API server.
-func TestManaged(t *testing.T) {
-	t.Parallel()
-	others := map[string]string{
-		"StatefulSet db": "ConfigMap database", "Deployment argo": `Argo CD (Application "shop")`,
-		"Job elsewhere": `the controller "example.io/multi-cluster"`, "Deployment flux": "Flux (Kustomization flux-system/apps)",
-	}
-	t.Run("Fail", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.managed()
-		before := w.workloads(w.ns)
-		result, failed := w.failed(w.Quiesce, w.request("a"))
-		if failed.Kind != executor.Invalid || len(result.Items) != len(others) {
-			t.Errorf("error is %v, refused are %v", failed, result.Items)
+var _ = Describe("Quiescing managed workloads", Label("hooks"), func() {
+	Context("detects managers by managedFields", func() {
+		others := map[string]string{
+			"StatefulSet db": "ConfigMap database", "Deployment argo": `Argo CD (Application "shop")`,
+			"Job elsewhere": `the controller "example.io/multi-cluster"`, "Deployment flux": "Flux (Kustomization flux-system/apps)",
 		}
-		for _, manager := range others {
-			says(t, failed.Text, "changed nothing", "is managed by "+manager)
-		}
-		w.same(before)
+		It("Fail", func() {
+			t := GinkgoTB()
+			w := newWorld(t)
+			w.managed()
+			before := w.workloads(w.ns)
+			result, failed := w.failed(w.Quiesce, w.request("a"))
+			if failed.Kind != executor.Invalid || len(result.Items) != len(others) {
+				t.Errorf("error is %v, refused are %v", failed, result.Items)
+			}
+			for _, manager := range others {
+				says(t, failed.Text, "changed nothing", "is managed by "+manager)
+			}
+			w.same(before)
+		})
+		It("Skip", func() {
+			t := GinkgoTB()
+			w := newWorld(t)
+			w.managed()
+			req := w.request("a")
+			req.WhenManaged = quiesce.Skip
+			says(t, w.done(w.Quiesce, req).Message, "2 quiesced, 4 left running")
+			w.awaitPods("web", 0)
+			w.awaitPods("flux-without", 0)
+			w.awaitPods("argo", 1)
+		})
+		It("Force", func() {
+			t := GinkgoTB()
+			w := newWorld(t)
+			w.managed()
+			before := w.workloads(w.ns)
+			req := w.request("a")
+			req.WhenManaged, req.WaitForPods = quiesce.Force, false // no controller runs the Job
+			says(t, w.done(w.Quiesce, req).Message, "6 quiesced")
+			w.awaitPods("", 0)
+			says(t, w.done(w.Unquiesce, req).Message, "6 unquiesced")
+			w.same(before)
+		})
 	})
-	t.Run("Skip", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.managed()
-		req := w.request("a")
-		req.WhenManaged = quiesce.Skip
-		says(t, w.done(w.Quiesce, req).Message, "2 quiesced, 4 left running")
-		w.awaitPods("web", 0)
-		w.awaitPods("flux-without", 0)
-		w.awaitPods("argo", 1)
-	})
-	t.Run("Force", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.managed()
-		before := w.workloads(w.ns)
-		req := w.request("a")
-		req.WhenManaged, req.WaitForPods = quiesce.Force, false // no controller runs the Job
-		says(t, w.done(w.Quiesce, req).Message, "6 quiesced")
-		w.awaitPods("", 0)
-		says(t, w.done(w.Unquiesce, req).Message, "6 unquiesced")
-		w.same(before)
-	})
-}
 
-// TestAppliedAgain: an unquiesced field has no Grapnel entry, so server-side apply of others causes
-// no conflict with Grapnel.
-func TestAppliedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	agent := daemonSet("agent")
-	apply := func(replicas int32, disk string) {
-		t.Helper()
-		web := deployment("web", replicas)
-		agent = daemonSet("agent")
-		agent.Spec.Template.Spec.NodeSelector["disk"] = disk
-		web.APIVersion, web.Kind, agent.APIVersion, agent.Kind = "apps/v1", "Deployment", "apps/v1", "DaemonSet"
-		for _, o := range []client.Object{web, agent} {
-			o.SetNamespace(w.ns)
-			//nolint:staticcheck // as above
-			if err := w.Patch(t.Context(), o, client.Apply, client.FieldOwner("kubectl")); err != nil {
-				t.Fatal(err)
+	It("causes no conflict with server-side apply", func() {
+		t := GinkgoTB()
+		w := newWorld(t)
+		agent := daemonSet("agent")
+		apply := func(replicas int32, disk string) {
+			t.Helper()
+			web := deployment("web", replicas)
+			agent = daemonSet("agent")
+			agent.Spec.Template.Spec.NodeSelector["disk"] = disk
+			web.APIVersion, web.Kind, agent.APIVersion, agent.Kind = "apps/v1", "Deployment", "apps/v1", "DaemonSet"
+			for _, o := range []client.Object{web, agent} {
+				o.SetNamespace(w.ns)
+				//nolint:staticcheck // as above
+				if err := w.Patch(t.Context(), o, client.Apply, client.FieldOwner("kubectl")); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	apply(2, "ssd")
-	w.done(w.Quiesce, w.request("a"))
-	w.done(w.Unquiesce, w.request("a"))
-	apply(4, "nvme")
-	web := &appsv1.Deployment{ObjectMeta: named("web")}
-	web.Namespace = w.ns
-	w.read(web)
-	for _, entry := range append(web.ManagedFields, agent.ManagedFields...) {
-		if entry.Manager == quiesce.FieldOwner {
-			t.Errorf("Grapnel has the entry %s", entry.FieldsV1)
+		apply(2, "ssd")
+		w.done(w.Quiesce, w.request("a"))
+		w.done(w.Unquiesce, w.request("a"))
+		apply(4, "nvme")
+		web := &appsv1.Deployment{ObjectMeta: named("web")}
+		web.Namespace = w.ns
+		w.read(web)
+		for _, entry := range append(web.ManagedFields, agent.ManagedFields...) {
+			if entry.Manager == quiesce.FieldOwner {
+				t.Errorf("Grapnel has the entry %s", entry.FieldsV1)
+			}
 		}
-	}
-	if *web.Spec.Replicas != 4 || agent.Spec.Template.Spec.NodeSelector["disk"] != "nvme" {
-		t.Errorf("the result has %d replicas and %v", *web.Spec.Replicas, agent.Spec.Template.Spec.NodeSelector)
-	}
-}
-
-// TestFluxAppliesAgain: Flux may write an unquiesced field again.
-func TestFluxAppliesAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.applied("flux", 2)
-	req := w.request("a")
-	req.WhenManaged = quiesce.Force
-	w.done(w.Quiesce, req)
-	w.applied("flux", 2)
-	result := w.done(w.Unquiesce, req)
-	if got := outcome(result, quiesce.Deployment, "flux"); got != quiesce.ChangedSince {
-		t.Errorf("it is %s: %s", got, result.Message)
-	}
-	says(t, result.Message, `set to 2 replicas in the meantime, by "kustomize-controller"`)
-	w.done(w.Quiesce, req)
-	w.done(w.Unquiesce, req)
-	w.applied("flux", 4)
-	d := &appsv1.Deployment{ObjectMeta: named("flux")}
-	d.Namespace = w.ns
-	if w.read(d); *d.Spec.Replicas != 4 {
-		t.Errorf("it has %d replicas", *d.Spec.Replicas)
-	}
-}
-
-// TestFluxIsStillKnown: Flux owns an unquiesced field before it applies it again, so the next
-// Backup is refused, too. Fields that Flux leaves out stay unmanaged.
-func TestFluxIsStillKnown(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.applied("flux", 1)
-	w.applied("flux-without", 0)
-	req := w.request("a")
-	req.WhenManaged = quiesce.Force
-	w.done(w.Quiesce, req)
-	w.done(w.Unquiesce, req)
-	d := &appsv1.Deployment{ObjectMeta: named("flux")}
-	d.Namespace = w.ns
-	w.read(d)
-	for _, entry := range d.ManagedFields {
-		flux := entry.Manager == "kustomize-controller"
-		if entry.Manager == quiesce.FieldOwner || strings.Contains(string(entry.FieldsV1.GetRawBytes()), "f:replicas") != flux && entry.Subresource == "" {
-			t.Errorf("%s has the entry %s", entry.Manager, entry.FieldsV1)
+		if *web.Spec.Replicas != 4 || agent.Spec.Template.Spec.NodeSelector["disk"] != "nvme" {
+			t.Errorf("the result has %d replicas and %v", *web.Spec.Replicas, agent.Spec.Template.Spec.NodeSelector)
 		}
-	}
-	result, failed := w.failed(w.Quiesce, w.request("b"))
-	if failed.Kind != executor.Invalid || len(result.Items) != 1 {
-		t.Errorf("error is %v, refused are %v", failed, result.Items)
-	}
-	says(t, failed.Text, "flux is managed by Flux (Kustomization flux-system/apps)")
-}
+	})
+
+	It("lets Flux write an unquiesced field again", func() {
+		t := GinkgoTB()
+		w := newWorld(t)
+		w.applied("flux", 2)
+		req := w.request("a")
+		req.WhenManaged = quiesce.Force
+		w.done(w.Quiesce, req)
+		w.applied("flux", 2)
+		result := w.done(w.Unquiesce, req)
+		if got := outcome(result, quiesce.Deployment, "flux"); got != quiesce.ChangedSince {
+			t.Errorf("it is %s: %s", got, result.Message)
+		}
+		says(t, result.Message, `set to 2 replicas in the meantime, by "kustomize-controller"`)
+		w.done(w.Quiesce, req)
+		w.done(w.Unquiesce, req)
+		w.applied("flux", 4)
+		d := &appsv1.Deployment{ObjectMeta: named("flux")}
+		d.Namespace = w.ns
+		if w.read(d); *d.Spec.Replicas != 4 {
+			t.Errorf("it has %d replicas", *d.Spec.Replicas)
+		}
+	})
+
+	It("refuses fields that Flux owns", func() {
+		t := GinkgoTB()
+		w := newWorld(t)
+		w.applied("flux", 1)
+		w.applied("flux-without", 0)
+		req := w.request("a")
+		req.WhenManaged = quiesce.Force
+		w.done(w.Quiesce, req)
+		w.done(w.Unquiesce, req)
+		d := &appsv1.Deployment{ObjectMeta: named("flux")}
+		d.Namespace = w.ns
+		w.read(d)
+		for _, entry := range d.ManagedFields {
+			flux := entry.Manager == "kustomize-controller"
+			if entry.Manager == quiesce.FieldOwner || strings.Contains(string(entry.FieldsV1.GetRawBytes()), "f:replicas") != flux && entry.Subresource == "" {
+				t.Errorf("%s has the entry %s", entry.Manager, entry.FieldsV1)
+			}
+		}
+		result, failed := w.failed(w.Quiesce, w.request("b"))
+		if failed.Kind != executor.Invalid || len(result.Items) != 1 {
+			t.Errorf("error is %v, refused are %v", failed, result.Items)
+		}
+		says(t, failed.Text, "flux is managed by Flux (Kustomization flux-system/apps)")
+	})
+})

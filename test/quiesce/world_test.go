@@ -7,13 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,35 +31,33 @@ import (
 // cluster, and stay Pending unless a test acts as the node.
 var plane *controlplane.ControlPlane
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctrl.SetLogger(logr.Discard())
-	var err error
-	if plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := plane.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
+var (
+	_ = BeforeSuite(func(ctx SpecContext) {
+		ctrl.SetLogger(logr.Discard())
+		var err error
+		plane, err = controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{ControllerManager: true})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(addNode(ctx)).To(Succeed())
+	})
+	_ = AfterSuite(func() {
+		if plane != nil {
+			Expect(plane.Stop()).To(Succeed())
 		}
-	}()
-	if err := addNode(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	})
+)
+
+func TestQuiesce(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Quiesce")
 }
 
 // addNode creates a node for DaemonSets.
-func addNode() error {
+func addNode(ctx context.Context) error {
 	c, err := newClient(plane.Config())
 	if err != nil {
 		return err
 	}
-	return c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"disk": "ssd"}}})
+	return c.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"disk": "ssd"}}})
 }
 
 func newClient(cfg *rest.Config) (client.WithWatch, error) {
@@ -71,19 +70,19 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 
 // world is a namespace with a Quiescer that has all permissions.
 type world struct {
-	*testing.T
+	testing.TB
 	client.WithWatch
 	*quiesce.Quiescer
 	ns string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	c, err := newClient(plane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, WithWatch: c, Quiescer: quiesce.NewForClient(c, quiesce.Options{OperatorNamespace: "grapnel-system"})}
+	w := &world{TB: t, WithWatch: c, Quiescer: quiesce.NewForClient(c, quiesce.Options{OperatorNamespace: "grapnel-system"})}
 	w.ns = w.namespace()
 	return w
 }
@@ -125,7 +124,7 @@ func (w *world) read(o client.Object) {
 // work.
 func (w *world) until(call func(context.Context, quiesce.Request) (quiesce.Result, error), req quiesce.Request) (result quiesce.Result, err error) {
 	w.Helper()
-	suite.Eventually(w.T, func() string {
+	suite.Eventually(w.TB, func() string {
 		if result, err = call(w.Context(), req); err != nil || result.RetryAfter == 0 {
 			return ""
 		}
@@ -165,7 +164,7 @@ func outcome(r quiesce.Result, kind quiesce.WorkloadKind, name string) quiesce.O
 	return ""
 }
 
-func says(t *testing.T, text string, parts ...string) {
+func says(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
@@ -196,7 +195,7 @@ func (w *world) pods() []corev1.Pod {
 // awaitPods waits until an application has the wanted number of pods; "" counts all.
 func (w *world) awaitPods(app string, want int) {
 	w.Helper()
-	suite.Eventually(w.T, func() string {
+	suite.Eventually(w.TB, func() string {
 		n := 0
 		for _, pod := range w.pods() {
 			if app == "" || pod.Labels["app"] == app {

@@ -30,12 +30,12 @@ const (
 
 // BucketDir is the directory with the buckets of an ObjectStore, each a subdirectory.
 type BucketDir struct {
-	t    *testing.T
+	t    testing.TB
 	root string
 }
 
 // NewBucketDir returns a BucketDir with these buckets.
-func NewBucketDir(t *testing.T, buckets ...string) *BucketDir {
+func NewBucketDir(t testing.TB, buckets ...string) *BucketDir {
 	t.Helper()
 	f := &BucketDir{t: t, root: t.TempDir()}
 	for _, bucket := range buckets {

@@ -6,7 +6,8 @@ package suite
 import (
 	"context"
 	"fmt"
-	"os"
+	"iter"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -45,26 +46,28 @@ const (
 	LabelTest = "grapnel.dev/test"
 )
 
-// Cluster is the API server of a test package. Its zero value is ready; it is
-// safe for concurrent use.
+// Cluster is the API server of a suite. Start and Stop are for BeforeSuite and AfterSuite; the other
+// methods are safe for concurrent use.
 type Cluster struct {
-	startOnce sync.Once
-	plane     *controlplane.ControlPlane
-	startErr  error
+	plane *controlplane.ControlPlane
 }
 
-// RunTests runs the tests, stops the API server and returns the exit code.
-func (c *Cluster) RunTests(m *testing.M) int {
+// Start starts the API server with the kinds of Grapnel.
+func (c *Cluster) Start() error {
 	ctrl.SetLogger(logr.Discard()) // each test has a logger of its own
-	code := m.Run()
+	_, file, _, _ := runtime.Caller(0)
+	crds := filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "crd", "bases")
+	var err error
+	c.plane, err = controlplane.Start(context.Background(), controlplane.Options{CRDPaths: []string{crds}})
+	return err
+}
+
+// Stop stops the API server, if it was started.
+func (c *Cluster) Stop() error {
 	if c.plane == nil {
-		return code
+		return nil
 	}
-	if err := c.plane.Stop(); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
-	}
-	return code
+	return c.plane.Stop()
 }
 
 // Env is the environment of one test in the cluster.
@@ -78,17 +81,9 @@ type Env struct {
 	plane *controlplane.ControlPlane
 }
 
-// NewEnv returns the environment of a test. The first call starts the cluster.
+// NewEnv returns the environment of a test.
 func (c *Cluster) NewEnv(t testing.TB) *Env {
 	t.Helper()
-	c.startOnce.Do(func() {
-		_, file, _, _ := runtime.Caller(0)
-		crds := filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "crd", "bases")
-		c.plane, c.startErr = controlplane.Start(context.WithoutCancel(t.Context()), controlplane.Options{CRDPaths: []string{crds}})
-	})
-	if c.startErr != nil {
-		t.Fatal(c.startErr)
-	}
 	admin, err := client.New(c.plane.Config(), client.Options{Scheme: newScheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -270,5 +265,16 @@ func Eventually(t testing.TB, wrong func() string) {
 	})
 	if err != nil {
 		t.Fatalf("timed out: %s", last)
+	}
+}
+
+// SortedByName iterates over cases by name, so that the tree of specs is the same in each process.
+func SortedByName[V any](cases map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, name := range slices.Sorted(maps.Keys(cases)) {
+			if !yield(name, cases[name]) {
+				return
+			}
+		}
 	}
 }

@@ -201,6 +201,31 @@ func TestPathsExist(t *testing.T) {
 	}
 }
 
+// TestFaultTestsExist looks for the tests that docs/faults.md names.
+func TestFaultTestsExist(t *testing.T) {
+	var code strings.Builder
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		code.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`\bTest[A-Z]\w*`).FindAllString(documents(t)["docs/faults.md"], -1)
+	for _, name := range names {
+		if !strings.Contains(code.String(), "func "+name+"(") {
+			t.Errorf("docs/faults.md names %s, which does not exist", name)
+		}
+	}
+	if len(names) < 50 {
+		t.Errorf("found only %d names", len(names))
+	}
+}
+
 func TestTargetsExist(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {

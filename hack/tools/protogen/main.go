@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/bufbuild/protocompile"
@@ -68,12 +69,25 @@ func run(ctx context.Context, plugins, root string) error {
 		for _, file := range files {
 			made[file.GetName()] = true
 			path := filepath.Join(root, filepath.FromSlash(file.GetName()))
-			if err := os.WriteFile(path, []byte(file.GetContent()), 0o644); err != nil {
+			if err := os.WriteFile(path, []byte(joinPackageComment(file.GetContent())), 0o644); err != nil {
 				return err
 			}
 		}
 	}
 	return removeStale(root, made)
+}
+
+// packageClause matches the comment of a .proto file's package and the package clause. protoc-gen-go
+// separates the two by an empty line.
+var packageClause = regexp.MustCompile(`(?m)^((?://.*\n)+)\npackage (\w+)$`)
+
+// joinPackageComment makes the comment of a .proto file's package the package comment of the
+// messages. The file with the service keeps it apart: a package has one package comment.
+func joinPackageComment(content string) string {
+	if strings.Contains(content, "protoc-gen-go-grpc. DO NOT EDIT.") {
+		return content
+	}
+	return packageClause.ReplaceAllString(content, "// Package $2 is the generated code of its .proto file.\n//\n${1}package $2")
 }
 
 // find lists the files below root with the given ending, relative to it and with

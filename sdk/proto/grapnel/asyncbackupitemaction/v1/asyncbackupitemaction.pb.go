@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/asyncbackupitemaction/v1/asyncbackupitemaction.proto
 
+// Package asyncbackupitemactionv1 is the generated code of its .proto file.
+//
 // The service of actions that start operations on objects of a backup. Package sdk/proto
 // describes the protocol.
-
 package asyncbackupitemactionv1
 
 import (

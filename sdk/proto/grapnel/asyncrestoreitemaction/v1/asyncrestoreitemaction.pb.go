@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/asyncrestoreitemaction/v1/asyncrestoreitemaction.proto
 
+// Package asyncrestoreitemactionv1 is the generated code of its .proto file.
+//
 // The service of actions that start operations on objects of a restore. Package sdk/proto
 // describes the protocol.
-
 package asyncrestoreitemactionv1
 
 import (

@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/backupitemaction/v1/backupitemaction.proto
 
+// Package backupitemactionv1 is the generated code of its .proto file.
+//
 // The messages of Velero's BackupItemAction. On the wire its service has another name; see
 // sdk/proto.
-
 package backupitemactionv1
 
 import (

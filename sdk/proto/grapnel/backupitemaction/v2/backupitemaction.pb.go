@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/backupitemaction/v2/backupitemaction.proto
 
+// Package backupitemactionv2 is the generated code of its .proto file.
+//
 // The messages of Velero's BackupItemActionV2. On the wire its service has another name; see
 // sdk/proto.
-
 package backupitemactionv2
 
 import (

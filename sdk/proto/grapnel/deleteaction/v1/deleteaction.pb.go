@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/deleteaction/v1/deleteaction.proto
 
+// Package deleteactionv1 is the generated code of its .proto file.
+//
 // The service of actions that run when a backup is deleted. Package sdk/proto describes the
 // protocol.
-
 package deleteactionv1
 
 import (

@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/deleteitemaction/v1/deleteitemaction.proto
 
+// Package deleteitemactionv1 is the generated code of its .proto file.
+//
 // The messages of Velero's DeleteItemAction. On the wire its service has another name; see
 // sdk/proto.
-
 package deleteitemactionv1
 
 import (

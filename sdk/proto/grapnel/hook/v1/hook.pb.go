@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/hook/v1/hook.proto
 
+// Package hookv1 is the generated code of its .proto file.
+//
 // The messages that the services of all hook actions share: the request and the response of
 // one call. Package sdk/proto describes the protocol.
-
 package hookv1
 
 import (

@@ -7,8 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/item/v1/item.proto
 
+// Package itemv1 is the generated code of its .proto file.
+//
 // What the messages of all item actions share. Field numbers are those of Velero's messages.
-
 package itemv1
 
 import (

@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/objectstore/v1/objectstore.proto
 
+// Package objectstorev1 is the generated code of its .proto file.
+//
 // The messages of Velero's ObjectStore. On the wire its service has another name; see
 // sdk/proto.
-
 package objectstorev1
 
 import (

@@ -7,10 +7,11 @@
 // 	protoc        (unknown)
 // source: grapnel/plugin/v1/lister.proto
 
+// Package pluginv1 is the generated code of its .proto file.
+//
 // The service by which a plugin lists what it provides, and the one by which a plugin that was
 // not started by the operator hands over its log lines. Package sdk/proto describes the
 // protocol.
-
 package pluginv1
 
 import (

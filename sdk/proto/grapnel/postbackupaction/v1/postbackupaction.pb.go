@@ -7,8 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/postbackupaction/v1/postbackupaction.proto
 
+// Package postbackupactionv1 is the generated code of its .proto file.
+//
 // The service of actions that run after a backup. Package sdk/proto describes the protocol.
-
 package postbackupactionv1
 
 import (

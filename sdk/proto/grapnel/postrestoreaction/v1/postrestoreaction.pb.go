@@ -7,8 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/postrestoreaction/v1/postrestoreaction.proto
 
+// Package postrestoreactionv1 is the generated code of its .proto file.
+//
 // The service of actions that run after a restore. Package sdk/proto describes the protocol.
-
 package postrestoreactionv1
 
 import (

@@ -7,8 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/prebackupaction/v1/prebackupaction.proto
 
+// Package prebackupactionv1 is the generated code of its .proto file.
+//
 // The service of actions that run before a backup. Package sdk/proto describes the protocol.
-
 package prebackupactionv1
 
 import (

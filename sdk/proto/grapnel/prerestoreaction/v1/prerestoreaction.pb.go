@@ -7,8 +7,9 @@
 // 	protoc        (unknown)
 // source: grapnel/prerestoreaction/v1/prerestoreaction.proto
 
+// Package prerestoreactionv1 is the generated code of its .proto file.
+//
 // The service of actions that run before a restore. Package sdk/proto describes the protocol.
-
 package prerestoreactionv1
 
 import (

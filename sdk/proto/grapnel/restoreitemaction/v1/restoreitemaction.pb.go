@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/restoreitemaction/v1/restoreitemaction.proto
 
+// Package restoreitemactionv1 is the generated code of its .proto file.
+//
 // The messages of Velero's RestoreItemAction. On the wire its service has another name; see
 // sdk/proto.
-
 package restoreitemactionv1
 
 import (

@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/restoreitemaction/v2/restoreitemaction.proto
 
+// Package restoreitemactionv2 is the generated code of its .proto file.
+//
 // The messages of Velero's RestoreItemActionV2. On the wire its service has another name; see
 // sdk/proto.
-
 package restoreitemactionv2
 
 import (

@@ -7,9 +7,10 @@
 // 	protoc        (unknown)
 // source: grapnel/velero/v1/velero.proto
 
+// Package velerov1 is the generated code of its .proto file.
+//
 // Velero's lister of plugins and the details of its errors. On the wire they have other names;
 // see sdk/proto.
-
 package velerov1
 
 import (

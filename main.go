@@ -114,7 +114,7 @@ func parseFlags() (options, zap.Options) {
 	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS, and only to clients that the API server authorizes")
 	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "directory with plugin binaries; Plugins name files in it")
 	flag.StringVar(&o.storeRoot, "store-root", "", "directory that filesystem locations are relative to; if empty, such locations are refused")
-	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "directory for the logs of unfinished runs")
+	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "directory for archives, logs, journals and credentials of runs while they are in progress")
 	flag.DurationVar(&o.locationCheckInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
 	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two syncs of a storage location, which import the backups of other systems")
 	flag.StringVar(&o.namespace, "namespace", operatorNamespace(), "namespace whose Backups and locations are watched")

@@ -8,6 +8,10 @@
 # that changes was not current. In a tree with uncommitted changes, only further
 # changes are failures.
 set -euo pipefail
+if [ $# -gt 0 ]; then
+	echo "usage: $0" >&2
+	exit 2
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # What is compiled here is what the tests build programs of.
 export CGO_ENABLED=0

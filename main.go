@@ -42,7 +42,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
@@ -149,7 +149,7 @@ func main() {
 	opts, logging := parseFlags()
 	redactor := redact.New()
 	setRedactingLogger(redactor, &logging)
-	if limit := softMemoryLimit(process.ContainerMemoryLimit(), os.Getenv("GOMEMLIMIT")); limit > 0 {
+	if limit := softMemoryLimit(host.ContainerMemoryLimit(), os.Getenv("GOMEMLIMIT")); limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
 	if err := runOperator(ctrl.SetupSignalHandler(), opts, redactor); err != nil {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -75,7 +75,7 @@ func (ready) LoadAttempted(string) <-chan struct{} {
 
 type near struct{}
 
-func (near) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (near) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{CallID: "call"}, nil
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -110,7 +110,7 @@ func (p *plugin) questions(id string) (polls, cancels int) {
 type direct struct{}
 
 // Do implements pluginclient.Connection.
-func (direct) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (direct) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{CallID: "call-1"}, nil
 }
 

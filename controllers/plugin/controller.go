@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -231,7 +231,7 @@ func (r *Reconciler) newCatalogSpec(plugin *v1alpha1.Plugin) (spec catalog.Spec,
 		spec.Endpoint = r.Builder.Endpoint(plugin)
 	default:
 		if spec.DeclaredActions, err = r.Builder.Build(plugin); err != nil {
-			err = &catalog.LoadError{Reason: string(process.ReasonInvalidSpec), Message: executor.OneLine(err.Error()), Err: err}
+			err = &catalog.LoadError{Reason: string(host.ReasonInvalidSpec), Message: executor.OneLine(err.Error()), Err: err}
 		}
 	}
 	return spec, err

@@ -18,8 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 	"github.com/grapnel-dev/grapnel/internal/text"
 )
@@ -51,11 +50,11 @@ func (r *Reconciler) markCrashLooping(ctx context.Context, plugin *v1alpha1.Plug
 		return nil // the failed load is already recorded
 	}
 	loop := &catalog.LoadError{
-		Reason:  string(process.ReasonCrashLoop),
+		Reason:  string(host.ReasonCrashLoop),
 		Message: "the process of the plugin ended several times by itself and is restarted later; see its output in the operator's log",
 	}
 	if of := plugin.Spec.Executor.GRPC; of != nil {
-		loop.Reason = string(endpoint.ReasonConnectBackOff)
+		loop.Reason = string(host.ReasonConnectBackOff)
 		loop.Message = "the connection to " + of.Address + " was established and lost several times and is retried later; " +
 			"check whether the server of the plugin restarts repeatedly"
 	}

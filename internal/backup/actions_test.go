@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -29,7 +29,7 @@ type plugin struct {
 	call pluginclient.ItemCall
 }
 
-func (p *plugin) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (p *plugin) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{CallID: "call"}, nil
 }
 

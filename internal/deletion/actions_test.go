@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -49,7 +49,7 @@ func hangs(object string) func(context.Context, string, int) error {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	all := []string{"disk", "web", "db", "cache"}
-	lost := &process.LostError{Message: "the plugin process ended during the call"}
+	lost := &host.LostError{Message: "the plugin process ended during the call"}
 	for name, tc := range map[string]struct {
 		fake   fake
 		shown  []string
@@ -143,7 +143,7 @@ func TestPauses(t *testing.T) {
 		pauses = append(pauses, d)
 		return nil
 	}
-	action := &fake{execute: fails(&process.LostError{Message: "it ended"}, "", 9)}
+	action := &fake{execute: fails(&host.LostError{Message: "it ended"}, "", 9)}
 	if _, err := j.CallActions(t.Context(), storage.New(archiveOwnership(t, pack(t, objects()...)), ""), request(action)); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestGivenUpInSecondRound(t *testing.T) {
 			case attempt == 1 && name != "e":
 				return errFails
 			case attempt == 2 && name != "d":
-				return &process.LostError{Message: "it ended"}
+				return &host.LostError{Message: "it ended"}
 			}
 			return nil
 		}}

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
@@ -57,7 +57,7 @@ type fake struct {
 }
 
 // Do implements pluginclient.Connection.
-func (f *fake) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (f *fake) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{CallID: "call-1", EndsWithContext: true}, nil
 }
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -55,7 +55,7 @@ type listener struct {
 }
 
 // Do implements pluginclient.Connection.
-func (l *listener) Begin(_ context.Context, call process.Call) (process.OpenCall, error) {
+func (l *listener) Begin(_ context.Context, call host.Call) (host.OpenCall, error) {
 	l.mu.Lock()
 	l.keys = append(l.keys, call.Key)
 	l.mu.Unlock()

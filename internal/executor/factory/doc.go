@@ -9,7 +9,7 @@
 //
 // Each executor has a file here that translates its part of the Plugin (job.go, podexec.go,
 // webhook.go, builtin.go, grpc.go), and a package that does the work (internal/executor/…,
-// internal/plugin/endpoint). No field of a Backup or Restore becomes part of commands, addresses
+// internal/plugin/host). No field of a Backup or Restore becomes part of commands, addresses
 // or names.
 //
 // # Namespaces

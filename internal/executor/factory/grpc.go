@@ -11,7 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
-	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 )
 
 // Endpoint returns the endpoint of a Plugin with the executor grpc. Its Secret is read for
@@ -24,13 +24,13 @@ func (b *Builder) Endpoint(plugin *v1alpha1.Plugin) *catalog.EndpointSpec {
 	}
 	if trust := from.TLS; trust != nil {
 		spec.Digest = jsonDigest(trust)
-		spec.Credentials = func(ctx context.Context) (endpoint.TLS, error) { return b.readEndpointTLS(ctx, trust) }
+		spec.Credentials = func(ctx context.Context) (host.TLS, error) { return b.readEndpointTLS(ctx, trust) }
 	}
 	return spec
 }
 
-func (b *Builder) readEndpointTLS(ctx context.Context, from *v1alpha1.TLSClient) (endpoint.TLS, error) {
-	credentials := endpoint.TLS{CABundle: from.CABundle, ServerName: from.ServerName}
+func (b *Builder) readEndpointTLS(ctx context.Context, from *v1alpha1.TLSClient) (host.TLS, error) {
+	credentials := host.TLS{CABundle: from.CABundle, ServerName: from.ServerName}
 	if from.CertificateSecret == nil {
 		return credentials, nil
 	}

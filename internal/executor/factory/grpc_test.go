@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
-	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 )
 
 func endpointOf(address string, tls *v1alpha1.TLSClient) *v1alpha1.Plugin {
@@ -40,7 +40,7 @@ func TestEndpointCredentials(t *testing.T) {
 	want := func(certificate, key string) {
 		t.Helper()
 		got, err := spec.Credentials(t.Context())
-		expected := endpoint.TLS{CABundle: []byte("ca"), ServerName: "mover.example", Certificate: []byte(certificate), Key: []byte(key)}
+		expected := host.TLS{CABundle: []byte("ca"), ServerName: "mover.example", Certificate: []byte(certificate), Key: []byte(key)}
 		if diff := cmp.Diff(expected, got); diff != "" || err != nil {
 			t.Errorf("error is %v, credentials (-want +got):\n%s", err, diff)
 		}

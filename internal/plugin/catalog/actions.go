@@ -27,7 +27,7 @@ func (c *Catalog) Executor(pluginObject, kind, action string) (executor.Executor
 	if _, _, err := resolve(); err != nil {
 		return nil, err
 	}
-	return newProcessExecutor(id, resolve, c.host.Redactor), nil
+	return newProcessExecutor(id, resolve, c.settings.Redactor), nil
 }
 
 // BackupItemAction returns the resolver of an action of a plugin, for
@@ -68,7 +68,7 @@ func (c *Catalog) DeleteAction(pluginObject, action string) pluginclient.Resolve
 }
 
 // Redactor returns the redactor for the errors of calls, for package client.
-func (c *Catalog) Redactor() *redact.Redactor { return c.host.Redactor }
+func (c *Catalog) Redactor() *redact.Redactor { return c.settings.Redactor }
 
 // newActionResolver returns a resolver that looks up an action on every call. of returns the
 // client of the version that the plugin offers, and whether it exists.

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -44,7 +44,7 @@ func askOf[A any](
 	fn func(ctx context.Context, call pluginclient.ItemCall, action A) error,
 ) error {
 	t.Helper()
-	open, err := pluginclient.NewCaller(resolve, c.Redactor()).Begin(t.Context(), process.Call{Key: "run", Log: log})
+	open, err := pluginclient.NewCaller(resolve, c.Redactor()).Begin(t.Context(), host.Call{Key: "run", Log: log})
 	if err != nil {
 		return err
 	}

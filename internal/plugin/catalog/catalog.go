@@ -8,15 +8,15 @@ import (
 	"sync"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
 // Catalog holds the loaded plugins. It is safe for concurrent use; loads of different
 // plugins do not wait for each other. Create it with New and close it with Close.
 type Catalog struct {
-	host  process.Host
-	kinds []pluginclient.ActionKind
+	settings host.Settings
+	kinds    []pluginclient.ActionKind
 	// onChange is Options.OnChange, and fence Options.Fence.
 	onChange func(plugin string)
 	fence    func(context.Context) error
@@ -51,7 +51,7 @@ type pluginEntry struct {
 
 	spec    Spec
 	info    Info
-	server  server
+	server  host.Connection
 	actions map[pluginclient.ActionID]pluginclient.ActionVersion
 	// lastRefused is the server that was started last if it could not take over because
 	// another plugin owns some of its actions; otherwise nil.
@@ -74,11 +74,11 @@ func New(opts Options) *Catalog {
 		opts.Kinds = pluginclient.SupportedKinds()
 	}
 	if opts.MaxMemory == 0 {
-		opts.MaxMemory = process.ContainerMemoryLimit() / 2
+		opts.MaxMemory = host.ContainerMemoryLimit() / 2
 	}
 	return &Catalog{
-		host: process.Host{
-			Spawner: process.NewSpawner(), Logger: opts.Logger, Redactor: opts.Redactor, LogLevel: opts.LogLevel,
+		settings: host.Settings{
+			Spawner: host.NewSpawner(), Logger: opts.Logger, Redactor: opts.Redactor, LogLevel: opts.LogLevel,
 			Features: opts.Features, Env: opts.Env, LookupEnv: opts.LookupEnv, Now: opts.Now, OnExit: opts.OnExit,
 			Grace: opts.Grace, MaxMemory: opts.MaxMemory,
 		},
@@ -147,7 +147,7 @@ func (c *Catalog) removePluginLocked(name string) []<-chan struct{} {
 
 // startServerDrain stops a process once its open calls have ended. The returned channel is
 // closed then. It is called with the mutex held, so that Close cannot miss it.
-func (c *Catalog) startServerDrain(s server) <-chan struct{} {
+func (c *Catalog) startServerDrain(s host.Connection) <-chan struct{} {
 	if s == nil {
 		return nil
 	}
@@ -186,5 +186,5 @@ func (c *Catalog) Close(ctx context.Context) {
 	waitForDrain(ctx, drained)
 	c.abortOnce.Do(func() { close(c.abortDrain) })
 	<-drained
-	c.host.Spawner.Close()
+	c.settings.Spawner.Close()
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 )
 
 // DeclaredActions are the actions of a plugin without a process: the Plugin declares them, and
@@ -79,20 +79,20 @@ func (matchAllDeleteAction) AppliesTo(context.Context, pluginclient.ItemCall) (l
 
 // Execute implements pluginclient.DeleteAction. The executor of the action makes the attempts.
 func (matchAllDeleteAction) Execute(context.Context, grpc.ClientConnInterface, string, executor.Call) error {
-	return process.ErrUnloaded
+	return host.ErrUnloaded
 }
 
 // noConnection is the connection of a plugin without a process, and its calls.
 type noConnection struct{}
 
 // Begin implements pluginclient.Connection.
-func (n noConnection) Begin(context.Context, process.Call) (process.OpenCall, error) { return n, nil }
+func (n noConnection) Begin(context.Context, host.Call) (host.OpenCall, error) { return n, nil }
 
-// Conn implements process.OpenCall.
+// Conn implements host.OpenCall.
 func (noConnection) Conn() grpc.ClientConnInterface { return nil }
 
-// ID implements process.OpenCall.
+// ID implements host.OpenCall.
 func (noConnection) ID() string { return "" }
 
-// End implements process.OpenCall.
+// End implements host.OpenCall.
 func (noConnection) End(_ context.Context, err error) error { return err }

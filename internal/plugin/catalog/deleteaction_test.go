@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
 const deletedSubject = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","uid":"u-1"}}`
@@ -40,7 +40,7 @@ func loadDeletion(t *testing.T) *catalog.Catalog {
 // selectorOf requests the selector of a DeleteAction.
 func selectorOf(ctx context.Context, c *catalog.Catalog, action, selector string) (got labels.Selector, err error) {
 	call := pluginclient.ItemCall{Action: action, Key: "run", Parameters: map[string]string{"selector": selector}}
-	open, err := pluginclient.NewCaller(c.DeleteAction("p", action), c.Redactor()).Begin(ctx, process.Call{Key: "run", Log: logr.Discard()})
+	open, err := pluginclient.NewCaller(c.DeleteAction("p", action), c.Redactor()).Begin(ctx, host.Call{Key: "run", Log: logr.Discard()})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func TestDeleteActionOfAProcess(t *testing.T) {
 			t.Errorf("the log of the run lacks %q: %s", want, log.Text())
 		}
 	}
-	open, err := pluginclient.NewCaller(c.DeleteAction("p", "a.io/x"), c.Redactor()).Begin(t.Context(), process.Call{Key: "run", Log: logr.Discard()})
+	open, err := pluginclient.NewCaller(c.DeleteAction("p", "a.io/x"), c.Redactor()).Begin(t.Context(), host.Call{Key: "run", Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

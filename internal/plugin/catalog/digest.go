@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 )
 
 // binaryDigest is a binary with its digest.
@@ -22,7 +22,7 @@ type binaryDigest struct {
 // digestFile returns the digest of the binary at path. The file is not read again if known
 // describes it, judged by identity, size and modification time.
 func digestFile(path string, known binaryDigest) (binaryDigest, error) {
-	if err := process.CheckExecutable(path); err != nil {
+	if err := host.CheckExecutable(path); err != nil {
 		return binaryDigest{}, err
 	}
 	file, err := os.Open(path)

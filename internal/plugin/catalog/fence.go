@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 )
 
 // wrapWithFence returns a connection whose calls wait for Options.Fence.
@@ -26,7 +26,7 @@ type fencedConnection struct {
 
 // Begin opens a call once the fence allows it. A call that is not made returns Interrupted: it
 // does not indicate a failure of the plugin.
-func (f *fencedConnection) Begin(ctx context.Context, call process.Call) (process.OpenCall, error) {
+func (f *fencedConnection) Begin(ctx context.Context, call host.Call) (host.OpenCall, error) {
 	if err := f.fence(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("not called: %w", err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 )
 
 // Load makes sure that a plugin runs as spec says and returns what it provides.
@@ -119,7 +119,7 @@ func (c *Catalog) updateWithoutRestart(p *pluginEntry, spec Spec) (Info, error) 
 // acquireLoadLock returns the plugin with a name for exclusive use by one Load.
 func (c *Catalog) acquireLoadLock(ctx context.Context, spec Spec) (*pluginEntry, error) {
 	if spec.Name == "" {
-		return nil, &LoadError{Reason: string(process.ReasonInvalidSpec), Message: "the plugin has no name"}
+		return nil, &LoadError{Reason: string(host.ReasonInvalidSpec), Message: "the plugin has no name"}
 	}
 	for {
 		c.mu.Lock()
@@ -136,7 +136,7 @@ func (c *Catalog) acquireLoadLock(ctx context.Context, spec Spec) (*pluginEntry,
 		select {
 		case p.loadLock <- struct{}{}:
 		case <-ctx.Done():
-			return nil, &LoadError{Reason: string(process.ReasonInterrupted), Message: "waiting for another load of the plugin was interrupted", Err: ctx.Err()}
+			return nil, &LoadError{Reason: string(host.ReasonInterrupted), Message: "waiting for another load of the plugin was interrupted", Err: ctx.Err()}
 		}
 		if c.isCurrentEntry(spec.Name, p) {
 			return p, nil
@@ -156,7 +156,7 @@ func (c *Catalog) isCurrentEntry(name string, p *pluginEntry) bool {
 	return c.plugins[name] == p
 }
 
-func (c *Catalog) currentServer(p *pluginEntry) server {
+func (c *Catalog) currentServer(p *pluginEntry) host.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return p.server
@@ -166,7 +166,7 @@ func (c *Catalog) currentServer(p *pluginEntry) server {
 func (c *Catalog) replaceServer(ctx context.Context, p *pluginEntry, spec Spec, binary binaryDigest) (Info, error) {
 	spec.Process = spec.Process.deepCopy()
 	first := &registrationVerifier{kinds: c.kinds}
-	next, err := c.newPluginServer(spec, first.verifyRegistration, c.host.OnExit)
+	next, err := c.newPluginServer(spec, first.verifyRegistration, c.settings.OnExit)
 	if err != nil {
 		return Info{}, c.toLoadError(err)
 	}
@@ -192,7 +192,7 @@ type successor struct {
 	spec    Spec
 	binary  binaryDigest
 	info    Info
-	server  server
+	server  host.Connection
 	actions map[ActionID]pluginclient.ActionVersion
 }
 
@@ -238,7 +238,7 @@ func (c *Catalog) checkNotRemovedLocked(p *pluginEntry, name string) error {
 }
 
 func newRemovedError() *LoadError {
-	return &LoadError{Reason: string(process.ReasonUnloaded), Message: "the plugin was removed while it was being loaded"}
+	return &LoadError{Reason: string(host.ReasonUnloaded), Message: "the plugin was removed while it was being loaded"}
 }
 
 // registrationVerifier records what a plugin provided when it was loaded: a child started
@@ -251,25 +251,25 @@ type registrationVerifier struct {
 	listing    pluginclient.Listing
 }
 
-func (f *registrationVerifier) verifyRegistration(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
+func (f *registrationVerifier) verifyRegistration(ctx context.Context, conn grpc.ClientConnInterface) (host.Capabilities, error) {
 	listing, err := pluginclient.ListActions(ctx, conn, f.kinds)
 	if err != nil {
-		return process.Capabilities{}, err
+		return host.Capabilities{}, err
 	}
 	if !f.hasListing {
 		f.hasListing, f.listing = true, listing
 	}
 	if !slices.Equal(f.listing.Actions, listing.Actions) {
-		return process.Capabilities{}, newRegistrationChangedError()
+		return host.Capabilities{}, newRegistrationChangedError()
 	}
 	if listing.BuiltWithVelero {
 		err = pluginclient.WarmUpHandlers(ctx, conn, f.kinds, listing.Actions)
 	}
-	return process.Capabilities{MarksLogEnd: listing.MarksLogEnd}, err
+	return host.Capabilities{MarksLogEnd: listing.MarksLogEnd}, err
 }
 
 func newRegistrationChangedError() error {
-	return &process.StartError{
+	return &host.StartError{
 		Reason:  ReasonRegistrationChanged,
 		Message: "it provides other actions than when it was loaded: check whether its binary was replaced",
 	}
@@ -278,9 +278,9 @@ func newRegistrationChangedError() error {
 // toLoadError turns any error of a load into a *LoadError.
 func (c *Catalog) toLoadError(err error) error {
 	var load *LoadError
-	var start *process.StartError
+	var start *host.StartError
 	var list *pluginclient.ListError
-	out := &LoadError{Reason: string(process.ReasonStartFailed), Message: "it could not be started", Err: err}
+	out := &LoadError{Reason: string(host.ReasonStartFailed), Message: "it could not be started", Err: err}
 	switch {
 	case errors.As(err, &load):
 		return load
@@ -289,7 +289,7 @@ func (c *Catalog) toLoadError(err error) error {
 	case errors.As(err, &list):
 		out.Reason, out.Message = list.Reason, list.Message
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		out.Reason, out.Message = string(process.ReasonInterrupted), "loading the plugin was interrupted"
+		out.Reason, out.Message = string(host.ReasonInterrupted), "loading the plugin was interrupted"
 	}
 	out.Message = c.redactLine(out.Message)
 	return out
@@ -297,7 +297,7 @@ func (c *Catalog) toLoadError(err error) error {
 
 // redactLine makes text safe for a status.
 func (c *Catalog) redactLine(text string) string {
-	return executor.OneLine(c.host.Redactor.String(text))
+	return executor.OneLine(c.settings.Redactor.String(text))
 }
 
 func (c *Catalog) redactLines(texts []string) []string {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/sdk"
 )
 
@@ -41,7 +41,7 @@ type locationStores struct {
 // objectStore is one process that serves a location, or one connection to an endpoint.
 type objectStore struct {
 	plugin string
-	server server
+	server host.Connection
 }
 
 // ObjectStore returns the resolver of an ObjectStore, for pluginclient.NewCaller. It starts nothing and
@@ -58,11 +58,11 @@ type objectStore struct {
 //
 // The result for an older spec of the location still reaches a store with that spec: a run
 // never ends up in a different bucket. If the store refuses a configuration, the call
-// returns a *process.StartError with the reason ReasonInitFailed.
+// returns a *host.StartError with the reason ReasonInitFailed.
 func (c *Catalog) ObjectStore(spec StoreSpec) pluginclient.ResolveFunc[pluginclient.ObjectStore] {
 	for name, value := range spec.Config {
-		if c.host.Redactor.IsSensitive(name) {
-			c.host.Redactor.AddValues(value)
+		if c.settings.Redactor.IsSensitive(name) {
+			c.settings.Redactor.AddValues(value)
 		}
 	}
 	key := storeSpecKey(spec)
@@ -152,20 +152,20 @@ func (c *Catalog) resolveStore(at *locationStores, key string, spec StoreSpec) (
 // configuration.
 func (c *Catalog) newStoreVerifier(
 	spec StoreSpec, calls pluginclient.ObjectStore, actions []Action,
-) func(context.Context, grpc.ClientConnInterface) (process.Capabilities, error) {
-	return func(ctx context.Context, conn grpc.ClientConnInterface) (process.Capabilities, error) {
+) host.VerifyFunc {
+	return func(ctx context.Context, conn grpc.ClientConnInterface) (host.Capabilities, error) {
 		listing, err := pluginclient.ListActions(ctx, conn, c.kinds)
 		if err != nil {
-			return process.Capabilities{}, err
+			return host.Capabilities{}, err
 		}
 		if !slices.Equal(actions, listing.Actions) {
-			return process.Capabilities{}, newRegistrationChangedError()
+			return host.Capabilities{}, newRegistrationChangedError()
 		}
 		err = calls.Init(ctx, pluginclient.ItemCall{Conn: conn, Action: spec.Name}, spec.Config)
 		if err != nil && ctx.Err() == nil && status.Code(err) != codes.Unavailable {
-			err = &process.StartError{Reason: ReasonInitFailed, Err: err, Message: c.redactLine(fmt.Sprintf(
+			err = &host.StartError{Reason: ReasonInitFailed, Err: err, Message: c.redactLine(fmt.Sprintf(
 				"the object store %q refused its configuration: %s", spec.Name, status.Convert(err).Message()))}
 		}
-		return process.Capabilities{MarksLogEnd: listing.MarksLogEnd}, err
+		return host.Capabilities{MarksLogEnd: listing.MarksLogEnd}, err
 	}
 }

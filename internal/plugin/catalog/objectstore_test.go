@@ -27,8 +27,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
 const storeName = "fault.example.io/store"
@@ -52,7 +52,7 @@ func openBucket(t *testing.T, c *catalog.Catalog, location, dir string, config .
 }
 
 func (b *bucket) do(ctx context.Context, fn func(context.Context, pluginclient.ItemCall, pluginclient.ObjectStore) error) error {
-	call, err := b.caller.Begin(ctx, process.Call{})
+	call, err := b.caller.Begin(ctx, host.Call{})
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func TestConfigurationRefused(t *testing.T) {
 	storePlugin(t, c)
 	b := openBucket(t, c, "l", t.TempDir(), "refuse", "no region, password=hunter2", "secretKey", "env-secret-value")
 	err := b.put(t.Context(), "k", strings.NewReader("x"))
-	var start *process.StartError
+	var start *host.StartError
 	if !errors.As(err, &start) || start.Reason != catalog.ReasonInitFailed || !strings.Contains(err.Error(), "refused its configuration: no region") {
 		t.Errorf("error is %v, want InitFailed", err)
 	}

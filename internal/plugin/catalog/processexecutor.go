@@ -14,7 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
@@ -35,7 +35,7 @@ const maxRequestBytes = proto.MaxRequestBytes - 1<<20
 //	request too large, no such action     Invalid
 //	ctx canceled                          Interrupted
 //
-// Process management (plugin/process) and message translation (plugin/client) do NOT belong
+// Process management (plugin/host) and message translation (plugin/client) do NOT belong
 // here.
 type processExecutor struct {
 	id       pluginclient.ActionID
@@ -64,7 +64,7 @@ func (e *processExecutor) Execute(ctx context.Context, attempt executor.Call) (e
 }
 
 func (e *processExecutor) callHook(ctx context.Context, attempt executor.Call) (answer executor.Answer, err error) {
-	call, err := e.caller.Begin(ctx, process.Call{Key: attempt.Key, Log: logr.FromContextOrDiscard(ctx)})
+	call, err := e.caller.Begin(ctx, host.Call{Key: attempt.Key, Log: logr.FromContextOrDiscard(ctx)})
 	if err != nil {
 		return executor.Answer{}, err
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -27,7 +27,7 @@ type fakeConnection struct {
 	calls int
 }
 
-func (f *fakeConnection) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (f *fakeConnection) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	f.calls++
 	if f.calls <= len(f.errs) {
 		return nil, f.errs[f.calls-1]
@@ -48,15 +48,15 @@ func newExecutor(conn *fakeConnection, resolveErr error) *processExecutor {
 func TestExecuteKinds(t *testing.T) {
 	t.Parallel()
 	const tag = "PreBackupAction(a.io/b): "
-	closed := &process.StartError{Reason: process.ReasonUnloaded, Message: "the plugin was unloaded", Err: process.ErrUnloaded}
+	closed := &host.StartError{Reason: host.ReasonUnloaded, Message: "the plugin was unloaded", Err: host.ErrUnloaded}
 	for name, tc := range map[string]struct {
 		err, resolveErr error
 		want            executor.ErrorKind
 		text            string
 	}{
-		"cannot start":      {err: &process.StartError{Reason: process.ReasonExitedAtOnce, Message: "it ended, token=abc"}, want: executor.Unreachable, text: "it ended, token=[REDACTED]"},
-		"wrong spec":        {err: &process.StartError{Reason: process.ReasonInvalidSpec, Message: "wrong"}, want: executor.Invalid, text: "wrong"},
-		"lost":              {err: &process.LostError{Message: "gone"}, want: executor.Unreachable, text: "gone"},
+		"cannot start":      {err: &host.StartError{Reason: host.ReasonExitedAtOnce, Message: "it ended, token=abc"}, want: executor.Unreachable, text: "it ended, token=[REDACTED]"},
+		"wrong spec":        {err: &host.StartError{Reason: host.ReasonInvalidSpec, Message: "wrong"}, want: executor.Invalid, text: "wrong"},
+		"lost":              {err: &host.LostError{Message: "gone"}, want: executor.Unreachable, text: "gone"},
 		"closed for good":   {err: closed, want: executor.Unreachable, text: "the plugin was unloaded"},
 		"not loaded":        {resolveErr: errors.New("not loaded"), want: executor.Unreachable, text: "not loaded"},
 		"no such action":    {resolveErr: fmt.Errorf("x: %w", pluginclient.ErrNoSuchAction), want: executor.Invalid, text: "x: no such action"},
@@ -86,7 +86,7 @@ func TestExecuteKinds(t *testing.T) {
 
 func TestExecuteFollowsAReplacedProcess(t *testing.T) {
 	t.Parallel()
-	conn := &fakeConnection{errs: []error{&process.StartError{Reason: process.ReasonUnloaded, Err: process.ErrUnloaded}}}
+	conn := &fakeConnection{errs: []error{&host.StartError{Reason: host.ReasonUnloaded, Err: host.ErrUnloaded}}}
 	answer, err := newExecutor(conn, nil).Execute(t.Context(), call)
 	if err != nil {
 		t.Fatal(err)

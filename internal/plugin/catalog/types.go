@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/endpoint"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -58,11 +58,11 @@ type ProcessSpec struct {
 type EndpointSpec struct {
 	// Address is host:port, or unix:///path of a socket.
 	Address string
-	// Credentials is called for every connection to host:port; see endpoint.Config.
-	Credentials func(ctx context.Context) (endpoint.TLS, error)
+	// Credentials is called for every connection to host:port; see host.EndpointConfig.
+	Credentials func(ctx context.Context) (host.TLS, error)
 	// Digest changes whenever the behavior of Credentials changes.
 	Digest string
-	// ConnectTimeout is the time limit for connecting; endpoint.DefaultConnectTimeout by
+	// ConnectTimeout is the time limit for connecting; host.DefaultConnectTimeout by
 	// default.
 	ConnectTimeout time.Duration
 }
@@ -116,7 +116,7 @@ type Info struct {
 // LoadError says why a plugin could not be loaded.
 type LoadError struct {
 	// Reason is in CamelCase, fit for a condition: one of the constants here, of
-	// package process or of package client.
+	// package host or of package client.
 	Reason string
 	// Message is one line for users that says what to do, redacted and always the same for
 	// the same cause.
@@ -131,7 +131,7 @@ func (e *LoadError) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *LoadError) Unwrap() error { return e.Err }
 
-// The reasons of a LoadError that this package adds to those of packages process
+// The reasons of a LoadError that this package adds to those of packages host
 // and client.
 const (
 	// ReasonDuplicateAction means that another plugin already provides the action.

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
 // veleroActions are the actions that velero lets faultplugin provide.
@@ -47,7 +47,7 @@ type itemCall struct {
 func (i itemCall) do(ctx context.Context, c *catalog.Catalog) (pluginclient.BackupItemAnswer, error) {
 	var answer pluginclient.BackupItemAnswer
 	object := fmt.Appendf(nil, `{"fault":%q,"argument":%q}`, i.fault, i.argument)
-	call, err := pluginclient.NewCaller(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Begin(ctx, process.Call{Key: i.key, Log: i.log})
+	call, err := pluginclient.NewCaller(c.BackupItemAction(i.plugin, "", i.action), c.Redactor()).Begin(ctx, host.Call{Key: i.key, Log: i.log})
 	if err != nil {
 		return answer, err
 	}

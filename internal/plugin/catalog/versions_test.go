@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -79,7 +79,7 @@ func versioned(t *testing.T, versions string) catalog.Spec {
 func show(t *testing.T, c *catalog.Catalog, object string) (pluginclient.BackupItemAnswer, error) {
 	t.Helper()
 	var answer pluginclient.BackupItemAnswer
-	call, err := pluginclient.NewCaller(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Begin(t.Context(), process.Call{Key: "run"})
+	call, err := pluginclient.NewCaller(c.BackupItemAction("p", "", versionedAction), c.Redactor()).Begin(t.Context(), host.Call{Key: "run"})
 	if err != nil {
 		return answer, err
 	}

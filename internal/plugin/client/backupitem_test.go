@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -36,14 +36,14 @@ type fakeBackupAction struct {
 
 	mu    sync.Mutex
 	calls []ItemCall
-	log   []process.Call
+	log   []host.Call
 	sent  [][]byte
 	time  []time.Duration
 	// cancelled are the operations for which Cancel was called.
 	cancelled []OperationRef
 }
 
-func (f *fakeBackupAction) Begin(_ context.Context, call process.Call) (process.OpenCall, error) {
+func (f *fakeBackupAction) Begin(_ context.Context, call host.Call) (host.OpenCall, error) {
 	f.mu.Lock()
 	f.log = append(f.log, call)
 	f.mu.Unlock()
@@ -173,7 +173,7 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 			`plugin "demo": AppliesTo failed: my password is [REDACTED]`,
 		},
 		"no process": {
-			&fakeBackupAction{lost: &process.LostError{Message: "it ended"}}, nil,
+			&fakeBackupAction{lost: &host.LostError{Message: "it ended"}}, nil,
 			`plugin "demo": AppliesTo failed: it ended`,
 		},
 		"a selector that is none": {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -25,10 +25,10 @@ const maxResolveAttempts = 3
 // provide the action.
 var ErrNoSuchAction = errors.New("no such action")
 
-// Connection makes calls to a plugin; *process.Process and *endpoint.Endpoint do.
+// Connection makes calls to a plugin; *host.Process and *host.Endpoint do.
 type Connection interface {
-	// Begin is documented at process.Process.Begin.
-	Begin(ctx context.Context, call process.Call) (process.OpenCall, error)
+	// Begin is documented at host.Process.Begin.
+	Begin(ctx context.Context, call host.Call) (host.OpenCall, error)
 }
 
 // ResolveFunc returns the process that currently provides an action and how to call it. Its
@@ -65,7 +65,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 // Call is one call of an action. Exactly one gRPC call is made on its connection, with the ctx of
 // Begin.
 type Call[A any] struct {
-	process.OpenCall
+	host.OpenCall
 	// Action is the client for the version that the plugin offers.
 	Action A
 
@@ -75,7 +75,7 @@ type Call[A any] struct {
 
 // Begin opens a call to the process that provides the action. If the process was replaced
 // meanwhile, it resolves the action again. The error is a *CallError.
-func (c *Caller[A]) Begin(ctx context.Context, call process.Call) (*Call[A], error) {
+func (c *Caller[A]) Begin(ctx context.Context, call host.Call) (*Call[A], error) {
 	var err error
 	for range maxResolveAttempts {
 		var conn Connection
@@ -84,11 +84,11 @@ func (c *Caller[A]) Begin(ctx context.Context, call process.Call) (*Call[A], err
 			err = &resolveError{err: err}
 			break
 		}
-		var open process.OpenCall
+		var open host.OpenCall
 		if open, err = conn.Begin(ctx, call); err == nil {
 			return &Call[A]{OpenCall: open, Action: action, ctx: ctx, redactor: c.redactor}, nil
 		}
-		if !errors.Is(err, process.ErrUnloaded) {
+		if !errors.Is(err, host.ErrUnloaded) {
 			break
 		}
 	}
@@ -121,13 +121,13 @@ func (r *resolveError) Error() string { return r.err.Error() }
 func (r *resolveError) Unwrap() error { return r.err }
 
 func classifyError(err error) (executor.ErrorKind, string) {
-	var start *process.StartError
-	var lost *process.LostError
+	var start *host.StartError
+	var lost *host.LostError
 	var contract *ContractError
 	switch {
 	case errors.Is(err, ErrNoSuchAction):
 		return executor.Invalid, err.Error()
-	case errors.As(err, &start) && start.Reason == process.ReasonInvalidSpec:
+	case errors.As(err, &start) && start.Reason == host.ReasonInvalidSpec:
 		return executor.Invalid, err.Error()
 	case errors.As(err, &start), errors.As(err, &lost), errors.As(err, new(*resolveError)):
 		return executor.Unreachable, err.Error()

@@ -48,6 +48,6 @@
 // internal/operation decides what happens to the operation. [RequestSelector] requests from a
 // DeleteAction which Backups it applies to. A [Store] is an object store that a plugin provides.
 //
-// Processes, deadlines of runs and logs do NOT belong here: see packages process, endpoint and
+// Processes, deadlines of runs and logs do NOT belong here: see packages host and
 // catalog.
 package client

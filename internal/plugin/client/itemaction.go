@@ -14,7 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -173,7 +173,7 @@ func (a *ItemAction[A]) begin(ctx context.Context, about string, timeout time.Du
 		log = log.WithValues("item", about)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	call, err := a.caller.Begin(ctx, process.Call{Key: a.key, Log: log, RunLog: runLog})
+	call, err := a.caller.Begin(ctx, host.Call{Key: a.key, Log: log, RunLog: runLog})
 	if err != nil {
 		cancel()
 		return nil, nil, err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -101,7 +101,7 @@ func (s *Store) callPlugin(ctx context.Context, fn storeCallFunc) (err error) {
 	if err != nil {
 		log = s.opts.Log
 	}
-	call, err := s.calls.Begin(ctx, process.Call{Log: log})
+	call, err := s.calls.Begin(ctx, host.Call{Log: log})
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Store) callWithTimeout(ctx context.Context, fn storeCallFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
 	defer cancel()
 	err := s.callPlugin(ctx, fn)
-	if errors.As(err, new(*process.LostError)) && ctx.Err() == nil {
+	if errors.As(err, new(*host.LostError)) && ctx.Err() == nil {
 		err = s.callPlugin(ctx, fn) // in a new process
 	}
 	return err

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/sdk"
@@ -54,7 +54,7 @@ func (e early) DeleteObject(_ context.Context, in *objectstorepb.DeleteObjectReq
 // direct makes calls over a connection.
 type direct struct{ conn grpc.ClientConnInterface }
 
-func (d direct) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (d direct) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{Connection: d.conn, CallID: "1"}, nil
 }
 

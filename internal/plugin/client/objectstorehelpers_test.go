@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
@@ -63,8 +63,8 @@ func (f *fakeObjectStore) store(edits ...func(*pluginclient.StoreOptions)) *plug
 	}, redact.New(secret)), opts)
 }
 
-// Begin implements Connection as process.Process does, without a process.
-func (f *fakeObjectStore) Begin(ctx context.Context, _ process.Call) (process.OpenCall, error) {
+// Begin implements Connection as host.Process does, without a process.
+func (f *fakeObjectStore) Begin(ctx context.Context, _ host.Call) (host.OpenCall, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		return nil, errors.New("the call has no deadline")
 	}
@@ -81,7 +81,7 @@ func (f *fakeObjectStore) begin(method, bucketOfCall, key string) error {
 	}
 	if f.lose[method] > 0 {
 		f.lose[method]--
-		return &process.LostError{Message: "the plugin process fake ended by signal 9 (killed) during the call"}
+		return &host.LostError{Message: "the plugin process fake ended by signal 9 (killed) during the call"}
 	}
 	return nil
 }

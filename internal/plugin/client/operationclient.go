@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/operation"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -104,7 +104,7 @@ func (a *OperationClient) begin(ctx context.Context, target OperationTarget) (*C
 	case sdk.KindRestoreItemAction, sdk.KindAsyncRestoreItemAction:
 		resolve = resolveOperations(a.Actions.RestoreItemAction(target.Plugin, target.Kind, target.Action))
 	}
-	return NewCaller(resolve, a.Redactor).Begin(ctx, process.Call{Key: target.Key, Log: target.Log, RunLog: target.RunLog})
+	return NewCaller(resolve, a.Redactor).Begin(ctx, host.Call{Key: target.Key, Log: target.Log, RunLog: target.RunLog})
 }
 
 // resolveOperations returns the same action with the methods that both kinds have.
@@ -128,7 +128,7 @@ func (a *OperationClient) toOperationFailure(err error) *operation.Failure {
 		failure.Answered = true
 	case executor.Invalid:
 		// Only errors that the plugin itself returned are about the operation.
-		failure.Answered = !errors.Is(err, ErrNoSuchAction) && !errors.As(err, new(*process.StartError))
+		failure.Answered = !errors.Is(err, ErrNoSuchAction) && !errors.As(err, new(*host.StartError))
 	case executor.Timeout:
 		failure.Text = fmt.Sprintf("it did not answer within %s", a.Timeout)
 	default:

@@ -17,8 +17,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -71,7 +71,7 @@ func (r restoring) Progress(_ context.Context, call pluginclient.ItemCall, op pl
 	return r.fake.progress(call, op)
 }
 
-func (f *fakeOperationAction) Begin(ctx context.Context, call process.Call) (process.OpenCall, error) {
+func (f *fakeOperationAction) Begin(ctx context.Context, call host.Call) (host.OpenCall, error) {
 	f.asked = append(f.asked, call.Key)
 	if f.hang {
 		<-ctx.Done()
@@ -130,8 +130,8 @@ func TestFailures(t *testing.T) {
 	}{
 		"not loaded":       {fake: fakeOperationAction{resolve: errors.New("the plugin is not loaded")}, want: operation.Failure{Text: "the plugin is not loaded"}},
 		"no such action":   {fake: fakeOperationAction{resolve: fmt.Errorf("not provided: %w", pluginclient.ErrNoSuchAction)}, want: operation.Failure{Text: "not provided: no such action"}},
-		"does not start":   {fake: fakeOperationAction{err: &process.StartError{Reason: process.ReasonInvalidSpec, Message: "no file"}}, want: operation.Failure{Text: "no file"}},
-		"lost":             {fake: fakeOperationAction{err: &process.LostError{Message: "it crashed"}}, want: operation.Failure{Text: "it crashed"}},
+		"does not start":   {fake: fakeOperationAction{err: &host.StartError{Reason: host.ReasonInvalidSpec, Message: "no file"}}, want: operation.Failure{Text: "no file"}},
+		"lost":             {fake: fakeOperationAction{err: &host.LostError{Message: "it crashed"}}, want: operation.Failure{Text: "it crashed"}},
 		"failed":           {fake: fakeOperationAction{err: status.Error(codes.Unavailable, "no hunter22")}, want: operation.Failure{Answered: true, Text: "no " + redact.Placeholder}},
 		"not implemented":  {fake: fakeOperationAction{err: status.Error(codes.Unimplemented, "no Progress")}, want: operation.Failure{Answered: true, Text: "no Progress"}},
 		"out of contract":  {fake: fakeOperationAction{err: &pluginclient.ContractError{Message: "said 42"}}, want: operation.Failure{Answered: true, Text: "said 42"}},

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -263,7 +263,7 @@ func TestConcernsTheTargetNamespace(t *testing.T) {
 }
 
 // gone is a plugin process that has exited.
-func gone() error { return &process.LostError{Message: "gone"} }
+func gone() error { return &host.LostError{Message: "gone"} }
 
 // TestGivenUp after three calls without an answer: the plugin is no longer called.
 func TestGivenUp(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -40,7 +40,7 @@ type fakeRestoreAction struct {
 }
 
 // Begin implements Connection.
-func (f *fakeRestoreAction) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (f *fakeRestoreAction) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{CallID: "call-1", EndsWithContext: true}, nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/sdk"
 	asyncpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncrestoreitemaction/v1"
@@ -34,7 +34,7 @@ type wire struct {
 }
 
 // Begin implements Connection.
-func (w *wire) Begin(context.Context, process.Call) (process.OpenCall, error) {
+func (w *wire) Begin(context.Context, host.Call) (host.OpenCall, error) {
 	return plugintesting.Call{Connection: w, CallID: "call-1"}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
+	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -28,7 +28,7 @@ func RequestSelector(
 	ctx context.Context, resolve ResolveFunc[DeleteAction], redactor *redact.Redactor, q SelectorRequest,
 ) (selector labels.Selector, err error) {
 	log := logr.FromContextOrDiscard(ctx)
-	call, err := NewCaller(resolve, redactor).Begin(ctx, process.Call{Key: q.Key, Log: log, RunLog: log})
+	call, err := NewCaller(resolve, redactor).Begin(ctx, host.Call{Key: q.Key, Log: log, RunLog: log})
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (l *Log) Text() string {
 	return strings.Join(l.Lines(), "\n")
 }
 
-// Call is a call of a fake connection. It implements process.OpenCall.
+// Call is a call of a fake connection. It implements host.OpenCall.
 type Call struct {
 	// Connection and CallID are what Conn and ID return.
 	Connection grpc.ClientConnInterface

@@ -15,8 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	pluginhost "github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
-	"github.com/grapnel-dev/grapnel/internal/plugin/process"
 )
 
 const (
@@ -100,7 +100,7 @@ func (h *host) delete(name string) target[pluginclient.DeleteItemAction] {
 func ask[A, R any](
 	ctx context.Context, h *host, to target[A], method func(ctx context.Context, action A, on pluginclient.ItemCall) (R, error),
 ) (answer R, err error) {
-	call, err := pluginclient.NewCaller(to.resolve, h.catalog.Redactor()).Begin(ctx, process.Call{Key: runKey, Log: to.log})
+	call, err := pluginclient.NewCaller(to.resolve, h.catalog.Redactor()).Begin(ctx, pluginhost.Call{Key: runKey, Log: to.log})
 	if err != nil {
 		return answer, err
 	}

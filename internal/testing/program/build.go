@@ -13,17 +13,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // Build compiles the main package in the directory source, which may be its own module, to
 // the file target; go's cache makes it fast if nothing has changed. Several processes may
-// build the same target at the same time, and a target that is running or linked elsewhere
-// keeps its content: it is replaced, not written to. More are further arguments of go
-// build.
+// build the same target: the first one compiles it, the others find it up to date. A target
+// that is running or linked elsewhere keeps its content: it is replaced, not written to. More
+// are further arguments of go build.
 func Build(ctx context.Context, source, target string, more ...string) error {
 	dir, name := filepath.Split(target)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating the directory of built programs: %w", err)
+	}
+	lock, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("opening the directory of built programs: %w", err)
+	}
+	defer func() { _ = lock.Close() }() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("waiting for another build: %w", err)
 	}
 	tmp, err := os.MkdirTemp(dir, ".build-")
 	if err != nil {

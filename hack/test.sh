@@ -11,7 +11,8 @@
 #
 # The output of each run goes to bin/test/NAME.json, the summary to
 # bin/test/summary.txt; its last line says how many passed and failed. ARGS are
-# additional arguments of go test.
+# additional arguments of go test, SPECS those of ginkgo for the suites that run in
+# several processes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,6 +42,17 @@ run() {
 	printf '{"Action":"exit","Output":"%s"}\n' "$code" >>"$out/$name.json"
 }
 
+# run_specs DIRECTORY records one suite. Its specs mostly wait, each process has an API server and an
+# operator of its own, and the package of the suite has no other tests.
+run_specs() {
+	local name=${1//\//-} code=0
+	echo "--- $name"
+	# shellcheck disable=SC2086
+	go tool ginkgo run --no-color --procs="$((2 * $(getconf _NPROCESSORS_ONLN)))" --timeout=60m ${SPECS:-} "./$1" 2>&1 |
+		go tool test2json -t -p "$1" | "$out/testsummary" -record "$out/$name.json" || code=${PIPESTATUS[0]}
+	printf '{"Action":"exit","Output":"%s"}\n' "$code" >>"$out/$name.json"
+}
+
 # with_api_server lists the packages whose tests start one.
 with_api_server() {
 	go list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./... |
@@ -64,12 +76,17 @@ esac
 # are not concurrent; and api, config and docs are written for Kubernetes and for users. These run
 # beside the first ones, one package at a time, because they mostly wait.
 plain='/grapnel/\(hack\|api\|config\|docs\|test/[^q][^/]*\)\(/\|$\)'
+parallel='test/\(integration\|restore\)$'
 tested=$(grep -v "$plain" <<<"$packages" || true)
-others=$(grep "$plain" <<<"$packages" || true)
-if [ -n "$others" ]; then
+others=$(grep "$plain" <<<"$packages" | grep -v "$parallel" || true)
+suites=$(grep -o "$parallel" <<<"$packages" || true)
+{
 	# shellcheck disable=SC2086
-	run others . -p 1 $others &
-fi
+	[ -z "$others" ] || run others . -p 1 $others
+	for suite in $suites; do
+		run_specs "$suite"
+	done
+} &
 if [ -n "$tested" ]; then
 	# shellcheck disable=SC2086
 	CGO_ENABLED=$cgo run operator . -p 2 $race $tested

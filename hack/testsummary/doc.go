@@ -18,5 +18,6 @@
 // "exit" and the code as output; an unexplained one counts as a failure.
 //
 // What counts is the single case: a test with subtests is not counted beside
-// them, unless it failed and none of them did.
+// them, unless it failed and none of them did. For a Ginkgo suite it is the spec: the last
+// line of the suite has the numbers.
 package main

@@ -16,9 +16,6 @@ import (
 // exit code as output.
 const actionExit = "exit"
 
-// passedSpecs matches the summary of a Ginkgo suite.
-var passedSpecs = regexp.MustCompile(`-- (\d+) Passed \|`)
-
 // key names a test; without a test, the package.
 type key struct{ file, pkg, test string }
 
@@ -32,7 +29,6 @@ type state struct {
 	output      strings.Builder
 	failedBuild string
 	parent      bool // Has subtests.
-	specs       int  // Specs that passed, if the test is a Ginkgo suite.
 	failedBelow bool // A subtest, or a test of the package, failed.
 }
 
@@ -46,6 +42,8 @@ type result struct {
 	failed  []key
 	passed  int
 	skipped int
+	// moreFailed are the failed specs of suites beyond the first of each, which is in failed.
+	moreFailed int
 }
 
 func newResult() *result {
@@ -96,9 +94,6 @@ func (r *result) add(path string, e event) {
 	switch e.Action {
 	case "output":
 		s.output.WriteString(e.Output)
-		if match := passedSpecs.FindStringSubmatch(e.Output); match != nil {
-			s.specs, _ = strconv.Atoi(match[1]) // digits
-		}
 	case "pass", "fail", "skip":
 		s.outcome = e.Action
 		s.failedBuild = e.FailedBuild
@@ -154,19 +149,42 @@ func (k key) above() []key {
 	return all
 }
 
+// specsLine is how Ginkgo ends the output of a suite, once its colors are removed.
+var (
+	specsLine = regexp.MustCompile(`! -- (\d+) Passed \| (\d+) Failed \| (\d+) Pending \| (\d+) Skipped`)
+	colors    = regexp.MustCompile("\x1b\\[[0-9;]*m")
+)
+
+// specs returns the numbers of specs of a suite; ok is false for anything else.
+func (s *state) specs() (passed, failed, skipped int, ok bool) {
+	match := specsLine.FindStringSubmatch(colors.ReplaceAllString(s.output.String(), ""))
+	if match == nil {
+		return 0, 0, 0, false
+	}
+	var n [4]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(match[i+1])
+	}
+	return n[0], n[1], n[2] + n[3], true
+}
+
 func (r *result) count(k key, s *state) {
+	passed, failed, skipped, isSuite := s.specs()
+	r.passed += passed
+	r.skipped += skipped
 	switch s.outcome {
 	case "fail", "":
 		if !s.failedBelow {
 			r.failed = append(r.failed, k)
+			r.moreFailed += max(0, failed-1)
 		}
 	case "skip":
 		if k.test != "" {
 			r.skipped++
 		}
 	case "pass":
-		if k.test != "" && !s.parent {
-			r.passed += max(1, s.specs)
+		if k.test != "" && !s.parent && !isSuite {
+			r.passed++
 		}
 	}
 }
@@ -188,7 +206,7 @@ func (r *result) print(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "\n=== %s %s\n%s", what, k, r.outputOf(k, s))
 	}
-	failed := len(r.failed) + len(r.broken)
+	failed := len(r.failed) + len(r.broken) + r.moreFailed
 	if r.passed == 0 && failed == 0 {
 		b.WriteString("\nNo test ran.\n")
 	}

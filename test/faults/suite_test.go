@@ -4,7 +4,6 @@
 package faults
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -17,9 +16,10 @@ import (
 // world is what all specs share: a control plane, the programs, and a client.
 var world env.Env
 
-func TestMain(m *testing.M) {
-	os.Exit(world.RunTests(m, env.Options{ControllerManager: true}))
-}
+var (
+	_ = BeforeSuite(func() { Expect(world.Start(env.Options{ControllerManager: true})).To(Succeed()) })
+	_ = AfterSuite(func() { Expect(world.Stop()).To(Succeed()) })
+)
 
 func TestFaults(t *testing.T) {
 	RegisterFailHandler(Fail)

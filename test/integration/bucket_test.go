@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,13 +38,11 @@ type bucket struct {
 }
 
 // newBucket creates the location until the test ends.
-func newBucket(t *testing.T, s site) *bucket {
+func newBucket(t testing.TB, s site) *bucket {
 	t.Helper()
 	server := s3server.Start(t, s3server.Options{})
 	target, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	b := &bucket{held: make(chan struct{}), released: make(chan struct{})}
 	b.sawHeld = sync.OnceFunc(func() { close(b.held) })
 	b.release = sync.OnceFunc(func() { close(b.released) })
@@ -98,7 +97,7 @@ func uploadsArchive(r *http.Request) bool {
 }
 
 // awaitHeld waits until an upload is held.
-func (b *bucket) awaitHeld(t *testing.T) {
+func (b *bucket) awaitHeld(t testing.TB) {
 	t.Helper()
 	select {
 	case <-b.held:

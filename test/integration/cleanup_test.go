@@ -10,80 +10,153 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-func TestAPairIsUndoneIfItWasStarted(t *testing.T) {
-	t.Parallel()
-	s := site{world.SharedOperator(t)}
-	app := world.CreateApp(t, 1)
-	for name, c := range map[string]struct {
-		actions []string
-		stop    func(*testing.T, *v1alpha1.Backup)
-		phase   v1alpha1.RunPhase
-		undone  map[string]bool
-	}{
-		"it ended well": {
-			actions: []string{pair}, phase: v1alpha1.RunPhaseCompleted, undone: map[string]bool{pair: true},
-		},
-		"it failed": {
-			actions: []string{preFails}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preFails: true},
-		},
-		"it timed out": {
-			actions: []string{preExpires}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preExpires: true},
-		},
-		"it hangs": {
-			actions: []string{preHangs}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preHangs: true},
-		},
-		"it was cancelled": {
-			actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.RunPhaseCancelled, undone: map[string]bool{preHolds: true},
-		},
-		"the Backup was deleted": {
-			actions: []string{preHolds}, stop: func(t *testing.T, b *v1alpha1.Backup) { t.Helper(); world.Delete(t, b) },
-			phase: v1alpha1.RunPhaseCancelled, undone: map[string]bool{preHolds: true},
-		},
-		"one before it failed": {
-			actions: []string{pair, preFails, third}, phase: v1alpha1.RunPhaseFailedPreBackupActions,
-			undone: map[string]bool{pair: true, preFails: true, third: false},
-		},
-		"one before it was cancelled": {
-			actions: []string{preHolds, third}, stop: cancelBackup, phase: v1alpha1.RunPhaseCancelled,
-			undone: map[string]bool{preHolds: true, third: false},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := s.NewBackup(app)
-			b.Labels = env.LabelsForActions(c.actions...)
-			s.apply(t, b)
-			if c.stop != nil {
-				awaitCall(t, b, v1alpha1.HookPreBackup, c.actions[0])
-				s.undisturbed(t, app)
-				c.stop(t, b)
-			}
-			b = await(t, b, "it ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
-			if b.Status.Phase != c.phase {
-				t.Errorf("the phase is %s, want %s: %s", b.Status.Phase, c.phase, b.Status.Message)
-			}
-			for action, undone := range c.undone {
-				want := v1alpha1.HookRunPhaseSkipped
-				if undone {
-					want = v1alpha1.HookRunPhaseCompleted
+var _ = Describe("Owed clean-up", Label("hooks"), func() {
+	Context("undoes an action that was started", func() {
+		for name, c := range suite.SortedByName(map[string]struct {
+			actions []string
+			stop    func(testing.TB, *v1alpha1.Backup)
+			phase   v1alpha1.RunPhase
+			undone  map[string]bool
+		}{
+			"it ended well": {
+				actions: []string{pair}, phase: v1alpha1.RunPhaseCompleted, undone: map[string]bool{pair: true},
+			},
+			"it failed": {
+				actions: []string{preFails}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preFails: true},
+			},
+			"it timed out": {
+				actions: []string{preExpires}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preExpires: true},
+			},
+			"it hangs": {
+				actions: []string{preHangs}, phase: v1alpha1.RunPhaseFailedPreBackupActions, undone: map[string]bool{preHangs: true},
+			},
+			"it was cancelled": {
+				actions: []string{preHolds}, stop: cancelBackup, phase: v1alpha1.RunPhaseCancelled, undone: map[string]bool{preHolds: true},
+			},
+			"the Backup was deleted": {
+				actions: []string{preHolds}, stop: func(t testing.TB, b *v1alpha1.Backup) { t.Helper(); world.Delete(t, b) },
+				phase: v1alpha1.RunPhaseCancelled, undone: map[string]bool{preHolds: true},
+			},
+			"one before it failed": {
+				actions: []string{pair, preFails, third}, phase: v1alpha1.RunPhaseFailedPreBackupActions,
+				undone: map[string]bool{pair: true, preFails: true, third: false},
+			},
+			"one before it was cancelled": {
+				actions: []string{preHolds, third}, stop: cancelBackup, phase: v1alpha1.RunPhaseCancelled,
+				undone: map[string]bool{preHolds: true, third: false},
+			},
+		}) {
+			It(name, func() {
+				t := suite.Spec(GinkgoTB())
+				s := site{world.SharedOperator(t)}
+				app := world.CreateApp(t, 1)
+				b := s.NewBackup(app)
+				b.Labels = env.LabelsForActions(c.actions...)
+				s.apply(t, b)
+				if c.stop != nil {
+					awaitCall(t, b, v1alpha1.HookPreBackup, c.actions[0])
+					s.undisturbed(t, app)
+					c.stop(t, b)
 				}
-				awaitPhase(t, b, v1alpha1.HookPostBackup, action, want)
-			}
-			checkOwedFirst(t, b)
+				b = await(t, b, "it ended", func(b *v1alpha1.Backup) bool { return b.Status.CompletionTimestamp != nil })
+				if b.Status.Phase != c.phase {
+					t.Errorf("the phase is %s, want %s: %s", b.Status.Phase, c.phase, b.Status.Message)
+				}
+				for action, undone := range c.undone {
+					want := v1alpha1.HookRunPhaseSkipped
+					if undone {
+						want = v1alpha1.HookRunPhaseCompleted
+					}
+					awaitPhase(t, b, v1alpha1.HookPostBackup, action, want)
+				}
+				checkOwedFirst(t, b)
+			})
+		}
+	})
+
+	It("retries until it succeeds", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.SharedOperator(t)}
+		b, plugin, action := brokenCleanup(t, s)
+		env := plugin.Spec.Executor.Process.Env
+		env[len(env)-1].Value = "none"
+		updated := latest(plugin).DeepCopy()
+		updated.Spec.Executor.Process.Env = env
+		Expect(world.Client.Update(t.Context(), updated)).To(Succeed())
+		b = outcome(t, b, v1alpha1.RunPhaseCompleted)
+		if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupDone {
+			t.Errorf("CleanupOwed has the reason %s", got)
+		}
+		run := runOf(t, b, v1alpha1.HookPostBackup, action)
+		if run.Status.Phase != v1alpha1.HookRunPhaseCompleted || run.Status.Attempt < 2 {
+			t.Errorf("the clean-up is %s after %d attempts", run.Status.Phase, run.Status.Attempt)
+		}
+		says(t, []string{s.file(t, b, storage.PostLogs)}, "The action failed", "The action answered")
+	})
+
+	It("is abandoned with an annotation", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.SharedOperator(t)}
+		b, _, action := brokenCleanup(t, s)
+		world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
+		b = outcome(t, b, v1alpha1.RunPhaseCompleted)
+		if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupAbandoned {
+			t.Errorf("CleanupOwed has the reason %s", got)
+		}
+		awaitEvent(t, b, "Warning CleanupAbandoned: abandoned with the annotation: PostBackup action "+action)
+	})
+
+	It("runs although the Backup is deleted", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.SharedOperator(t)}
+		b, plugin, action := brokenCleanup(t, s)
+		world.Delete(t, b)
+		world.Delete(t, plugin)
+		await(t, plugin, "it is held", func(p *v1alpha1.Plugin) bool {
+			return reasonOf(p, v1alpha1.ConditionReconciling) == v1alpha1.ReasonInUse &&
+				strings.Contains(p.Status.Message, runOf(t, b, v1alpha1.HookPostBackup, action).Name)
 		})
-	}
-}
+		attempts := runOf(t, b, v1alpha1.HookPostBackup, action).Status.Attempt
+		run := await(t, runOf(t, b, v1alpha1.HookPostBackup, action), "it is tried on", func(run *v1alpha1.HookRun) bool {
+			return run.Status.Attempt > attempts
+		})
+		if _, gone, _ := world.watched.look(b.UID); gone {
+			t.Errorf("the Backup is gone although it owes clean-up: %s", describe(run))
+		}
+		world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
+		awaitGone(t, b)
+		awaitGone(t, plugin)
+	})
+
+	It("does not change the outcome of the Backup", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.SharedOperator(t)}
+		b := s.NewBackup(world.CreateApp(t, 1))
+		b.Labels = env.LabelsForActions(after)
+		parameter(b, after, "fault", "error")
+		s.apply(t, b)
+		b = outcome(t, b, v1alpha1.RunPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")
+		if got := conditionOf(b, v1alpha1.ConditionPostActionsSucceeded); got != metav1.ConditionFalse {
+			t.Errorf("PostActionsSucceeded is %q", got)
+		}
+		awaitEvent(t, b, "Warning PostBackupActionFailed: ")
+		env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
+	})
+})
 
 // checkOwedFirst checks that a Backup said what it would owe before the action that
 // made it so was called, and that it owes nothing at last.
-func checkOwedFirst(t *testing.T, b *v1alpha1.Backup) {
+func checkOwedFirst(t testing.TB, b *v1alpha1.Backup) {
 	t.Helper()
 	owed := await(t, b, "clean-up is owed", func(b *v1alpha1.Backup) bool {
 		return conditionOf(b, v1alpha1.ConditionCleanupOwed) == metav1.ConditionTrue
@@ -101,7 +174,7 @@ func checkOwedFirst(t *testing.T, b *v1alpha1.Backup) {
 
 // brokenCleanup installs a Plugin with a pair whose PostBackup side fails, and runs a
 // Backup with it until its clean-up is overdue.
-func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.Plugin, action string) {
+func brokenCleanup(t testing.TB, s site) (b *v1alpha1.Backup, plugin *v1alpha1.Plugin, action string) {
 	t.Helper()
 	action = own(t, "broken")
 	plugin = install(t, world.NewFaultPlugin(path.Base(action), slices.Concat(
@@ -131,76 +204,4 @@ func brokenCleanup(t *testing.T, s site) (b *v1alpha1.Backup, plugin *v1alpha1.P
 	// It does not hold up the others, which come behind it.
 	awaitPhase(t, b, v1alpha1.HookPostBackup, after, v1alpha1.HookRunPhaseCompleted)
 	return b, plugin, action
-}
-
-func TestOwedCleanupIsTriedUntilItIsMended(t *testing.T) {
-	t.Parallel()
-	s := site{world.SharedOperator(t)}
-	b, plugin, action := brokenCleanup(t, s)
-	env := plugin.Spec.Executor.Process.Env
-	env[len(env)-1].Value = "none"
-	updated := latest(plugin).DeepCopy()
-	updated.Spec.Executor.Process.Env = env
-	if err := world.Client.Update(t.Context(), updated); err != nil {
-		t.Fatal(err)
-	}
-	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
-	if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupDone {
-		t.Errorf("CleanupOwed has the reason %s", got)
-	}
-	run := runOf(t, b, v1alpha1.HookPostBackup, action)
-	if run.Status.Phase != v1alpha1.HookRunPhaseCompleted || run.Status.Attempt < 2 {
-		t.Errorf("the clean-up is %s after %d attempts", run.Status.Phase, run.Status.Attempt)
-	}
-	says(t, []string{s.file(t, b, storage.PostLogs)}, "The action failed", "The action answered")
-}
-
-func TestOwedCleanupIsGivenUpWithAnAnnotation(t *testing.T) {
-	t.Parallel()
-	s := site{world.SharedOperator(t)}
-	b, _, action := brokenCleanup(t, s)
-	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
-	b = outcome(t, b, v1alpha1.RunPhaseCompleted)
-	if got := reasonOf(b, v1alpha1.ConditionCleanupOwed); got != v1alpha1.ReasonCleanupAbandoned {
-		t.Errorf("CleanupOwed has the reason %s", got)
-	}
-	awaitEvent(t, b, "Warning CleanupAbandoned: abandoned with the annotation: PostBackup action "+action)
-}
-
-// TestOwedCleanupSurvivesDeletion is not parallel: an operator of another namespace
-// knows nothing of the HookRuns here, and would let go of the Plugin.
-func TestOwedCleanupSurvivesDeletion(t *testing.T) {
-	s := site{world.SharedOperator(t)}
-	b, plugin, action := brokenCleanup(t, s)
-	world.Delete(t, b)
-	world.Delete(t, plugin)
-	await(t, plugin, "it is held", func(p *v1alpha1.Plugin) bool {
-		return reasonOf(p, v1alpha1.ConditionReconciling) == v1alpha1.ReasonInUse &&
-			strings.Contains(p.Status.Message, runOf(t, b, v1alpha1.HookPostBackup, action).Name)
-	})
-	attempts := runOf(t, b, v1alpha1.HookPostBackup, action).Status.Attempt
-	run := await(t, runOf(t, b, v1alpha1.HookPostBackup, action), "it is tried on", func(run *v1alpha1.HookRun) bool {
-		return run.Status.Attempt > attempts
-	})
-	if _, gone, _ := world.watched.look(b.UID); gone {
-		t.Errorf("the Backup is gone although it owes clean-up: %s", describe(run))
-	}
-	world.Patch(t, b, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationAbandonCleanup+`":"true"}}}`)
-	awaitGone(t, b)
-	awaitGone(t, plugin)
-}
-
-func TestAFailedPostActionDoesNotChangeTheOutcome(t *testing.T) {
-	t.Parallel()
-	s := site{world.SharedOperator(t)}
-	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = env.LabelsForActions(after)
-	parameter(b, after, "fault", "error")
-	s.apply(t, b)
-	b = outcome(t, b, v1alpha1.RunPhaseCompleted, "in the archive", "PostBackup action failed: "+after, "the database said no")
-	if got := conditionOf(b, v1alpha1.ConditionPostActionsSucceeded); got != metav1.ConditionFalse {
-		t.Errorf("PostActionsSucceeded is %q", got)
-	}
-	awaitEvent(t, b, "Warning PostBackupActionFailed: ")
-	env.CheckEqual(t, "PostBackup actions", env.FormatActionStatuses(b.Status.PostBackupActionsStatuses), []string{after + " Failed"})
 }

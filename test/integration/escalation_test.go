@@ -41,7 +41,7 @@ type people struct {
 var crowd people
 
 // meet returns the shared operator, and the people.
-func meet(t *testing.T) (s site, jane, joe client.Client) {
+func meet(t testing.TB) (s site, jane, joe client.Client) {
 	t.Helper()
 	s = site{world.SharedOperator(t)}
 	crowd.once.Do(func() { crowd.err = crowd.gather(t) })
@@ -51,7 +51,7 @@ func meet(t *testing.T) (s site, jane, joe client.Client) {
 	return s, crowd.jane, crowd.joe
 }
 
-func (p *people) gather(t *testing.T) (err error) {
+func (p *people) gather(t testing.TB) (err error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	p.jane, err = person(ctx, "jane", rbacv1.PolicyRule{
@@ -123,7 +123,7 @@ func installPolicy(ctx context.Context, file string) error {
 
 // awaitPolicies waits until the API server has taken notice of roles and policies: it learns
 // of them from watches.
-func (p *people) awaitPolicies(t *testing.T) {
+func (p *people) awaitPolicies(t testing.TB) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "never-there"}
@@ -174,7 +174,7 @@ func forgedOperation(meta metav1.ObjectMeta, subject string) *v1alpha1.AsyncOper
 }
 
 // applyBy is apply by a user other than the administrator.
-func (s site) applyBy(t *testing.T, who client.Client, b *v1alpha1.Backup) *v1alpha1.Backup {
+func (s site) applyBy(t testing.TB, who client.Client, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
 	env.Create(t, who, b)
 	t.Cleanup(func() { checkRules(t, s, b) })
@@ -182,7 +182,7 @@ func (s site) applyBy(t *testing.T, who client.Client, b *v1alpha1.Backup) *v1al
 }
 
 // tries changes an object as a user does with kubectl patch.
-func tries(t *testing.T, who client.Client, object client.Object, change string) error {
+func tries(t testing.TB, who client.Client, object client.Object, change string) error {
 	t.Helper()
 	copied, ok := object.DeepCopyObject().(client.Object)
 	if !ok {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +30,7 @@ func scriptOf() []string { return []string{"/bin/script", "--really", "$(MODE)"}
 
 // newScript installs a Plugin with a PreBackup action that is a Job. It has a variable of an
 // administrator, and one of a Secret.
-func newScript(t *testing.T) (action string) {
+func newScript(t testing.TB) (action string) {
 	t.Helper()
 	action = own(t, "script")
 	plugin := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: path.Base(action)}}
@@ -45,7 +47,7 @@ func newScript(t *testing.T) (action string) {
 }
 
 // awaitJob waits for the Job of a HookRun and the Secret with its files.
-func awaitJob(t *testing.T, run *v1alpha1.HookRun) (*batchv1.Job, *corev1.Secret) {
+func awaitJob(t testing.TB, run *v1alpha1.HookRun) (*batchv1.Job, *corev1.Secret) {
 	t.Helper()
 	ours := []client.ListOption{client.InNamespace(run.Namespace), client.MatchingLabels{"grapnel.dev/idempotency-key": string(run.UID)}}
 	var jobs batchv1.JobList
@@ -66,7 +68,7 @@ func awaitJob(t *testing.T, run *v1alpha1.HookRun) (*batchv1.Job, *corev1.Secret
 }
 
 // endJob plays the kubelet: the container of the Job's pod ends well.
-func endJob(t *testing.T, job *batchv1.Job) {
+func endJob(t testing.TB, job *batchv1.Job) {
 	t.Helper()
 	suite.Eventually(t, func() string {
 		var pods corev1.PodList
@@ -97,43 +99,99 @@ func hostile() v1alpha1.ParameterSet {
 	}
 }
 
-// TestParametersAreDataToAJob lets a user who may create Backups pass everything to a Job
-// that might become a command, a variable of its own, or a file.
-func TestParametersAreDataToAJob(t *testing.T) {
-	t.Parallel()
-	s, jane, _ := meet(t)
-	action := newScript(t)
-	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = env.LabelsForActions(action)
-	b.Annotations = map[string]string{
-		"grapnel.dev/idempotency-key": "mine", "grapnel.dev/action": "other", "grapnel.dev/attempt": "7", "note": "$(PASSWORD)",
-	}
-	b.Spec.Parameters = map[string]v1alpha1.ParameterSet{action: hostile(), pair: {"fault": "error"}}
-	s.applyBy(t, jane, b)
-	run := runOf(t, b, v1alpha1.HookPreBackup, action)
-	job, secret := awaitJob(t, run)
+var _ = Describe("The rights of authors: Jobs", Label("security"), func() {
+	// A user who may create Backups passes what might become a command, a variable or a file.
+	It("passes parameters to a Job as data only", func() {
+		t := suite.Spec(GinkgoTB())
+		s, jane, _ := meet(t)
+		action := newScript(t)
+		b := s.NewBackup(world.CreateApp(t, 1))
+		b.Labels = env.LabelsForActions(action)
+		b.Annotations = map[string]string{
+			"grapnel.dev/idempotency-key": "mine", "grapnel.dev/action": "other", "grapnel.dev/attempt": "7", "note": "$(PASSWORD)",
+		}
+		b.Spec.Parameters = map[string]v1alpha1.ParameterSet{action: hostile(), pair: {"fault": "error"}}
+		s.applyBy(t, jane, b)
+		run := runOf(t, b, v1alpha1.HookPreBackup, action)
+		job, secret := awaitJob(t, run)
 
-	pod := job.Spec.Template.Spec
-	container := pod.Containers[0]
-	env.CheckEqual(t, "command", slices.Concat(container.Command, container.Args), scriptOf())
-	if job.Namespace != s.Name || container.Image != "registry.example.com/script:1" || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
-		t.Errorf("another thing runs: %s in %s", container.Image, job.Namespace)
-	}
-	checkUnprivileged(t, &pod)
-	checkVariables(t, container.Env, action, run)
-	checkFiles(t, secret, job, b)
-	if len(runsOf(b)) != 1 {
-		t.Errorf("%d actions are planned because of parameters", len(runsOf(b)))
-	}
+		pod := job.Spec.Template.Spec
+		container := pod.Containers[0]
+		env.CheckEqual(t, "command", slices.Concat(container.Command, container.Args), scriptOf())
+		if job.Namespace != s.Name || container.Image != "registry.example.com/script:1" || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+			t.Errorf("another thing runs: %s in %s", container.Image, job.Namespace)
+		}
+		checkUnprivileged(t, &pod)
+		checkVariables(t, container.Env, action, run)
+		checkFiles(t, secret, job, b)
+		if len(runsOf(b)) != 1 {
+			t.Errorf("%d actions are planned because of parameters", len(runsOf(b)))
+		}
 
-	endJob(t, job)
-	outcome(t, b, v1alpha1.RunPhaseCompleted)
-	world.WaitForDeletion(t, job)
-	world.WaitForDeletion(t, secret)
-}
+		endJob(t, job)
+		outcome(t, b, v1alpha1.RunPhaseCompleted)
+		world.WaitForDeletion(t, job)
+		world.WaitForDeletion(t, secret)
+	})
+
+	Context("refuses parameters that are no variables", func() {
+		large := v1alpha1.ParameterSet{}
+		for key := range strings.SplitSeq("abcdefghijklmnopq", "") {
+			large[key] = v1alpha1.ParameterValue(strings.Repeat("x", 4096))
+		}
+		for name, c := range suite.SortedByName(map[string]struct {
+			parameters v1alpha1.ParameterSet
+			says       []string
+		}{
+			"a zero byte":   {v1alpha1.ParameterSet{"a": "x\x00y"}, []string{"GRAPNEL_PARAM_A", "zero byte"}},
+			"one name":      {v1alpha1.ParameterSet{"max-lag": "1", "max.lag": "2"}, []string{"GRAPNEL_PARAM_MAX_LAG", "rename one"}},
+			"all too large": {large, []string{"at most 65536 are allowed"}},
+		}) {
+			It(name, func() {
+				t := suite.Spec(GinkgoTB())
+				s, jane, _ := meet(t)
+				action := newScript(t)
+				app := world.CreateApp(t, 1)
+				b := s.NewBackup(app)
+				b.Labels, b.Spec.Parameters = env.LabelsForActions(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
+				s.applyBy(t, jane, b)
+				outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, c.says...)
+				noJob(t, s, string(runOf(t, b, v1alpha1.HookPreBackup, action).UID))
+			})
+		}
+	})
+
+	It("neither follows nor removes a Job of another owner", func() {
+		t := suite.Spec(GinkgoTB())
+		s, jane, _ := meet(t)
+		action := newScript(t)
+		first, release := held(t, v1alpha1.ActionKindPreBackup)
+		b := s.NewBackup(world.CreateApp(t, 1))
+		b.Labels = env.LabelsForActions(first, action)
+		s.applyBy(t, jane, b)
+		run := runOf(t, b, v1alpha1.HookPreBackup, action)
+		theirs := env.Create(t, world.Client, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.Name, Name: names.ChildName("grapnel-"+action, 52, string(run.UID)),
+				Labels: map[string]string{"app.kubernetes.io/managed-by": "grapnel", "grapnel.dev/idempotency-key": string(run.UID)},
+			},
+			Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "theirs"}},
+			}}},
+		})
+		awaitCall(t, b, v1alpha1.HookPreBackup, first)
+		release()
+		outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not created for this action")
+		after := &batchv1.Job{}
+		Expect(world.Client.Get(t.Context(), types.NamespacedName{Namespace: s.Name, Name: theirs.Name}, after)).To(Succeed())
+		if after.UID != theirs.UID || after.Generation != theirs.Generation || !after.DeletionTimestamp.IsZero() {
+			t.Errorf("the Job was touched: %+v", after.ObjectMeta)
+		}
+	})
+})
 
 // checkUnprivileged checks that a pod has no rights.
-func checkUnprivileged(t *testing.T, pod *corev1.PodSpec) {
+func checkUnprivileged(t testing.TB, pod *corev1.PodSpec) {
 	t.Helper()
 	security := pod.Containers[0].SecurityContext
 	if pod.ServiceAccountName != "" || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
@@ -149,7 +207,7 @@ func checkUnprivileged(t *testing.T, pod *corev1.PodSpec) {
 
 // checkVariables checks that there are those of the Plugin, those of Grapnel, and one with its
 // prefix for each parameter, with the value that it has to the container.
-func checkVariables(t *testing.T, envVars []corev1.EnvVar, action string, run *v1alpha1.HookRun) {
+func checkVariables(t testing.TB, envVars []corev1.EnvVar, action string, run *v1alpha1.HookRun) {
 	t.Helper()
 	got := map[string]string{}
 	for _, v := range envVars {
@@ -206,7 +264,7 @@ func expand(value string, known map[string]string) string {
 }
 
 // checkFiles checks that the files of a Job are those of its Backup, and go with it.
-func checkFiles(t *testing.T, secret *corev1.Secret, job *batchv1.Job, b *v1alpha1.Backup) {
+func checkFiles(t testing.TB, secret *corev1.Secret, job *batchv1.Job, b *v1alpha1.Backup) {
 	t.Helper()
 	env.CheckEqual(t, "files", slices.Sorted(maps.Keys(secret.Data)), []string{"backup-outputs.json", "outputs.json", "subject.json"})
 	if !metav1.IsControlledBy(secret, job) || secret.Type != corev1.SecretTypeOpaque {
@@ -221,77 +279,14 @@ func checkFiles(t *testing.T, secret *corev1.Secret, job *batchv1.Job, b *v1alph
 	}
 }
 
-// TestParametersThatAreNoVariables are refused before anything is started.
-func TestParametersThatAreNoVariables(t *testing.T) {
-	t.Parallel()
-	s, jane, _ := meet(t)
-	action := newScript(t)
-	app := world.CreateApp(t, 1)
-	large := v1alpha1.ParameterSet{}
-	for key := range strings.SplitSeq("abcdefghijklmnopq", "") {
-		large[key] = v1alpha1.ParameterValue(strings.Repeat("x", 4096))
-	}
-	for name, c := range map[string]struct {
-		parameters v1alpha1.ParameterSet
-		says       []string
-	}{
-		"a zero byte":   {v1alpha1.ParameterSet{"a": "x\x00y"}, []string{"GRAPNEL_PARAM_A", "zero byte"}},
-		"one name":      {v1alpha1.ParameterSet{"max-lag": "1", "max.lag": "2"}, []string{"GRAPNEL_PARAM_MAX_LAG", "rename one"}},
-		"all too large": {large, []string{"at most 65536 are allowed"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := s.NewBackup(app)
-			b.Labels, b.Spec.Parameters = env.LabelsForActions(action), map[string]v1alpha1.ParameterSet{action: c.parameters}
-			s.applyBy(t, jane, b)
-			outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, c.says...)
-			noJob(t, s, string(runOf(t, b, v1alpha1.HookPreBackup, action).UID))
-		})
-	}
-}
-
 // noJob checks that nothing was started for a key.
-func noJob(t *testing.T, s site, key string) {
+func noJob(t testing.TB, s site, key string) {
 	t.Helper()
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.SecretList{}} {
 		err := world.Client.List(t.Context(), list, client.InNamespace(s.Name), client.MatchingLabels{"grapnel.dev/idempotency-key": key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		Expect(err).NotTo(HaveOccurred())
 		if text, _ := json.Marshal(list); strings.Contains(string(text), `"name"`) {
 			t.Errorf("there is something of a call that was refused: %s", text)
 		}
-	}
-}
-
-// TestTheJobOfSomebodyElse has the name that a Job is going to have. It is neither followed
-// nor removed.
-func TestTheJobOfSomebodyElse(t *testing.T) {
-	t.Parallel()
-	s, jane, _ := meet(t)
-	action := newScript(t)
-	first, release := held(t, v1alpha1.ActionKindPreBackup)
-	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = env.LabelsForActions(first, action)
-	s.applyBy(t, jane, b)
-	run := runOf(t, b, v1alpha1.HookPreBackup, action)
-	theirs := env.Create(t, world.Client, &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Name, Name: names.ChildName("grapnel-"+action, 52, string(run.UID)),
-			Labels: map[string]string{"app.kubernetes.io/managed-by": "grapnel", "grapnel.dev/idempotency-key": string(run.UID)},
-		},
-		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "theirs"}},
-		}}},
-	})
-	awaitCall(t, b, v1alpha1.HookPreBackup, first)
-	release()
-	outcome(t, b, v1alpha1.RunPhaseFailedPreBackupActions, "Job "+theirs.Name+" in namespace "+s.Name, "was not created for this action")
-	after := &batchv1.Job{}
-	if err := world.Client.Get(t.Context(), types.NamespacedName{Namespace: s.Name, Name: theirs.Name}, after); err != nil {
-		t.Fatal(err)
-	}
-	if after.UID != theirs.UID || after.Generation != theirs.Generation || !after.DeletionTimestamp.IsZero() {
-		t.Errorf("the Job was touched: %+v", after.ObjectMeta)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,38 +18,93 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestABackupGivesNoFurtherRights lets a user who may create Backups and Restores try what
-// Grapnel's parts do for her.
-func TestABackupGivesNoFurtherRights(t *testing.T) {
-	t.Parallel()
-	s, jane, _ := meet(t)
-	b := s.NewBackup(world.CreateApp(t, 1))
-	b.Labels = env.LabelsForActions(pair)
-	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
-	run := runOf(t, b, v1alpha1.HookPreBackup, pair)
-	meta := metav1.ObjectMeta{Namespace: s.Name, Name: "evil"}
-	ctx := t.Context()
-	plugin := world.NewFaultPlugin("evil", pre(v1alpha1.PluginAction{Name: "example.io/evil"}))
-	for what, err := range map[string]error{
-		"create a Plugin":                jane.Create(ctx, plugin),
-		"change a Plugin":                tries(t, jane, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "story"}}, `{"spec":{"suspend":true}}`),
-		"create a HookRun":               jane.Create(ctx, forgedRun(meta, string(b.UID))),
-		"change a HookRun":               tries(t, jane, run, `{"metadata":{"labels":{"a":"b"}}}`),
-		"create an AsyncOperation":       jane.Create(ctx, forgedOperation(meta, string(b.UID))),
-		"create a DeletionRun":           jane.Create(ctx, deletionOf(b)),
-		"create a BackupStorageLocation": jane.Create(ctx, s.NewLocation("evil")),
-		"create a Job":                   jane.Create(ctx, &batchv1.Job{ObjectMeta: meta}),
-		"create a pod":                   jane.Create(ctx, &corev1.Pod{ObjectMeta: meta}),
-		"read a Secret":                  jane.Get(ctx, client.ObjectKey{Namespace: s.Name, Name: "credentials"}, &corev1.Secret{}),
-		"write the status of her Backup": jane.Status().Patch(ctx, b.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`))),
-	} {
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("%s: want Forbidden, got %v", what, err)
+var _ = Describe("The rights of authors: policies", Label("security"), func() {
+	It("gives the author of a Backup no further rights", func() {
+		t := suite.Spec(GinkgoTB())
+		s, jane, _ := meet(t)
+		b := s.NewBackup(world.CreateApp(t, 1))
+		b.Labels = env.LabelsForActions(pair)
+		b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
+		run := runOf(t, b, v1alpha1.HookPreBackup, pair)
+		meta := metav1.ObjectMeta{Namespace: s.Name, Name: "evil"}
+		ctx := t.Context()
+		plugin := world.NewFaultPlugin("evil", pre(v1alpha1.PluginAction{Name: "example.io/evil"}))
+		for what, err := range map[string]error{
+			"create a Plugin":                jane.Create(ctx, plugin),
+			"change a Plugin":                tries(t, jane, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "story"}}, `{"spec":{"suspend":true}}`),
+			"create a HookRun":               jane.Create(ctx, forgedRun(meta, string(b.UID))),
+			"change a HookRun":               tries(t, jane, run, `{"metadata":{"labels":{"a":"b"}}}`),
+			"create an AsyncOperation":       jane.Create(ctx, forgedOperation(meta, string(b.UID))),
+			"create a DeletionRun":           jane.Create(ctx, deletionOf(b)),
+			"create a BackupStorageLocation": jane.Create(ctx, s.NewLocation("evil")),
+			"create a Job":                   jane.Create(ctx, &batchv1.Job{ObjectMeta: meta}),
+			"create a pod":                   jane.Create(ctx, &corev1.Pod{ObjectMeta: meta}),
+			"read a Secret":                  jane.Get(ctx, client.ObjectKey{Namespace: s.Name, Name: "credentials"}, &corev1.Secret{}),
+			"write the status of her Backup": jane.Status().Patch(ctx, b.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`))),
+		} {
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("%s: want Forbidden, got %v", what, err)
+			}
 		}
-	}
-}
+	})
+
+	It("does not let the widest role forge the operator's state", func() {
+		t := suite.Spec(GinkgoTB())
+		s, _, joe := meet(t)
+		app := world.CreateApp(t, 1)
+		victim := s.NewBackup(app)
+		victim.Labels = env.LabelsForActions(pair, preHolds)
+		s.apply(t, victim)
+		awaitCall(t, victim, v1alpha1.HookPreBackup, preHolds)
+		tried := forgeRuns(t, joe, victim)
+		maps.Copy(tried, forgeBackups(t, joe, s.NewBackup(app)))
+		for what, c := range tried {
+			if !isRefused(c.err, c.says) {
+				t.Errorf("%s: want it to be refused because %q, got %v", what, c.says, c.err)
+			}
+		}
+		owed := runOf(t, victim, v1alpha1.HookPreBackup, preHolds)
+		for what, change := range map[string]string{
+			"a label of their own": `{"metadata":{"labels":{"example.io/mine":"yes"}}}`,
+			"an annotation":        `{"metadata":{"annotations":{"example.io/mine":"yes"}}}`,
+		} {
+			if err := tries(t, joe, owed, change); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		cancelBackup(t, victim)
+	})
+
+	// An administrator may label the HookRun of a Backup as one of another.
+	It("passes outputs only within a Backup", func() {
+		t := suite.Spec(GinkgoTB())
+		s, jane, _ := meet(t)
+		app := world.CreateApp(t, 1)
+		action := own(t, "tells")
+		install(t, world.NewFaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action}), "FAULT_CALL=PostBackup=outputs"))
+		first, release := held(t, v1alpha1.ActionKindPreBackup)
+		victim := s.NewBackup(app)
+		victim.Labels = env.LabelsForActions(action, first)
+		s.apply(t, victim)
+		awaitCall(t, victim, v1alpha1.HookPreBackup, first)
+
+		theirs := s.NewBackup(app)
+		theirs.Labels = env.LabelsForActions(action)
+		parameter(theirs, action, "fault", "outputs")
+		theirs = outcome(t, s.applyBy(t, jane, theirs), v1alpha1.RunPhaseCompleted)
+		forged := runOf(t, theirs, v1alpha1.HookPreBackup, action)
+		world.Patch(t, forged, `{"metadata":{"labels":{"grapnel.dev/parent-uid":"`+string(victim.UID)+`"}}}`)
+		release()
+		victim = outcome(t, victim, v1alpha1.RunPhaseCompleted)
+		told := runOf(t, victim, v1alpha1.HookPostBackup, action).Status.Outputs
+		if told["from"] == "" || told["pre"] != "" {
+			t.Errorf("the PostBackup action was told what another Backup put out: %v", told)
+		}
+	})
+})
 
 // refusal is a request of a user, and why it must be refused.
 type refusal struct {
@@ -56,37 +112,8 @@ type refusal struct {
 	says string
 }
 
-// TestWhatTheWidestRoleMayNot lets a user who may do everything with Grapnel's kinds forge
-// what the operator believes.
-func TestWhatTheWidestRoleMayNot(t *testing.T) {
-	t.Parallel()
-	s, _, joe := meet(t)
-	app := world.CreateApp(t, 1)
-	victim := s.NewBackup(app)
-	victim.Labels = env.LabelsForActions(pair, preHolds)
-	s.apply(t, victim)
-	awaitCall(t, victim, v1alpha1.HookPreBackup, preHolds)
-	tried := forgeRuns(t, joe, victim)
-	maps.Copy(tried, forgeBackups(t, joe, s.NewBackup(app)))
-	for what, c := range tried {
-		if !isRefused(c.err, c.says) {
-			t.Errorf("%s: want it to be refused because %q, got %v", what, c.says, c.err)
-		}
-	}
-	owed := runOf(t, victim, v1alpha1.HookPreBackup, preHolds)
-	for what, change := range map[string]string{
-		"a label of their own": `{"metadata":{"labels":{"example.io/mine":"yes"}}}`,
-		"an annotation":        `{"metadata":{"annotations":{"example.io/mine":"yes"}}}`,
-	} {
-		if err := tries(t, joe, owed, change); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	cancelBackup(t, victim)
-}
-
 // forgeRuns tries to make HookRuns and AsyncOperations of a Backup that runs, and to change them.
-func forgeRuns(t *testing.T, joe client.Client, victim *v1alpha1.Backup) map[string]refusal {
+func forgeRuns(t testing.TB, joe client.Client, victim *v1alpha1.Backup) map[string]refusal {
 	t.Helper()
 	ctx, uid := t.Context(), string(victim.UID)
 	meta := metav1.ObjectMeta{
@@ -113,7 +140,7 @@ func forgeRuns(t *testing.T, joe client.Client, victim *v1alpha1.Backup) map[str
 }
 
 // forgeBackups tries to make Backups that the operator takes for its own.
-func forgeBackups(t *testing.T, joe client.Client, planted *v1alpha1.Backup) map[string]refusal {
+func forgeBackups(t testing.TB, joe client.Client, planted *v1alpha1.Backup) map[string]refusal {
 	t.Helper()
 	planted.Labels = map[string]string{v1alpha1.LabelScheduleName: "nightly"}
 	theirs := env.Create(t, joe, &v1alpha1.Backup{
@@ -127,33 +154,5 @@ func forgeBackups(t *testing.T, joe client.Client, planted *v1alpha1.Backup) map
 		"the time of a Schedule":             {change(`{"metadata":{"annotations":{"grapnel.dev/scheduled-time":"2026-01-02T03:00:00Z"}}}`), "only the operator sets"},
 		"what keeps Restores away":           {change(`{"metadata":{"annotations":{"grapnel.dev/deleted-by":"uid"}}}`), "only the operator sets"},
 		"data of others that go with it":     {change(`{"spec":{"deletionPolicy":"Delete"}}`), "not destroyed with its object"},
-	}
-}
-
-// TestOutputsComeFromTheSameBackup has the HookRun of a Backup labeled as one of another,
-// as an administrator may. What it put out does not reach the actions of that one.
-func TestOutputsComeFromTheSameBackup(t *testing.T) {
-	t.Parallel()
-	s, jane, _ := meet(t)
-	app := world.CreateApp(t, 1)
-	action := own(t, "tells")
-	install(t, world.NewFaultPlugin(path.Base(action), both(v1alpha1.PluginAction{Name: action}), "FAULT_CALL=PostBackup=outputs"))
-	first, release := held(t, v1alpha1.ActionKindPreBackup)
-	victim := s.NewBackup(app)
-	victim.Labels = env.LabelsForActions(action, first)
-	s.apply(t, victim)
-	awaitCall(t, victim, v1alpha1.HookPreBackup, first)
-
-	theirs := s.NewBackup(app)
-	theirs.Labels = env.LabelsForActions(action)
-	parameter(theirs, action, "fault", "outputs")
-	theirs = outcome(t, s.applyBy(t, jane, theirs), v1alpha1.RunPhaseCompleted)
-	forged := runOf(t, theirs, v1alpha1.HookPreBackup, action)
-	world.Patch(t, forged, `{"metadata":{"labels":{"grapnel.dev/parent-uid":"`+string(victim.UID)+`"}}}`)
-	release()
-	victim = outcome(t, victim, v1alpha1.RunPhaseCompleted)
-	told := runOf(t, victim, v1alpha1.HookPostBackup, action).Status.Outputs
-	if told["from"] == "" || told["pre"] != "" {
-		t.Errorf("the PostBackup action was told what another Backup put out: %v", told)
 	}
 }

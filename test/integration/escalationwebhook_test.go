@@ -15,11 +15,13 @@ import (
 	"sync"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 // sent is one request that an endpoint got.
@@ -40,7 +42,7 @@ type endpoint struct {
 	got []sent
 }
 
-func newEndpoint(t *testing.T) *endpoint {
+func newEndpoint(t testing.TB) *endpoint {
 	t.Helper()
 	e := &endpoint{}
 	e.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +66,7 @@ func newEndpoint(t *testing.T) *endpoint {
 
 // newHook installs a Plugin whose PreBackup action is a request to a path of an endpoint, with
 // a token.
-func newHook(t *testing.T, s site, server *endpoint) (action string) {
+func newHook(t testing.TB, s site, server *endpoint) (action string) {
 	t.Helper()
 	action = own(t, "tell")
 	token := env.Create(t, world.Client, &corev1.Secret{
@@ -81,41 +83,42 @@ func newHook(t *testing.T, s site, server *endpoint) (action string) {
 	return action
 }
 
-// TestABackupDoesNotReachTheRequest lets a user who may create Backups pass to a webhook what
-// might become a path, a host or a header.
-func TestABackupDoesNotReachTheRequest(t *testing.T) {
-	t.Parallel()
-	s, jane, _ := meet(t)
-	server := newEndpoint(t)
-	action := newHook(t, s, server)
-	b := s.NewBackup(world.CreateApp(t, 1))
-	b.GenerateName = "admin.delete.all-"
-	b.Labels = env.LabelsForActions(action)
-	b.Annotations = map[string]string{"note": "x\r\nX-Evil: 1\r\n\r\nGET /admin HTTP/1.1"}
-	parameters := map[string]string{
-		"url": "https://evil.example.com", "path": "/../../admin?x=1", "Host": "evil.example.com", "Authorization": "Bearer mine",
-		"X-Evil": "1\r\nX-Evil: 2", "a\r\nX-Evil": "1", "zero": "a\x00b", "json": `"},"action":"other","x":{"`, "template": "{{.Token}} ${token}",
-	}
-	for key, value := range parameters {
-		if b.Spec.Parameters == nil {
-			b.Spec.Parameters = map[string]v1alpha1.ParameterSet{action: {}}
+var _ = Describe("The rights of authors: webhooks", Label("security"), func() {
+	// A user who may create Backups passes what might become a path, a host or a header.
+	It("does not let parameters reach the request line or headers", func() {
+		t := suite.Spec(GinkgoTB())
+		s, jane, _ := meet(t)
+		server := newEndpoint(t)
+		action := newHook(t, s, server)
+		b := s.NewBackup(world.CreateApp(t, 1))
+		b.GenerateName = "admin.delete.all-"
+		b.Labels = env.LabelsForActions(action)
+		b.Annotations = map[string]string{"note": "x\r\nX-Evil: 1\r\n\r\nGET /admin HTTP/1.1"}
+		parameters := map[string]string{
+			"url": "https://evil.example.com", "path": "/../../admin?x=1", "Host": "evil.example.com", "Authorization": "Bearer mine",
+			"X-Evil": "1\r\nX-Evil: 2", "a\r\nX-Evil": "1", "zero": "a\x00b", "json": `"},"action":"other","x":{"`, "template": "{{.Token}} ${token}",
 		}
-		b.Spec.Parameters[action][key] = v1alpha1.ParameterValue(value)
-	}
-	b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
-	run := runOf(t, b, v1alpha1.HookPreBackup, action)
+		for key, value := range parameters {
+			if b.Spec.Parameters == nil {
+				b.Spec.Parameters = map[string]v1alpha1.ParameterSet{action: {}}
+			}
+			b.Spec.Parameters[action][key] = v1alpha1.ParameterValue(value)
+		}
+		b = outcome(t, s.applyBy(t, jane, b), v1alpha1.RunPhaseCompleted)
+		run := runOf(t, b, v1alpha1.HookPreBackup, action)
 
-	if len(server.got) != 1 {
-		t.Fatalf("there were %d requests", len(server.got))
-	}
-	server.got[0].check(t, server, action, string(run.UID))
-	if got := server.got[0].body; got.Subject.UID != b.UID || !maps.Equal(got.Parameters, parameters) {
-		t.Errorf("it was sent for Backup %s, with %q", got.Subject.UID, got.Parameters)
-	}
-}
+		if len(server.got) != 1 {
+			t.Fatalf("there were %d requests", len(server.got))
+		}
+		server.got[0].check(t, server, action, string(run.UID))
+		if got := server.got[0].body; got.Subject.UID != b.UID || !maps.Equal(got.Parameters, parameters) {
+			t.Errorf("it was sent for Backup %s, with %q", got.Subject.UID, got.Parameters)
+		}
+	})
+})
 
 // check checks that a request is one of newHook, and nothing else.
-func (got *sent) check(t *testing.T, server *endpoint, action, key string) {
+func (got *sent) check(t testing.TB, server *endpoint, action, key string) {
 	t.Helper()
 	if got.host != server.Listener.Addr().String() || got.uri != "POST /hooks/freeze" {
 		t.Errorf("it was sent to %s as %s", got.host, got.uri)

@@ -95,7 +95,7 @@ func sharedPlugins() []*v1alpha1.Plugin {
 	long, little := within(5*time.Minute), within(4*time.Second)
 	example := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "example"}}
 	example.Spec.Executor.Process = &v1alpha1.ProcessExecutor{Command: "example", Env: []v1alpha1.EnvVar{
-		{Name: "EXAMPLE_STATE_DIR", Value: exampleFolder()}, {Name: "KUBECONFIG", Value: world.ControlPlane.KubeconfigPath()},
+		{Name: "EXAMPLE_STATE_DIR", Value: exampleDir()}, {Name: "KUBECONFIG", Value: world.ControlPlane.KubeconfigPath()},
 	}}
 	soon := &v1alpha1.OperationPolicy{PollInterval: within(100 * time.Millisecond)}
 	example.Spec.Actions = slices.Concat(both(v1alpha1.PluginAction{Name: freeze}), post(v1alpha1.PluginAction{Name: notify}),
@@ -135,7 +135,7 @@ func sharedPlugins() []*v1alpha1.Plugin {
 
 // callsOf returns the calls that the fault plugins got for a Backup, in order, as
 // "PreBackup name #attempt".
-func callsOf(t *testing.T, b *v1alpha1.Backup) []string {
+func callsOf(t testing.TB, b *v1alpha1.Backup) []string {
 	t.Helper()
 	keys := map[string]bool{}
 	for _, run := range runsOf(b) {
@@ -145,7 +145,7 @@ func callsOf(t *testing.T, b *v1alpha1.Backup) []string {
 }
 
 // createPlugin creates a Plugin for one test.
-func createPlugin(t *testing.T, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
+func createPlugin(t testing.TB, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
 	t.Helper()
 	env.Create(t, world.Client, plugin)
 	t.Cleanup(func() {
@@ -161,7 +161,7 @@ func createPlugin(t *testing.T, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
 }
 
 // install creates a Plugin for one test, and waits until it is loaded.
-func install(t *testing.T, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
+func install(t testing.TB, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
 	t.Helper()
 	return await(t, createPlugin(t, plugin), "it is ready", func(p *v1alpha1.Plugin) bool {
 		return conditionOf(p, v1alpha1.ConditionReady) == metav1.ConditionTrue
@@ -169,7 +169,7 @@ func install(t *testing.T, plugin *v1alpha1.Plugin) *v1alpha1.Plugin {
 }
 
 // own returns the name of an action that no other test has.
-func own(t *testing.T, name string) string {
+func own(t testing.TB, name string) string {
 	t.Helper()
 	return "own.example.io/" + name + "-" + strings.ToLower(rand.Text()[:8])
 }

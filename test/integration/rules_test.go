@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -19,7 +20,7 @@ import (
 )
 
 // checkRules checks what holds for every Backup, however it went, once it is done.
-func checkRules(t *testing.T, s site, b *v1alpha1.Backup) {
+func checkRules(t testing.TB, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	if t.Failed() {
 		return // it may not have ended, and the reason is reported already
@@ -38,7 +39,7 @@ func checkRules(t *testing.T, s site, b *v1alpha1.Backup) {
 }
 
 // checkFinal checks that an outcome never changed.
-func checkFinal(t *testing.T, b *v1alpha1.Backup) {
+func checkFinal(t testing.TB, b *v1alpha1.Backup) {
 	t.Helper()
 	var phase v1alpha1.RunPhase
 	for _, version := range history(b) {
@@ -63,7 +64,7 @@ func checkFinal(t *testing.T, b *v1alpha1.Backup) {
 }
 
 // checkConditions checks that the conditions say what the phase says.
-func checkConditions(t *testing.T, b *v1alpha1.Backup) {
+func checkConditions(t testing.TB, b *v1alpha1.Backup) {
 	t.Helper()
 	good, bad := metav1.ConditionTrue, metav1.ConditionFalse
 	if b.Status.Phase != v1alpha1.RunPhaseCompleted {
@@ -87,7 +88,7 @@ func checkConditions(t *testing.T, b *v1alpha1.Backup) {
 
 // checkRuns checks that owed clean-up was done. That every HookRun has ended, and was
 // let go, has been waited for.
-func checkRuns(t *testing.T, b *v1alpha1.Backup) {
+func checkRuns(t testing.TB, b *v1alpha1.Backup) {
 	t.Helper()
 	for _, run := range runsOf(b) {
 		if run.Spec.Hook == v1alpha1.HookPostBackup && run.Spec.Owed && run.Status.Phase != v1alpha1.HookRunPhaseCompleted {
@@ -98,7 +99,7 @@ func checkRuns(t *testing.T, b *v1alpha1.Backup) {
 
 // checkNotOwed checks that the PreBackup action to owed clean-up that did not run was
 // never started, or that a person gave it up.
-func checkNotOwed(t *testing.T, b *v1alpha1.Backup, post *v1alpha1.HookRun) {
+func checkNotOwed(t testing.TB, b *v1alpha1.Backup, post *v1alpha1.HookRun) {
 	t.Helper()
 	if b.Annotations[v1alpha1.AnnotationAbandonCleanup] == "true" {
 		return
@@ -112,7 +113,7 @@ func checkNotOwed(t *testing.T, b *v1alpha1.Backup, post *v1alpha1.HookRun) {
 
 // checkStore checks that there is a whole backup in the store, or none and its name
 // is free.
-func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
+func checkStore(t testing.TB, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	if b.Status.StorageLocation == "" {
 		return // it was not validated so far
@@ -130,7 +131,7 @@ func checkStore(t *testing.T, s site, b *v1alpha1.Backup) {
 		return
 	}
 	var taken *storage.TakenError
-	err := store.CheckClaim(ctx, b.Name, "somebody-else")
+	err := store.CheckClaim(ctx, b.Name, "another")
 	if errors.As(err, &taken) && b.Status.StartTimestamp == nil {
 		return // another one has the name
 	}
@@ -148,7 +149,7 @@ func secrets() []string {
 }
 
 // checkSecrets checks that no secret is in what users read about a Backup.
-func checkSecrets(t *testing.T, s site, b *v1alpha1.Backup) {
+func checkSecrets(t testing.TB, s site, b *v1alpha1.Backup) {
 	t.Helper()
 	told := map[string]any{"Backup": b, "events": eventsOf(b)}
 	for _, run := range runsOf(b) {
@@ -161,9 +162,7 @@ func checkSecrets(t *testing.T, s site, b *v1alpha1.Backup) {
 	}
 	for where, what := range told {
 		text, err := json.Marshal(what)
-		if err != nil {
-			t.Fatal(err)
-		}
+		Expect(err).NotTo(HaveOccurred())
 		for _, secret := range secrets() {
 			if strings.Contains(string(text), secret) {
 				t.Errorf("%s of Backup %s has the secret %q:\n%s", where, b.Name, secret, text)

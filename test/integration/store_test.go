@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -25,17 +26,13 @@ import (
 )
 
 // open opens the location of a Backup until the test ends.
-func (s site) open(ctx context.Context, t *testing.T, name string) *location.Store {
+func (s site) open(ctx context.Context, t testing.TB, name string) *location.Store {
 	t.Helper()
 	var bsl v1alpha1.BackupStorageLocation
-	if err := world.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: name}, &bsl); err != nil {
-		t.Fatal(err)
-	}
+	Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: name}, &bsl)).To(Succeed())
 	opener := &location.Opener{Reader: world.Client, Root: s.StoreRoot(), Redactor: redact.New()}
 	store, err := opener.Open(ctx, &bsl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -45,20 +42,16 @@ func (s site) open(ctx context.Context, t *testing.T, name string) *location.Sto
 }
 
 // file returns a file of a Backup, decompressed; "" if there is none.
-func (s site) file(t *testing.T, b *v1alpha1.Backup, file storage.File) string {
+func (s site) file(t testing.TB, b *v1alpha1.Backup, file storage.File) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, file)
 	if errors.Is(err, objectstore.ErrNotExist) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	reader, err := gzip.NewReader(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	content, err := io.ReadAll(reader)
 	if err = errors.Join(err, stored.Close()); err != nil {
 		t.Fatal(err)
@@ -67,12 +60,10 @@ func (s site) file(t *testing.T, b *v1alpha1.Backup, file storage.File) string {
 }
 
 // results returns the results file of a Backup.
-func (s site) results(t *testing.T, b *v1alpha1.Backup) results.Results {
+func (s site) results(t testing.TB, b *v1alpha1.Backup) results.Results {
 	t.Helper()
 	var r results.Results
-	if err := json.Unmarshal([]byte(s.file(t, b, storage.Results)), &r); err != nil {
-		t.Fatal(err)
-	}
+	Expect(json.Unmarshal([]byte(s.file(t, b, storage.Results)), &r)).To(Succeed())
 	return r
 }
 
@@ -86,7 +77,7 @@ func messages(m results.Messages) []string {
 }
 
 // says checks that one message has all the texts.
-func says(t *testing.T, list []string, texts ...string) {
+func says(t testing.TB, list []string, texts ...string) {
 	t.Helper()
 	if !slices.ContainsFunc(list, func(message string) bool { return contained(message, texts...) }) {
 		t.Errorf("no message has all of %q:\n%s", texts, strings.Join(list, "\n"))
@@ -99,13 +90,11 @@ func contained(message string, texts ...string) bool {
 }
 
 // archived returns the archived objects of a Backup by path.
-func (s site) archived(t *testing.T, b *v1alpha1.Backup) map[string]string {
+func (s site) archived(t testing.TB, b *v1alpha1.Backup) map[string]string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	stored, err := s.open(ctx, t, b.Status.StorageLocation).GetFile(ctx, b.Name, storage.Contents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	objects := map[string]string{}
 	err = archive.Walk(stored, archive.Limits{}, func(entry archive.Entry) error {
 		objects[entry.Path] = string(entry.Content)
@@ -123,7 +112,7 @@ func configMap(namespace, name string) string {
 }
 
 // contains checks that paths are in an archive.
-func contains(t *testing.T, objects map[string]string, paths ...string) {
+func contains(t testing.TB, objects map[string]string, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		if _, ok := objects[path]; !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
-func cancelBackup(t *testing.T, b *v1alpha1.Backup) {
+func cancelBackup(t testing.TB, b *v1alpha1.Backup) {
 	t.Helper()
 	world.Patch(t, b, `{"spec":{"desiredState":"Cancel"}}`)
 }
@@ -31,7 +31,7 @@ func parameter(b *v1alpha1.Backup, action, key, value string) {
 }
 
 // apply creates a Backup. When the test ends, the rules are checked for it.
-func (s site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
+func (s site) apply(t testing.TB, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
 	env.Create(t, world.Client, b)
 	t.Cleanup(func() { checkRules(t, s, b) })
@@ -40,7 +40,7 @@ func (s site) apply(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
 
 // ended waits until a Backup has ended, and what it owes is done. Its HookRuns, which
 // are watched by themselves, have then ended as well and are let go.
-func ended(t *testing.T, b *v1alpha1.Backup) *v1alpha1.Backup {
+func ended(t testing.TB, b *v1alpha1.Backup) *v1alpha1.Backup {
 	t.Helper()
 	b = await(t, b, "it has ended and owes nothing", isDone)
 	eventually(t, func() string {
@@ -63,7 +63,7 @@ func isDone(b *v1alpha1.Backup) bool {
 
 // outcome waits for the end of a Backup and checks its phase, and that its message
 // contains some texts.
-func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Backup {
+func outcome(t testing.TB, b *v1alpha1.Backup, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Backup {
 	t.Helper()
 	b = ended(t, b)
 	if b.Status.Phase != phase {
@@ -78,14 +78,14 @@ func outcome(t *testing.T, b *v1alpha1.Backup, phase v1alpha1.RunPhase, texts ..
 }
 
 // undisturbed checks that another Backup completes meanwhile.
-func (s site) undisturbed(t *testing.T, namespace string) {
+func (s site) undisturbed(t testing.TB, namespace string) {
 	t.Helper()
 	outcome(t, s.apply(t, s.NewBackup(namespace)), v1alpha1.RunPhaseCompleted)
 }
 
 // doing waits until a Backup does something, which the reason of its root condition
 // tells.
-func doing(t *testing.T, b *v1alpha1.Backup, reason string) *v1alpha1.Backup {
+func doing(t testing.TB, b *v1alpha1.Backup, reason string) *v1alpha1.Backup {
 	t.Helper()
 	return await(t, b, "it is "+reason, func(b *v1alpha1.Backup) bool {
 		return reasonOf(b, v1alpha1.ConditionSucceeded) == reason || reasonOf(b, v1alpha1.ConditionReconciling) == reason
@@ -93,7 +93,7 @@ func doing(t *testing.T, b *v1alpha1.Backup, reason string) *v1alpha1.Backup {
 }
 
 // awaitEvent waits for an event about an object that begins with a text.
-func awaitEvent(t *testing.T, object client.Object, text string) {
+func awaitEvent(t testing.TB, object client.Object, text string) {
 	t.Helper()
 	eventually(t, func() string {
 		events := eventsOf(object)
@@ -105,7 +105,7 @@ func awaitEvent(t *testing.T, object client.Object, text string) {
 }
 
 // awaitCall waits until an action was called.
-func awaitCall(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
+func awaitCall(t testing.TB, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
 	t.Helper()
 	return await(t, runOf(t, b, point, action), "it was called", func(run *v1alpha1.HookRun) bool {
 		return run.Status.StartTimestamp != nil
@@ -113,7 +113,7 @@ func awaitCall(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, actio
 }
 
 // awaitPhase waits until the HookRun of an action is in a phase.
-func awaitPhase(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string, phase v1alpha1.HookRunPhase) {
+func awaitPhase(t testing.TB, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string, phase v1alpha1.HookRunPhase) {
 	t.Helper()
 	await(t, runOf(t, b, point, action), "it is "+string(phase), func(run *v1alpha1.HookRun) bool {
 		return run.Status.Phase == phase

@@ -131,7 +131,7 @@ func latest[T client.Object](object T) T {
 
 // await waits until there was a version of the object as a test wants it, and
 // returns the first such version.
-func await[T client.Object](t *testing.T, object T, what string, right func(T) bool) T {
+func await[T client.Object](t testing.TB, object T, what string, right func(T) bool) T {
 	t.Helper()
 	var found T
 	eventually(t, func() string {
@@ -147,7 +147,7 @@ func await[T client.Object](t *testing.T, object T, what string, right func(T) b
 }
 
 // awaitGone waits until an object is no more.
-func awaitGone(t *testing.T, object client.Object) {
+func awaitGone(t testing.TB, object client.Object) {
 	t.Helper()
 	eventually(t, func() string {
 		if _, gone, _ := world.watched.look(object.GetUID()); gone {
@@ -159,7 +159,7 @@ func awaitGone(t *testing.T, object client.Object) {
 
 // eventually waits until wrong returns "", looking again whenever something changed.
 // It also works in the clean-up of a test.
-func eventually(t *testing.T, wrong func() string) {
+func eventually(t testing.TB, wrong func() string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -218,7 +218,7 @@ func runsOf(b *v1alpha1.Backup) []*v1alpha1.HookRun {
 }
 
 // runOf waits for the HookRun of an action and returns its last version.
-func runOf(t *testing.T, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
+func runOf(t testing.TB, b *v1alpha1.Backup, point v1alpha1.HookPoint, action string) *v1alpha1.HookRun {
 	t.Helper()
 	var found *v1alpha1.HookRun
 	eventually(t, func() string {

@@ -17,59 +17,52 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	. "github.com/onsi/gomega"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
 // newArchive returns an archive of what write puts into it.
-func newArchive(t *testing.T, write func(w *tar.Writer)) []byte {
+func newArchive(t testing.TB, write func(w *tar.Writer)) []byte {
 	t.Helper()
 	return compressed(t, func(out io.Writer) {
 		w := tar.NewWriter(out)
 		write(w)
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		Expect(w.Close()).To(Succeed())
 	})
 }
 
-func compressed(t *testing.T, write func(out io.Writer)) []byte {
+func compressed(t testing.TB, write func(out io.Writer)) []byte {
 	t.Helper()
 	var archive bytes.Buffer
 	out, err := gzip.NewWriterLevel(&archive, gzip.BestSpeed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	write(out)
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	Expect(out.Close()).To(Succeed())
 	return archive.Bytes()
 }
 
 // entry writes one entry of an archive as Velero does, and whatever a header says
 // that is not as Velero does it.
-func entry(t *testing.T, w *tar.Writer, header tar.Header, content string) {
+func entry(t testing.TB, w *tar.Writer, header tar.Header, content string) {
 	t.Helper()
 	header.Mode = 0o755
 	if header.Size == 0 {
 		header.Size = int64(len(content))
 	}
-	if err := w.WriteHeader(&header); err != nil {
-		t.Fatal(err)
-	}
+	Expect(w.WriteHeader(&header)).To(Succeed())
 	if _, err := io.WriteString(w, content); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func file(t *testing.T, w *tar.Writer, path, content string) {
+func file(t testing.TB, w *tar.Writer, path, content string) {
 	t.Helper()
 	entry(t, w, tar.Header{Typeflag: tar.TypeReg, Name: path}, content)
 }
 
 // goodStart is how the archive of an app begins that holds its namespace and c0.
-func goodStart(t *testing.T, w *tar.Writer, app string) {
+func goodStart(t testing.TB, w *tar.Writer, app string) {
 	t.Helper()
 	file(t, w, "metadata/version", "1.1.0\n")
 	file(t, w, "resources/namespaces/cluster/"+app+".json",
@@ -85,13 +78,11 @@ func pathOf(app, configMap string) string {
 // fromVelero puts a backup into the location, as if a Velero server had made it: the
 // manifest, the archive and others of its files, but none of Grapnel. It returns its
 // name, which stands for BACKUP in the manifest.
-func (s site) fromVelero(t *testing.T, manifest string, archive []byte, others ...string) string {
+func (s site) fromVelero(t testing.TB, manifest string, archive []byte, others ...string) string {
 	t.Helper()
 	name := "velero-" + strings.ToLower(rand.Text()[:12])
-	folder := filepath.Join(s.LocationDir(env.DefaultLocation), "backups", name)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Join(s.LocationDir(env.DefaultLocation), "backups", name)
+	Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
 	files := map[string][]byte{
 		"velero-backup.json": []byte(strings.ReplaceAll(manifest, "BACKUP", name)),
 		archiveOf(name):      archive,
@@ -100,19 +91,17 @@ func (s site) fromVelero(t *testing.T, manifest string, archive []byte, others .
 		files[name+other] = compressed(t, func(out io.Writer) { _, _ = io.WriteString(out, "null") }) // a bytes.Buffer takes it
 	}
 	for file, content := range files {
-		if err := os.WriteFile(filepath.Join(folder, file), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		Expect(os.WriteFile(filepath.Join(dir, file), content, 0o600)).To(Succeed())
 	}
 	return name
 }
 
 // archiveOfFolder returns an archive with the files of a directory. As in every archive of
 // format 1.1.0, what is in the preferred version of its kind is there twice.
-func archiveOfFolder(t *testing.T, folder string) []byte {
+func archiveOfFolder(t testing.TB, dir string) []byte {
 	t.Helper()
 	return newArchive(t, func(w *tar.Writer) {
-		root := os.DirFS(folder)
+		root := os.DirFS(dir)
 		err := fs.WalkDir(root, ".", func(path string, found fs.DirEntry, err error) error {
 			if err != nil || found.IsDir() {
 				return err
@@ -127,9 +116,7 @@ func archiveOfFolder(t *testing.T, folder string) []byte {
 			file(t, w, path, string(content))
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		Expect(err).NotTo(HaveOccurred())
 	})
 }
 

@@ -72,7 +72,7 @@ func newGatekeeper(ctx context.Context, c client.Client) (*gatekeeper, error) {
 func (k *gatekeeper) close() { k.server.Close() }
 
 // newGate closes the gate of a name until it is opened, or the test ends.
-func newGate(t *testing.T, name string) *gate {
+func newGate(t testing.TB, name string) *gate {
 	t.Helper()
 	g := &gate{name: name, reached: make(chan struct{}), opened: make(chan struct{}), givenUp: make(chan struct{})}
 	g.reach = sync.OnceFunc(func() { close(g.reached) })
@@ -91,7 +91,7 @@ func newGate(t *testing.T, name string) *gate {
 }
 
 // await waits until something stands before the gate.
-func (g *gate) await(t *testing.T) {
+func (g *gate) await(t testing.TB) {
 	t.Helper()
 	select {
 	case <-g.reached:
@@ -102,7 +102,7 @@ func (g *gate) await(t *testing.T) {
 
 // awaitGivenUp waits until the API server has given up what stood before the gate, as whoever had
 // sent it is gone: it cannot be carried out any more.
-func (g *gate) awaitGivenUp(t *testing.T) {
+func (g *gate) awaitGivenUp(t testing.TB) {
 	t.Helper()
 	select {
 	case <-g.givenUp:
@@ -145,7 +145,7 @@ func (k *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // gatedApp makes an app with one more ConfigMap, which a gate can hold; the name of
 // the gate is that of the app.
-func gatedApp(t *testing.T, configMaps int) string {
+func gatedApp(t testing.TB, configMaps int) string {
 	t.Helper()
 	app := world.CreateApp(t, configMaps)
 	held := env.NewConfigMap(app, configMaps)

@@ -15,6 +15,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 // manifestOfVelero is what Velero says of a good backup.
@@ -27,7 +30,7 @@ const maxArchive = 256 << 20
 // hostileArchives are made by an attacker who may write to the bucket. Each begins as a
 // good one does, so that there would be something to restore.
 var hostileArchives = map[string]struct {
-	archive func(t *testing.T, app string) []byte
+	archive func(t testing.TB, app string) []byte
 	texts   []string
 }{
 	"out of the directory": {evil(tar.Header{Name: "resources/configmaps/namespaces/../../../../../tmp/evil.json"}, "{}"), forged("/evil.json")},
@@ -42,20 +45,20 @@ var hostileArchives = map[string]struct {
 	},
 	"a device": {evil(tar.Header{Typeflag: tar.TypeBlock, Name: "resources/configmaps/namespaces/a/b.json"}, ""), forged("b.json")},
 	"the same file twice": {
-		func(t *testing.T, app string) []byte {
+		func(t testing.TB, app string) []byte {
 			t.Helper()
 			return evil(tar.Header{Name: pathOf(app, "c0")}, "{}")(t, app)
 		}, forged("already", "c0"),
 	},
 	"another archive behind it": {
-		func(t *testing.T, app string) []byte {
+		func(t testing.TB, app string) []byte {
 			t.Helper()
 			one := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			return slices.Concat(one, one)
 		}, forged("continues after its end"),
 	},
 	"two preferred versions": {
-		func(t *testing.T, app string) []byte {
+		func(t testing.TB, app string) []byte {
 			t.Helper()
 			return newArchive(t, func(w *tar.Writer) {
 				goodStart(t, w, app)
@@ -70,14 +73,12 @@ var hostileArchives = map[string]struct {
 	},
 	"a gzip bomb": {bomb, []string{"too many bytes", "raise --max-archive-size", "otherwise restore another backup"}},
 	"a gzip bomb of nothing": {
-		func(t *testing.T, app string) []byte {
+		func(t testing.TB, app string) []byte {
 			t.Helper()
 			return compressed(t, func(out io.Writer) {
 				w := tar.NewWriter(out)
 				goodStart(t, w, app)
-				if err := w.Flush(); err != nil {
-					t.Fatal(err)
-				}
+				Expect(w.Flush()).To(Succeed())
 				zeros := make([]byte, 1<<20)
 				for range maxArchive >> 20 {
 					if _, err := out.Write(zeros); err != nil {
@@ -88,26 +89,26 @@ var hostileArchives = map[string]struct {
 		}, []string{"too many bytes", "raise --max-archive-size"},
 	},
 	"cut off": {
-		func(t *testing.T, app string) []byte {
+		func(t testing.TB, app string) []byte {
 			t.Helper()
 			good := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			return good[:len(good)-9]
 		}, damaged("unexpected EOF"),
 	},
 	"another byte": {
-		func(t *testing.T, app string) []byte {
+		func(t testing.TB, app string) []byte {
 			t.Helper()
 			good := newArchive(t, func(w *tar.Writer) { goodStart(t, w, app) })
 			good[len(good)-6] ^= 1 // of the checksum, as nothing else reports it
 			return good
 		}, damaged("checksum"),
 	},
-	"nothing": {func(*testing.T, string) []byte { return nil }, damaged("EOF")},
+	"nothing": {func(testing.TB, string) []byte { return nil }, damaged("EOF")},
 }
 
 // evil returns an archive with one more entry.
-func evil(header tar.Header, content string) func(*testing.T, string) []byte {
-	return func(t *testing.T, app string) []byte {
+func evil(header tar.Header, content string) func(testing.TB, string) []byte {
+	return func(t testing.TB, app string) []byte {
 		t.Helper()
 		return newArchive(t, func(w *tar.Writer) {
 			goodStart(t, w, app)
@@ -117,7 +118,7 @@ func evil(header tar.Header, content string) func(*testing.T, string) []byte {
 }
 
 // bomb has objects of 16 MiB of nothing, which take up a thousandth in the bucket.
-func bomb(t *testing.T, app string) []byte {
+func bomb(t testing.TB, app string) []byte {
 	t.Helper()
 	content := strings.Repeat(" ", 16<<20)
 	return newArchive(t, func(w *tar.Writer) {
@@ -136,81 +137,77 @@ func damaged(texts ...string) []string {
 	return append(texts, ".tar.gz is damaged or was not read to its end: restore again; if that does not help, restore the file from a copy")
 }
 
-// TestHostileArchives are refused before anything is written, and leave nothing
-// behind: neither files nor open ones, nor an operator that cannot continue.
-func TestHostileArchives(t *testing.T) {
-	t.Parallel()
-	s := site{world.StartOperator(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))}
-	app := world.CreateApp(t, 1)
-	good := s.backUp(t, app)
-	pid := s.Operator.PID()
-	for name, c := range hostileArchives {
-		t.Run(name, func(t *testing.T) { // Not parallel: each checks what remains.
-			r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
-			r.Labels = env.LabelsForActions(first)
-			texts := append([]string{"nothing was restored, because the archive cannot be used"}, c.texts...)
-			r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailed, texts...)
-			untouched(t, target)
-			if r.Status.Counts != nil {
-				t.Errorf("the counts are %v, want none", r.Status.Counts)
-			}
-			s.spoolIsEmpty(t)
+var _ = Describe("Hostile archives", Label("security"), func() {
+	// They leave nothing behind: neither files nor open ones, nor an operator that cannot continue.
+	It("are refused before anything is written", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.StartOperator(t, fmt.Sprintf("--max-archive-size=%d", maxArchive))}
+		app := world.CreateApp(t, 1)
+		good := s.backUp(t, app)
+		pid := s.Operator.PID()
+		for name, c := range hostileArchives {
+			By(name, func() {
+				r, target := s.restoreOf(s.fromVelero(t, manifestOfVelero, c.archive(t, app)), app)
+				r.Labels = env.LabelsForActions(first)
+				texts := append([]string{"nothing was restored, because the archive cannot be used"}, c.texts...)
+				r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailed, texts...)
+				untouched(t, target)
+				if r.Status.Counts != nil {
+					t.Errorf("the counts are %v, want none", r.Status.Counts)
+				}
+				s.spoolIsEmpty(t)
 
-			r, target = s.restoreOf(good.Name, app)
-			outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
-			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
-			s.spoolIsEmpty(t)
+				r, target = s.restoreOf(good.Name, app)
+				outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
+				env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+				s.spoolIsEmpty(t)
+			})
+		}
+		if s.Operator.PID() != pid || s.Operator.Err() != nil {
+			t.Errorf("the operator has ended: %v", s.Operator.Err())
+		}
+	})
+
+	// A good ConfigMap among them is restored.
+	It("are reported in one sentence when a million objects have no kind", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.StartOperator(t)}
+		app := world.CreateApp(t, 1)
+		const many = 1_000_000
+		archive := newArchive(t, func(w *tar.Writer) {
+			goodStart(t, w, app)
+			for i := range many {
+				file(t, w, fmt.Sprintf("resources/flies.example.io/namespaces/%s/f%d.json", app, i), "{}")
+			}
 		})
-	}
-	if s.Operator.PID() != pid || s.Operator.Err() != nil {
-		t.Errorf("the operator has ended: %v", s.Operator.Err())
-	}
-}
+		backup := s.fromVelero(t, manifestOfVelero, archive)
+		r, target := s.restoreOf(backup, app)
+		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
+		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+		says(t, s.stored(t, r.Status.Files.Results), "1000000 objects of flies.example.io are not restored: the cluster does not serve them")
+		s.spoolIsEmpty(t)
+
+		r, target = s.restoreOf(backup, app)
+		r.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
+		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
+	})
+})
 
 // spoolIsEmpty checks that nothing of an archive is left in the scratch directory, and no
 // file open that has no name there.
-func (s site) spoolIsEmpty(t *testing.T) {
+func (s site) spoolIsEmpty(t testing.TB) {
 	t.Helper()
 	files, err := os.ReadDir(filepath.Join(s.Dir, "scratch"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
 		t.Errorf("%s remains in the scratch directory", file.Name())
 	}
 	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Operator.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	for _, descriptor := range open {
 		if path, err := os.Readlink(descriptor); err == nil && strings.HasPrefix(path, filepath.Join(s.Dir, "scratch")) {
 			t.Errorf("%s is still open", path)
 		}
 	}
-}
-
-// TestAMillionEntries has a good ConfigMap among a million objects of a kind that the
-// cluster does not serve. It is restored, and the others are reported in one sentence.
-// That takes seconds of work, so it is not done while other tests wait for theirs.
-func TestAMillionEntries(t *testing.T) {
-	s := site{world.StartOperator(t)}
-	app := world.CreateApp(t, 1)
-	const many = 1_000_000
-	archive := newArchive(t, func(w *tar.Writer) {
-		goodStart(t, w, app)
-		for i := range many {
-			file(t, w, fmt.Sprintf("resources/flies.example.io/namespaces/%s/f%d.json", app, i), "{}")
-		}
-	})
-	backup := s.fromVelero(t, manifestOfVelero, archive)
-	r, target := s.restoreOf(backup, app)
-	r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "2 created, 1000000 failed; 1 error")
-	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
-	says(t, s.stored(t, r.Status.Files.Results), "1000000 objects of flies.example.io are not restored: the cluster does not serve them")
-	s.spoolIsEmpty(t)
-
-	r, target = s.restoreOf(backup, app)
-	r.Spec.IncludedResources = []v1alpha1.NamePattern{"configmaps"}
-	outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "2 created")
-	env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -56,7 +57,7 @@ func faultPlugin(name string, pairs []string, variables ...string) *v1alpha1.Plu
 
 // newKiller returns a pair for one test, the first call of which at a point kills the
 // operator.
-func newKiller(t *testing.T, point v1alpha1.HookPoint) string {
+func newKiller(t testing.TB, point v1alpha1.HookPoint) string {
 	t.Helper()
 	name := "kills-" + strings.ToLower(rand.Text()[:12])
 	pair := name + ".example.io/" + name
@@ -68,14 +69,12 @@ func newKiller(t *testing.T, point v1alpha1.HookPoint) string {
 
 // runsOf returns the HookRuns of a Backup or Restore by their idempotency key. It
 // also works in the clean-up of a test.
-func runsOf(t *testing.T, r client.Object) map[string]v1alpha1.HookRun {
+func runsOf(t testing.TB, r client.Object) map[string]v1alpha1.HookRun {
 	t.Helper()
 	var list v1alpha1.HookRunList
 	err := world.Client.List(context.WithoutCancel(t.Context()), &list, client.InNamespace(r.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelParentUID: string(r.GetUID())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	runs := map[string]v1alpha1.HookRun{}
 	for _, run := range list.Items {
 		runs[string(run.UID)] = run
@@ -84,7 +83,7 @@ func runsOf(t *testing.T, r client.Object) map[string]v1alpha1.HookRun {
 }
 
 // runOf waits for the HookRun of an action as the test wants it.
-func runOf(t *testing.T, r client.Object, point v1alpha1.HookPoint, action string, right func(v1alpha1.HookRun) bool) v1alpha1.HookRun {
+func runOf(t testing.TB, r client.Object, point v1alpha1.HookPoint, action string, right func(v1alpha1.HookRun) bool) v1alpha1.HookRun {
 	t.Helper()
 	var found v1alpha1.HookRun
 	suite.Eventually(t, func() string {
@@ -100,14 +99,14 @@ func runOf(t *testing.T, r client.Object, point v1alpha1.HookPoint, action strin
 }
 
 // called waits until an action was called.
-func called(t *testing.T, r client.Object, point v1alpha1.HookPoint, action string) {
+func called(t testing.TB, r client.Object, point v1alpha1.HookPoint, action string) {
 	t.Helper()
 	runOf(t, r, point, action, func(run v1alpha1.HookRun) bool { return run.Status.StartTimestamp != nil })
 }
 
 // callsOf returns the calls that a plugin got for a Restore, in order, as
 // "PreRestore name #attempt".
-func callsOf(t *testing.T, r *v1alpha1.Restore, plugin string) []string {
+func callsOf(t testing.TB, r *v1alpha1.Restore, plugin string) []string {
 	t.Helper()
 	runs := runsOf(t, r)
 	return world.FaultPluginCalls(t, func(key string) bool {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,13 +23,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
-func cancelRestore(t *testing.T, r *v1alpha1.Restore) {
+func cancelRestore(t testing.TB, r *v1alpha1.Restore) {
 	t.Helper()
 	world.Patch(t, r, `{"spec":{"desiredState":"Cancel"}}`)
 }
 
 // backUp backs a namespace up, with some changes to what newBackup returns.
-func (s site) backUp(t *testing.T, app string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
+func (s site) backUp(t testing.TB, app string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
 	t.Helper()
 	b := s.NewBackup(app)
 	for _, f := range change {
@@ -53,7 +54,7 @@ func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string)
 
 // outcome waits until a Restore has ended and owes nothing, and checks its phase, and
 // that its message has some texts.
-func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Restore {
+func outcome(t testing.TB, r *v1alpha1.Restore, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
 	r = env.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
 		return lifecycle.IsFinalized(r) && len(r.Finalizers) == 0
@@ -72,7 +73,7 @@ func outcome(t *testing.T, r *v1alpha1.Restore, phase v1alpha1.RunPhase, texts .
 
 // checkPaid checks that every pair that was started has been undone, unless a person
 // had its other half skipped, and that nothing holds a HookRun.
-func checkPaid(t *testing.T, r *v1alpha1.Restore) {
+func checkPaid(t testing.TB, r *v1alpha1.Restore) {
 	t.Helper()
 	started, undone := map[string]bool{}, map[string]bool{}
 	for _, run := range runsOf(t, r) {
@@ -93,12 +94,10 @@ func checkPaid(t *testing.T, r *v1alpha1.Restore) {
 }
 
 // restored returns the ConfigMaps of a namespace, as "name=value".
-func restored(t *testing.T, namespace string) []string {
+func restored(t testing.TB, namespace string) []string {
 	t.Helper()
 	var list corev1.ConfigMapList
-	if err := world.Client.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
+	Expect(world.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
 	var texts []string
 	for _, c := range list.Items { // sorted by name
 		texts = append(texts, c.Name+"="+c.Data["n"])
@@ -107,7 +106,7 @@ func restored(t *testing.T, namespace string) []string {
 }
 
 // untouched checks that nothing was written to a namespace that did not exist.
-func untouched(t *testing.T, namespace string) {
+func untouched(t testing.TB, namespace string) {
 	t.Helper()
 	if world.Exists(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) || len(restored(t, namespace)) > 0 {
 		t.Errorf("something was written to namespace %s: %q", namespace, restored(t, namespace))
@@ -115,21 +114,15 @@ func untouched(t *testing.T, namespace string) {
 }
 
 // stored reads a file of a Restore, which holds compressed text, by its key.
-func (s site) stored(t *testing.T, key string) string {
+func (s site) stored(t testing.TB, key string) string {
 	t.Helper()
 	file, err := os.Open(filepath.Join(s.LocationDir(env.DefaultLocation), key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = file.Close() }()
 	reader, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	text, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }
 
@@ -146,7 +139,7 @@ func reasonOf(object conditions.Object, name string) string {
 }
 
 // says checks that a text has another.
-func says(t *testing.T, text, part string) {
+func says(t testing.TB, text, part string) {
 	t.Helper()
 	if !strings.Contains(text, part) {
 		t.Errorf("%q is not in\n%s", part, text)

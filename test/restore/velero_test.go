@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,67 +19,64 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// TestBackupsOfVelero restores the backups below testdata, which are written by hand
-// after the formats of Velero before 1.1.0 and since. That is without and with the
-// choice of API versions, for which the older one has no versions to choose from.
-func TestBackupsOfVelero(t *testing.T) {
-	t.Parallel()
-	for feature, s := range map[string]site{
-		"as they are": {world.SharedOperator(t)}, "with the choice of versions": {world.StartOperator(t, "--features=EnableAPIGroupVersions")},
-	} {
-		for format, c := range map[string]struct {
-			others   []string
-			phase    v1alpha1.RunPhase
-			message  string
-			results  string
-			versions int
-		}{
-			"format-1": {
-				others: []string{"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz"},
-				phase:  v1alpha1.RunPhasePartiallyFailed, message: "7 created, 1 failed; 1 error",
-				// What no cluster serves any more is reported, and stops nothing.
-				results: "1 object of ingresses.extensions is not restored: the cluster does not serve them",
-			},
-			"format-1.1.0": {
-				others: []string{
-					"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz", "-results.gz",
-					"-itemoperations.json.gz", "-volumeinfo.json.gz", "-csi-volumesnapshots.json.gz", "-csi-volumesnapshotcontents.json.gz",
-				},
-				phase: v1alpha1.RunPhaseCompleted, message: "7 created", versions: 7,
-			},
+var _ = Describe("Backups of Velero", Label("restore"), func() {
+	// The backups below testdata are written by hand in the formats of Velero before 1.1.0 and
+	// since.
+	It("restores the formats of Velero before 1.1.0 and since", func() {
+		t := suite.Spec(GinkgoTB())
+		for feature, s := range map[string]site{
+			"as they are": {world.SharedOperator(t)}, "with the choice of versions": {world.StartOperator(t, "--features=EnableAPIGroupVersions")},
 		} {
-			t.Run(format+" "+feature, func(t *testing.T) {
-				t.Parallel()
-				manifest, err := os.ReadFile(filepath.Join("testdata", format, "velero-backup.json"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				archive := archiveOfFolder(t, filepath.Join("testdata", format, "archive"))
-				r, target := s.restoreOf(s.fromVelero(t, string(manifest), archive, c.others...), "shop")
-				r = outcome(t, env.Create(t, world.Client, r), c.phase, c.message)
-				theShop(t, target)
-				results := s.stored(t, r.Status.Files.Results)
-				says(t, results, c.results)
-				var report struct{ Versions map[string]any }
-				if err := json.Unmarshal([]byte(results), &report); err != nil {
-					t.Fatal(err)
-				}
-				want := c.versions
-				if s.Name == operator.Namespace { // the shared one
-					want = 0
-				}
-				if len(report.Versions) != want {
-					t.Errorf("versions were chosen for %v, want %d kinds", report.Versions, want)
-				}
-			})
+			for format, c := range map[string]struct {
+				others   []string
+				phase    v1alpha1.RunPhase
+				message  string
+				results  string
+				versions int
+			}{
+				"format-1": {
+					others: []string{"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz"},
+					phase:  v1alpha1.RunPhasePartiallyFailed, message: "7 created, 1 failed; 1 error",
+					// What no cluster serves any more is reported, and stops nothing.
+					results: "1 object of ingresses.extensions is not restored: the cluster does not serve them",
+				},
+				"format-1.1.0": {
+					others: []string{
+						"-logs.gz", "-podvolumebackups.json.gz", "-volumesnapshots.json.gz", "-resource-list.json.gz", "-results.gz",
+						"-itemoperations.json.gz", "-volumeinfo.json.gz", "-csi-volumesnapshots.json.gz", "-csi-volumesnapshotcontents.json.gz",
+					},
+					phase: v1alpha1.RunPhaseCompleted, message: "7 created", versions: 7,
+				},
+			} {
+				By(format+" "+feature, func() {
+					manifest, err := os.ReadFile(filepath.Join("testdata", format, "velero-backup.json"))
+					Expect(err).NotTo(HaveOccurred())
+					archive := archiveOfFolder(t, filepath.Join("testdata", format, "archive"))
+					r, target := s.restoreOf(s.fromVelero(t, string(manifest), archive, c.others...), "shop")
+					r = outcome(t, env.Create(t, world.Client, r), c.phase, c.message)
+					theShop(t, target)
+					results := s.stored(t, r.Status.Files.Results)
+					says(t, results, c.results)
+					var report struct{ Versions map[string]any }
+					Expect(json.Unmarshal([]byte(results), &report)).To(Succeed())
+					want := c.versions
+					if s.Name == operator.Namespace { // the shared one
+						want = 0
+					}
+					if len(report.Versions) != want {
+						t.Errorf("versions were chosen for %v, want %d kinds", report.Versions, want)
+					}
+				})
+			}
 		}
-	}
-}
+	})
+})
 
 // theShop checks what every backup below testdata has.
-func theShop(t *testing.T, namespace string) {
+func theShop(t testing.TB, namespace string) {
 	t.Helper()
 	shop := there(t, "", namespace, &corev1.Namespace{})
 	settings := there(t, namespace, "settings", &corev1.ConfigMap{})
@@ -106,7 +105,7 @@ func theShop(t *testing.T, namespace string) {
 }
 
 // there reads an object that has to be there.
-func there[T client.Object](t *testing.T, namespace, name string, object T) T {
+func there[T client.Object](t testing.TB, namespace, name string, object T) T {
 	t.Helper()
 	object.SetNamespace(namespace)
 	object.SetName(name)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -65,77 +67,74 @@ var choiceStories = map[string]choiceStory{
 	},
 }
 
-// TestTheChoiceOfVersions also shows that the Restore has the last word on priorities.
-func TestTheChoiceOfVersions(t *testing.T) {
-	t.Parallel()
-	s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
-	kinds := map[string]*bandKind{}
-	var installation strings.Builder
-	for name, c := range choiceStories {
-		kinds[name] = newBandKind(t)
-		if c.installation != "" {
-			fmt.Fprintf(&installation, "%s=%s\n", kinds[name].resource(), c.installation)
+var _ = Describe("API versions of a Restore", Label("restore"), func() {
+	It("chooses versions by priority", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
+		kinds := map[string]*bandKind{}
+		var installation strings.Builder
+		for name, c := range choiceStories {
+			kinds[name] = newBandKind(t)
+			if c.installation != "" {
+				fmt.Fprintf(&installation, "%s=%s\n", kinds[name].resource(), c.installation)
+			}
 		}
-	}
-	env.Create(t, world.Client, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "enableapigroupversions"},
-		Data:       map[string]string{"restoreResourcesVersionPriority": installation.String()},
-	})
-	for name, c := range choiceStories {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bands := kinds[name]
-			bands.serve(t, true, c.archived)
-			app := world.CreateApp(t, 0)
-			bands.create(t, app, c.archived)
-			b := s.backUp(t, app, func(b *v1alpha1.Backup) {
-				b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
+		env.Create(t, world.Client, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "enableapigroupversions"},
+			Data:       map[string]string{"restoreResourcesVersionPriority": installation.String()},
+		})
+		for name, c := range choiceStories {
+			By(name, func() {
+				bands := kinds[name]
+				bands.serve(t, true, c.archived)
+				app := world.CreateApp(t, 0)
+				bands.create(t, app, c.archived)
+				b := s.backUp(t, app, func(b *v1alpha1.Backup) {
+					b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
+				})
+				bands.remove(t)
+				bands.serve(t, false, c.served)
+				r, target := s.restoreOf(b.Name, app)
+				if c.user != "" {
+					r.Spec.APIVersionPriorities = bands.resource() + "=" + c.user
+				}
+				c.check(t, s, env.Create(t, world.Client, r), bands, target)
 			})
-			bands.remove(t)
-			bands.serve(t, false, c.served)
-			r, target := s.restoreOf(b.Name, app)
-			if c.user != "" {
-				r.Spec.APIVersionPriorities = bands.resource() + "=" + c.user
-			}
-			c.check(t, s, env.Create(t, world.Client, r), bands, target)
-		})
-	}
-}
-
-// TestTheFormatVersionDecidesOnTheChoice has an archive with a directory for each version, of
-// a backup that says its format is older than those. Only its preferred versions count.
-func TestTheFormatVersionDecidesOnTheChoice(t *testing.T) {
-	t.Parallel()
-	s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
-	bands, archived := newBandKind(t), []string{"v1", "v2beta2"}
-	bands.serve(t, true, archived)
-	app := world.CreateApp(t, 0)
-	bands.create(t, app, archived)
-	b := s.backUp(t, app, func(b *v1alpha1.Backup) {
-		b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
+		}
 	})
-	archive, err := os.ReadFile(filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name, archiveOf(b.Name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bands.remove(t)
-	bands.serve(t, false, []string{"v2beta2", "v2beta1"})
-	for formatVersion, want := range map[string]v1alpha1.RunPhase{
-		"1.1.0": v1alpha1.RunPhaseCompleted,
-		"1.0.0": v1alpha1.RunPhasePartiallyFailed,
-	} {
-		t.Run(formatVersion, func(t *testing.T) {
-			r, _ := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "1.1.0", formatVersion), archive), app)
-			r = outcome(t, env.Create(t, world.Client, r), want)
-			if want == v1alpha1.RunPhasePartiallyFailed {
-				says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
-			}
+
+	// The archive has a directory for each version, but its format is older than those.
+	It("uses the preferred versions of an old format", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.StartOperator(t, "--features=EnableAPIGroupVersions")}
+		bands, archived := newBandKind(t), []string{"v1", "v2beta2"}
+		bands.serve(t, true, archived)
+		app := world.CreateApp(t, 0)
+		bands.create(t, app, archived)
+		b := s.backUp(t, app, func(b *v1alpha1.Backup) {
+			b.Spec.IncludedResources = []v1alpha1.NamePattern{v1alpha1.NamePattern(bands.resource())}
 		})
-	}
-}
+		archive, err := os.ReadFile(filepath.Join(s.LocationDir(env.DefaultLocation), "backups", b.Name, archiveOf(b.Name)))
+		Expect(err).NotTo(HaveOccurred())
+		bands.remove(t)
+		bands.serve(t, false, []string{"v2beta2", "v2beta1"})
+		for formatVersion, want := range map[string]v1alpha1.RunPhase{
+			"1.1.0": v1alpha1.RunPhaseCompleted,
+			"1.0.0": v1alpha1.RunPhasePartiallyFailed,
+		} {
+			By(formatVersion, func() {
+				r, _ := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "1.1.0", formatVersion), archive), app)
+				r = outcome(t, env.Create(t, world.Client, r), want)
+				if want == v1alpha1.RunPhasePartiallyFailed {
+					says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
+				}
+			})
+		}
+	})
+})
 
 // check checks what was restored, and the files of the Restore.
-func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *bandKind, target string) {
+func (c choiceStory) check(t testing.TB, s site, r *v1alpha1.Restore, bands *bandKind, target string) {
 	t.Helper()
 	if c.rule == version.Fallback {
 		r = outcome(t, r, v1alpha1.RunPhasePartiallyFailed, "1 created, 1 failed; 1 error")
@@ -149,9 +148,7 @@ func (c choiceStory) check(t *testing.T, s site, r *v1alpha1.Restore, bands *ban
 		env.CheckEqual(t, "fields", bands.fields(t, target, c.served[0]), want)
 	}
 	var results struct{ Versions map[string]version.Choice }
-	if err := json.Unmarshal([]byte(s.stored(t, r.Status.Files.Results)), &results); err != nil {
-		t.Fatal(err)
-	}
+	Expect(json.Unmarshal([]byte(s.stored(t, r.Status.Files.Results)), &results)).To(Succeed())
 	choice := results.Versions[bands.resource()]
 	if choice.Version != c.want || choice.Rule != c.rule {
 		t.Errorf("the results tell the choice %+v, want %s by %s", choice, c.want, c.rule)
@@ -168,12 +165,10 @@ type bandKind struct {
 	client dynamic.Interface
 }
 
-func newBandKind(t *testing.T) *bandKind {
+func newBandKind(t testing.TB) *bandKind {
 	t.Helper()
 	c, err := dynamic.NewForConfig(world.ControlPlane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	return &bandKind{group: "music-" + strings.ToLower(rand.Text()[:8]) + ".example.io", client: c}
 }
 
@@ -190,7 +185,7 @@ func (k *bandKind) definitions() dynamic.ResourceInterface {
 // serve has the kind served in some versions until the test ends, or it is removed. The
 // first one is stored, and has all fields. The others have only their own, if they are
 // narrow.
-func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
+func (k *bandKind) serve(t testing.TB, narrow bool, versions []string) {
 	t.Helper()
 	var list []any
 	for i, v := range versions {
@@ -231,16 +226,12 @@ func (k *bandKind) serve(t *testing.T, narrow bool, versions []string) {
 }
 
 // served returns the versions that the API server reports, the preferred one first.
-func (k *bandKind) served(t *testing.T) []string {
+func (k *bandKind) served(t testing.TB) []string {
 	t.Helper()
 	c, err := discovery.NewDiscoveryClientForConfig(world.ControlPlane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	groups, err := c.ServerGroups()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	var versions []string
 	for _, group := range groups.Groups {
 		if group.Name == k.group {
@@ -252,11 +243,9 @@ func (k *bandKind) served(t *testing.T) []string {
 	return versions
 }
 
-func (k *bandKind) remove(t *testing.T) {
+func (k *bandKind) remove(t testing.TB) {
 	t.Helper()
-	if err := k.definitions().Delete(t.Context(), k.resource(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	Expect(k.definitions().Delete(t.Context(), k.resource(), metav1.DeleteOptions{})).To(Succeed())
 	suite.Eventually(t, func() string {
 		if _, err := k.definitions().Get(t.Context(), k.resource(), metav1.GetOptions{}); err == nil {
 			return "the definition is still there"
@@ -269,7 +258,7 @@ func (k *bandKind) remove(t *testing.T) {
 }
 
 // create makes an object with the fields of all versions.
-func (k *bandKind) create(t *testing.T, namespace string, versions []string) {
+func (k *bandKind) create(t testing.TB, namespace string, versions []string) {
 	t.Helper()
 	spec := map[string]any{}
 	for _, v := range versions {
@@ -284,15 +273,11 @@ func (k *bandKind) create(t *testing.T, namespace string, versions []string) {
 }
 
 // fields returns the fields that the object has.
-func (k *bandKind) fields(t *testing.T, namespace, version string) []string {
+func (k *bandKind) fields(t testing.TB, namespace, version string) []string {
 	t.Helper()
 	band, err := k.in(version, namespace).Get(t.Context(), "beatles", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	spec, _, err := unstructured.NestedMap(band.Object, "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	return slices.Sorted(maps.Keys(spec))
 }

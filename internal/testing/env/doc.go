@@ -7,13 +7,17 @@
 //
 //	var world env.Env
 //
-//	func TestMain(m *testing.M) { os.Exit(world.RunTests(m, env.Options{})) }
+//	var _ = BeforeSuite(func() { Expect(world.Start(env.Options{})).To(Succeed()) })
+//	var _ = AfterSuite(func() { Expect(world.Stop()).To(Succeed()) })
 //
-//	func TestThing(t *testing.T) {
-//		ns := world.StartOperator(t, "--max-concurrent-backups=1")
-//		b := env.Create(t, world.Client, ns.NewBackup(world.CreateApp(t, 2)))
-//		env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { ... })
-//	}
+//	var _ = Describe("A Backup", func() {
+//		It("ends", func() {
+//			t := GinkgoTB()
+//			ns := world.StartOperator(t, "--max-concurrent-backups=1")
+//			b := env.Create(t, world.Client, ns.NewBackup(world.CreateApp(t, 2)))
+//			env.WaitFor(t, world.Client, b, "it has ended", func(b *v1alpha1.Backup) bool { ... })
+//		})
+//	})
 //
 // [Env.SharedOperator] is one operator for all tests that do not need their own, and
 // [Env.NewFaultPlugin] returns a Plugin that does what a test configures. After the last

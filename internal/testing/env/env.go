@@ -62,23 +62,24 @@ type Env struct {
 	Dir string
 
 	opts       Options
+	cancel     context.CancelFunc
 	sharedOnce sync.Once
 	shared     *Namespace
 	sharedErr  error
 }
 
-// RunTests creates the environment, runs the tests and returns the exit code.
+// RunTests runs plain tests between Start and Stop, and returns the exit code.
 func (w *Env) RunTests(m *testing.M, opts Options) int {
-	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
-	if flag.Lookup("ginkgo.seed") == nil { // Ginkgo rejects a flag that has no effect on it
-		if err := flag.Set("test.parallel", parallelTests); err != nil {
-			return ReportSetupError(err)
-		}
+	code := 1
+	err := flag.Set("test.parallel", parallelTests)
+	if err == nil {
+		err = w.Start(opts)
 	}
-	w.opts = opts
-	code, err := w.startAndRunTests(m)
-	if err != nil {
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, w.Stop()); err != nil {
 		return max(code, ReportSetupError(err))
 	}
 	return code
@@ -90,28 +91,36 @@ func ReportSetupError(err error) int {
 	return 1
 }
 
-func (w *Env) startAndRunTests(m *testing.M) (code int, err error) {
+// Start creates the environment, for BeforeSuite.
+func (w *Env) Start(opts Options) error {
+	ctrl.SetLogger(logr.Discard())
+	w.opts = opts
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	w.cancel = cancel
+	var err error
 	if w.Dir, err = os.MkdirTemp("", "grapnel-stage-"); err != nil {
-		return 1, err
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(w.Dir)) }()
 	if err := w.startControlPlane(ctx); err != nil {
-		return 1, err
+		return err
 	}
-	defer func() {
-		cancel() // The API server waits for its watches to end.
-		err = errors.Join(err, w.ControlPlane.Stop())
-	}()
-	if err := w.createPluginsAndPrepare(ctx); err != nil {
-		return 1, err
-	}
-	code = m.Run()
+	return w.createPluginsAndPrepare(ctx)
+}
+
+// Stop stops what Start started, for AfterSuite, and searches the logs of all operators for
+// secrets.
+func (w *Env) Stop() error {
+	var errs []error
 	if w.shared != nil {
-		err = w.shared.Operator.Stop()
+		errs = append(errs, w.shared.Operator.Stop())
 	}
-	return code, errors.Join(err, w.CheckLogsForSecrets())
+	if w.cancel != nil {
+		w.cancel() // The API server waits for its watches to end.
+	}
+	if w.ControlPlane != nil {
+		errs = append(errs, w.CheckLogsForSecrets(), w.ControlPlane.Stop())
+	}
+	return errors.Join(append(errs, os.RemoveAll(w.Dir))...)
 }
 
 func (w *Env) createPluginsAndPrepare(ctx context.Context) error {
@@ -144,13 +153,10 @@ func (w *Env) startControlPlane(ctx context.Context) error {
 		Dir: filepath.Join(w.Dir, "plane"), ControllerManager: w.opts.ControllerManager,
 		CRDPaths: append([]string{filepath.Join(root, "config", "crd", "bases")}, w.opts.CRDPaths...),
 	})
-	if err = errors.Join(err, <-building); err == nil {
-		err = w.connectClient()
+	if err = errors.Join(err, <-building); err != nil {
+		return err
 	}
-	if err != nil && w.ControlPlane != nil {
-		err = errors.Join(err, w.ControlPlane.Stop())
-	}
-	return err
+	return w.connectClient()
 }
 
 func (w *Env) connectClient() error {

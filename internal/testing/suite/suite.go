@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -277,4 +278,50 @@ func SortedByName[V any](cases map[string]V) iter.Seq2[string, V] {
 			}
 		}
 	}
+}
+
+// Spec returns the testing.TB of a Ginkgo spec, for helpers that plain tests call, too. GinkgoTB
+// has another context for each call, and neither a context nor Cleanup during clean-up.
+func Spec(t testing.TB) testing.TB {
+	s := &spec{TB: t, ctx: t.Context()}
+	t.Cleanup(s.cleanUp)
+	return s
+}
+
+type spec struct {
+	testing.TB
+	ctx      context.Context
+	cleanups []func()
+}
+
+// Context implements testing.TB.
+func (s *spec) Context() context.Context { return s.ctx }
+
+// Cleanup implements testing.TB.
+func (s *spec) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+// TempDir implements testing.TB. Clean-up removes the directory in its turn, as that of a test does.
+func (s *spec) TempDir() string {
+	s.Helper()
+	dir, err := os.MkdirTemp("", "grapnel-spec-")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			s.Error(err)
+		}
+	})
+	return dir
+}
+
+// cleanUp calls the functions of Cleanup, the last one first, even if one fails or adds another.
+func (s *spec) cleanUp() {
+	if len(s.cleanups) == 0 {
+		return
+	}
+	defer s.cleanUp()
+	last := s.cleanups[len(s.cleanups)-1]
+	s.cleanups = s.cleanups[:len(s.cleanups)-1]
+	last()
 }

@@ -5,8 +5,10 @@ package restore
 
 import (
 	"context"
-	"os"
 	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
@@ -20,8 +22,13 @@ var world struct {
 // site is an operator with what these stories do with it.
 type site struct{ *env.Namespace }
 
-func TestMain(m *testing.M) {
-	code := world.RunTests(m, env.Options{
+func TestRestore(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Restore")
+}
+
+var _ = BeforeSuite(func() {
+	Expect(world.Start(env.Options{
 		// Many Restores may run at a time, so that those that are held do not block others.
 		SharedArgs: []string{"--max-concurrent-restores=64", "--max-concurrent-backups=64"},
 		Plugins:    sharedPlugins,
@@ -30,9 +37,12 @@ func TestMain(m *testing.M) {
 			world.gates, err = newGatekeeper(ctx, world.Client)
 			return err
 		},
-	})
+	})).To(Succeed())
+})
+
+var _ = AfterSuite(func() {
+	Expect(world.Stop()).To(Succeed())
 	if world.gates != nil {
 		world.gates.close()
 	}
-	os.Exit(code)
-}
+})

@@ -5,10 +5,11 @@ package integration
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -27,8 +28,13 @@ var world struct {
 // site is an operator with what these stories do with it.
 type site struct{ *env.Namespace }
 
-func TestMain(m *testing.M) {
-	os.Exit(world.RunTests(m, env.Options{
+func TestIntegration(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Integration")
+}
+
+var _ = BeforeSuite(func() {
+	Expect(world.Start(env.Options{
 		CRDPaths: []string{"testdata", "../exampleplugin/config/datamoves.yaml"}, ControllerManager: true,
 		// Many Backups may run at a time, so that those that are held do not block others.
 		SharedArgs: []string{"--max-concurrent-backups=64"},
@@ -40,5 +46,7 @@ func TestMain(m *testing.M) {
 				&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.HookRunList{}, &v1alpha1.AsyncOperationList{}, &v1alpha1.DeletionRunList{},
 				&v1alpha1.PluginList{}, &v1alpha1.BackupStorageLocationList{}, &eventsv1.EventList{})
 		},
-	}))
-}
+	})).To(Succeed())
+})
+
+var _ = AfterSuite(func() { Expect(world.Stop()).To(Succeed()) })

@@ -237,6 +237,11 @@ type AsyncOperationStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the metadata.generation that the status is about; -1 until the operator
+	// has reconciled the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// phase summarizes the conditions.
 	// +optional
 	Phase AsyncOperationPhase `json:"phase,omitempty"`
@@ -327,6 +332,7 @@ type AsyncOperation struct {
 
 	// status is the observed state of the operation.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status AsyncOperationStatus `json:"status,omitempty"`
 }
 
@@ -335,6 +341,9 @@ func (o *AsyncOperation) GetConditions() []metav1.Condition { return o.Status.Co
 
 // SetConditions replaces the conditions of the AsyncOperation.
 func (o *AsyncOperation) SetConditions(c []metav1.Condition) { o.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the AsyncOperation.
+func (o *AsyncOperation) ObservedGeneration() *int64 { return &o.Status.ObservedGeneration }
 
 // Ended reports whether the outcome of the operation is known.
 func (o *AsyncOperation) Ended() bool { return o.Status.CompletionTimestamp != nil }

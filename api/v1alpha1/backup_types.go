@@ -356,6 +356,7 @@ type Backup struct {
 
 	// status is the observed state of the backup.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status BackupStatus `json:"status,omitempty"`
 }
 
@@ -364,6 +365,9 @@ func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions
 
 // SetConditions replaces the conditions of the Backup.
 func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the Backup.
+func (b *Backup) ObservedGeneration() *int64 { return &b.Status.ObservedGeneration }
 
 // Run returns the part of the status that all runs share.
 func (b *Backup) Run() *RunStatus { return &b.Status.RunStatus }

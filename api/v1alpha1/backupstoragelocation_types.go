@@ -227,6 +227,11 @@ type BackupStorageLocationStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the metadata.generation that the status is about; -1 until the operator
+	// has reconciled the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// phase summarizes the conditions.
 	// +optional
 	Phase LocationPhase `json:"phase,omitempty"`
@@ -271,6 +276,7 @@ type BackupStorageLocation struct {
 
 	// status is the observed state of the location.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status BackupStorageLocationStatus `json:"status,omitempty"`
 }
 
@@ -279,6 +285,9 @@ func (l *BackupStorageLocation) GetConditions() []metav1.Condition { return l.St
 
 // SetConditions replaces the conditions of the location.
 func (l *BackupStorageLocation) SetConditions(c []metav1.Condition) { l.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the location.
+func (l *BackupStorageLocation) ObservedGeneration() *int64 { return &l.Status.ObservedGeneration }
 
 // BackupStorageLocationList is a list of BackupStorageLocations.
 //

@@ -187,6 +187,7 @@ type DeletionRun struct {
 
 	// status is the observed state of the deletion.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status DeletionRunStatus `json:"status,omitempty"`
 }
 
@@ -195,6 +196,9 @@ func (d *DeletionRun) GetConditions() []metav1.Condition { return d.Status.Condi
 
 // SetConditions replaces the conditions of the DeletionRun.
 func (d *DeletionRun) SetConditions(c []metav1.Condition) { d.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the DeletionRun.
+func (d *DeletionRun) ObservedGeneration() *int64 { return &d.Status.ObservedGeneration }
 
 // Run returns the part of the status that all runs share.
 func (d *DeletionRun) Run() *RunStatus { return &d.Status.RunStatus }

@@ -183,6 +183,11 @@ type HookRunStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the metadata.generation that the status is about; -1 until the operator
+	// has reconciled the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// phase summarizes the conditions.
 	// +optional
 	Phase HookRunPhase `json:"phase,omitempty"`
@@ -268,6 +273,7 @@ type HookRun struct {
 
 	// status is the observed state of the HookRun.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status HookRunStatus `json:"status,omitempty"`
 }
 
@@ -276,6 +282,9 @@ func (h *HookRun) GetConditions() []metav1.Condition { return h.Status.Condition
 
 // SetConditions replaces the conditions of the HookRun.
 func (h *HookRun) SetConditions(c []metav1.Condition) { h.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the HookRun.
+func (h *HookRun) ObservedGeneration() *int64 { return &h.Status.ObservedGeneration }
 
 // HookRunList is a list of HookRuns.
 //

@@ -227,6 +227,11 @@ type PluginStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the metadata.generation that the status is about; -1 until the operator
+	// has reconciled the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// actions are the actions that the plugin announced when it was last loaded. They are
 	// kept while the plugin is broken, so that a backup that needs it reports the problem.
 	// +optional
@@ -283,6 +288,7 @@ type Plugin struct {
 
 	// status is the observed state of the plugin.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status PluginStatus `json:"status,omitempty"`
 }
 
@@ -291,6 +297,9 @@ func (p *Plugin) GetConditions() []metav1.Condition { return p.Status.Conditions
 
 // SetConditions replaces the conditions of the Plugin.
 func (p *Plugin) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the Plugin.
+func (p *Plugin) ObservedGeneration() *int64 { return &p.Status.ObservedGeneration }
 
 // PluginList is a list of Plugins.
 //

@@ -387,6 +387,7 @@ type Restore struct {
 
 	// status is the observed state of the restore.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status RestoreStatus `json:"status,omitempty"`
 }
 
@@ -395,6 +396,9 @@ func (r *Restore) GetConditions() []metav1.Condition { return r.Status.Condition
 
 // SetConditions replaces the conditions of the Restore.
 func (r *Restore) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the Restore.
+func (r *Restore) ObservedGeneration() *int64 { return &r.Status.ObservedGeneration }
 
 // Run returns the part of the status that all runs share.
 func (r *Restore) Run() *RunStatus { return &r.Status.RunStatus }

@@ -57,6 +57,11 @@ type RunStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the metadata.generation that the status is about; -1 until the operator
+	// has reconciled the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// message says in one sentence what the run does or how it ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048

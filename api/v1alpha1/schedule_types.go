@@ -142,6 +142,11 @@ type ScheduleStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the metadata.generation that the status is about; -1 until the operator
+	// has reconciled the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// phase summarizes the conditions.
 	// +optional
 	Phase SchedulePhase `json:"phase,omitempty"`
@@ -234,6 +239,7 @@ type Schedule struct {
 
 	// status is the observed state of the Schedule.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status ScheduleStatus `json:"status,omitempty"`
 }
 
@@ -242,6 +248,9 @@ func (s *Schedule) GetConditions() []metav1.Condition { return s.Status.Conditio
 
 // SetConditions replaces the conditions of the Schedule.
 func (s *Schedule) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
+
+// ObservedGeneration returns a pointer to the observed generation of the Schedule.
+func (s *Schedule) ObservedGeneration() *int64 { return &s.Status.ObservedGeneration }
 
 // ScheduleList is a list of Schedules.
 //

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -132,6 +133,28 @@ func TestDefaults(t *testing.T) {
 	if got.Timeout.Minutes() != 10 || got.Retries != 0 || got.Order != 0 || got.FailurePolicy != "" ||
 		got.OnInterruption != v1alpha1.InterruptionPolicyRetry {
 		t.Errorf("defaults of an action are %+v", got)
+	}
+}
+
+// TestObservedGeneration creates an object of each kind: its status is about no generation until a
+// controller writes one, whatever else is in it.
+func TestObservedGeneration(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			object := createForNow(t, kind.kind, namespace, kind.body)
+			if got := at(object, "status"); !reflect.DeepEqual(got, map[string]any{"observedGeneration": int64(-1)}) {
+				t.Errorf("the status of a new object is %v", got)
+			}
+			for _, status := range []string{kind.status, `{"observedGeneration":1}`} {
+				if err := admin.Status().Patch(t.Context(), object, merge(`{"status":`+status+`}`)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := at(object, "status.observedGeneration"); got != object.GetGeneration() {
+				t.Errorf("the observed generation is %v, want %d", got, object.GetGeneration())
+			}
+		})
 	}
 }
 

@@ -13,12 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // reconcileFinished releases a finished operation once its Backup or Restore has finished. It
 // removes the finalizer if the operation is being deleted; otherwise it deletes the operation after
 // the TTL.
 func (r *Reconciler) reconcileFinished(ctx context.Context, op *v1alpha1.AsyncOperation) (ctrl.Result, error) {
+	if err := lifecycle.ObserveGeneration(ctx, r.Client, op); err != nil {
+		return ctrl.Result{}, err
+	}
 	wait := r.ttls.TimeUntilDue(client.ObjectKeyFromObject(op), op.Status.CompletionTimestamp.Add(r.Limits.TTL), r.Limits.TTL, r.Now())
 	deleted := !op.DeletionTimestamp.IsZero()
 	if wait > 0 && !deleted {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -67,12 +69,16 @@ var _ = Describe("An operation and its environment", Label("operations"), func()
 			await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
 			stop()
 			suite.UpdateWithRetry(env, op, cancel)
-			version := op.ResourceVersion
+			want := op.DeepCopy()
+			conditions.ObserveGeneration(want)
 			second := answers(done)
 			operator(t, env, second)
 			await(env, begin(env, b, callResult("job-2")), v1alpha1.AsyncOperationPhaseCompleted)
-			polls, cancels := second.questions("job-1")
-			if suite.GetIfExists(env, op); op.ResourceVersion != version || polls+cancels > 0 {
+			await(env, op, v1alpha1.AsyncOperationPhaseCompleted)
+			if diff := cmp.Diff(want.Status, op.Status); diff != "" {
+				t.Errorf("the status of a finished operation was changed (-want +got):\n%s", diff)
+			}
+			if polls, cancels := second.questions("job-1"); polls+cancels > 0 {
 				t.Errorf("a finished operation was polled %d times and canceled %d times", polls, cancels)
 			}
 		})

@@ -290,10 +290,10 @@ func cancel(op *v1alpha1.AsyncOperation) {
 	op.Spec.DesiredState, op.Spec.CancelReason = v1alpha1.DesiredStateCancel, "joe wants that"
 }
 
-// await waits for a phase, and stores the object in op.
+// await waits for a phase that is about the current generation, and stores the object in op.
 func await(env *suite.Env, op *v1alpha1.AsyncOperation, phase v1alpha1.AsyncOperationPhase) {
 	suite.WaitFor(env, op, func(op *v1alpha1.AsyncOperation) string {
-		if op.Status.Phase == phase {
+		if op.Status.Phase == phase && op.Status.ObservedGeneration == op.Generation {
 			return ""
 		}
 		return fmt.Sprintf("the operation is %q (%s), want %s", op.Status.Phase, op.Status.Message, phase)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupimport"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
@@ -123,9 +124,7 @@ func (l *locationSync) updateStatusFromManifest(ctx context.Context, object, b *
 			return
 		}
 		now.Status = *b.Status.DeepCopy()
-		for i := range now.Status.Conditions {
-			now.Status.Conditions[i].ObservedGeneration = now.Generation
-		}
+		conditions.ObserveGeneration(now)
 	})
 	if err == nil && !l.snapshot.tombstones.IsCreatedHere(object.StoredName(), known.uid) {
 		l.importedBackups.Add(object.StoredName(), known.uid, false)

@@ -181,7 +181,7 @@ func named(env *suite.Env, name string) *v1alpha1.Backup {
 func awaitPhase(env *suite.Env, name string, phase v1alpha1.RunPhase) *v1alpha1.Backup {
 	b := named(env, name)
 	suite.WaitFor(env, b, func(b *v1alpha1.Backup) string {
-		if b.Status.Phase == phase {
+		if b.Status.Phase == phase && b.Status.ObservedGeneration == b.Generation {
 			return ""
 		}
 		return fmt.Sprintf("Backup %s is %+v, want %s", name, b.Status, phase)

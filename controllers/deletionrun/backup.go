@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backupimport"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -272,8 +273,12 @@ func (r *Reconciler) createImportedBackup(ctx context.Context, b *v1alpha1.Backu
 		}
 		return fmt.Errorf("creating Backup %s for a stored backup: %w", b.Name, err)
 	}
+	if status.CompletionTimestamp == nil {
+		return nil // a pending import
+	}
 	patch := client.MergeFrom(b.DeepCopy())
 	b.Status = status
+	conditions.ObserveGeneration(b)
 	if err := r.Client.Status().Patch(ctx, b, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of Backup %s for a stored backup: %w", b.Name, err)
 	}

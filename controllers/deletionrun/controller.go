@@ -112,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	case lifecycle.IsFinalized(d):
+		if err := lifecycle.ObserveGeneration(ctx, r.Client, d); err != nil {
+			return ctrl.Result{}, err
+		}
 		return r.driver.DeleteAfter(ctx, d, timeToLive(d))
 	}
 	s, err := r.driver.Begin(ctx, d)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
@@ -198,12 +199,13 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
 		stop()
 		suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
-		status := run.Status.DeepCopy()
+		want := run.DeepCopy()
+		conditions.ObserveGeneration(want)
 		second := working()
 		operator(t, env, second)
 		readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
-		suite.GetIfExists(env, run)
-		if diff := cmp.Diff(*status, run.Status); diff != "" || len(second.made()) != 1 {
+		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		if diff := cmp.Diff(want.Status, run.Status); diff != "" || len(second.made()) != 1 {
 			t.Errorf("a finished HookRun was changed, %d calls; status (-before +after):\n%s", len(second.made()), diff)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
 // leftoversID identifies the removal of leftovers of a HookRun.
@@ -27,6 +28,9 @@ func leftoversID(run *v1alpha1.HookRun) string { return string(run.UID) + "/left
 func (r *Reconciler) reconcileFinished(ctx context.Context, run *v1alpha1.HookRun) (ctrl.Result, error) {
 	r.calls.Forget(attemptID(run))
 	r.calls.Forget(pluginLoadID(run))
+	if err := lifecycle.ObserveGeneration(ctx, r.Client, run); err != nil {
+		return ctrl.Result{}, err
+	}
 	if !run.Status.Removing {
 		_, after, err := r.releaseOrphan(ctx, run)
 		return ctrl.Result{RequeueAfter: after}, err

@@ -161,7 +161,7 @@ func create(t testing.TB, env *suite.Env, edits ...func(*v1alpha1.Plugin)) *v1al
 func await(env *suite.Env, p *v1alpha1.Plugin, status metav1.ConditionStatus, reason string) {
 	suite.WaitFor(env, p, func(p *v1alpha1.Plugin) string {
 		ready := conditions.Get(p, v1alpha1.ConditionReady)
-		if ready == nil || ready.Status != status || ready.Reason != reason || ready.ObservedGeneration != p.Generation {
+		if ready == nil || ready.Status != status || ready.Reason != reason || p.Status.ObservedGeneration != p.Generation {
 			return fmt.Sprintf("Ready is %+v at generation %d, want %s because of %s", ready, p.Generation, status, reason)
 		}
 		return ""

@@ -76,6 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	case lifecycle.IsFinalized(o):
+		if err := lifecycle.ObserveGeneration(ctx, r.Client, o); err != nil {
+			return ctrl.Result{}, err
+		}
 		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, o)
 	}
 	s, err := r.driver.Begin(ctx, o)

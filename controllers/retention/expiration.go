@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/retention"
 )
@@ -22,8 +23,11 @@ import (
 // reconcileExpiration destroys an expired Backup. A Backup that was imported from a location belongs
 // to another system, which is responsible for its expiry.
 func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup) (ctrl.Result, error) {
-	if b.Spec.ImportedFrom != nil || !lifecycle.IsFinalized(b) {
+	if !lifecycle.IsFinalized(b) {
 		return ctrl.Result{}, nil
+	}
+	if b.Spec.ImportedFrom != nil {
+		return ctrl.Result{}, lifecycle.ObserveGeneration(ctx, r.Client, b)
 	}
 	if changed, err := r.updateExpiration(ctx, b); changed || err != nil {
 		return ctrl.Result{}, err
@@ -48,14 +52,16 @@ func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup
 	return ctrl.Result{RequeueAfter: recheckInterval}, r.createDeletionRunForExpired(ctx, b)
 }
 
-// updateExpiration sets the expiration from the ttl, which may have changed since the run began.
+// updateExpiration sets the expiration from the ttl, which may have changed since the run began, and
+// observes any other change of the spec.
 func (r *Reconciler) updateExpiration(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
 	want := expirationTime(b)
-	if want.Equal(b.Status.Expiration) {
+	if want.Equal(b.Status.Expiration) && b.Status.ObservedGeneration == b.Generation {
 		return false, nil
 	}
 	before := b.DeepCopy()
 	b.Status.Expiration = want
+	conditions.ObserveGeneration(b)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, b, patch); err != nil {
 		return false, fmt.Errorf("writing the expiration of Backup %s: %w", b.Name, err)

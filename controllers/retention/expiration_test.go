@@ -54,6 +54,23 @@ var _ = Describe("The expiration of Backups", Label("schedule"), func() {
 		s.expectTold()
 	})
 
+	It("observes changes of finished Backups", func() {
+		t := GinkgoTB()
+		s := newStage(t)
+		for name, b := range map[string]*v1alpha1.Backup{
+			"another ttl":             s.backup("nightly"),
+			"an entry of the catalog": s.backup("imported", func(b *v1alpha1.Backup) { b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"} }),
+		} {
+			s.at(0, b)
+			suite.UpdateWithRetry(s.Env, b, func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{Duration: 2 * month} })
+			s.at(time.Hour, b)
+			ready := conditions.Get(b, v1alpha1.ConditionReady)
+			if b.Generation != 2 || b.Status.ObservedGeneration != 2 || ready.ObservedGeneration != 2 || ready.Status != metav1.ConditionTrue {
+				t.Errorf("%s: the status is about generation %d, with %+v", name, b.Status.ObservedGeneration, ready)
+			}
+		}
+	})
+
 	It("withdraws a DeletionRun when the clock is set back", func() {
 		t := GinkgoTB()
 		s := newStage(t)

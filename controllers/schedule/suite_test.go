@@ -236,6 +236,9 @@ func (s *stage) expectStatus(n *v1alpha1.Schedule, want expect) {
 		Phase: st.Phase, Last: s.shown(st.LastScheduleTime), Backup: st.LastBackup, Success: s.shown(st.LastSuccessfulTime),
 		Next: s.shown(st.NextScheduleTime), Skipped: s.shown(st.LastSkippedTime), Reason: st.LastSkippedReason, Active: st.Active,
 	}
+	if st.ObservedGeneration != n.Generation {
+		s.t.Errorf("the status is about generation %d, the Schedule has %d", st.ObservedGeneration, n.Generation)
+	}
 	for of, reason := range map[string]*string{v1alpha1.ConditionReady: &got.Ready, v1alpha1.ConditionStalled: &got.Stalled} {
 		c := conditions.Get(n, of)
 		if c == nil || c.ObservedGeneration != n.Generation {

@@ -104,7 +104,7 @@ func await(env *suite.Env, bsl *v1alpha1.BackupStorageLocation, want verdict) {
 			v1alpha1.ConditionAvailable: is[good], v1alpha1.ConditionReady: is[good], v1alpha1.ConditionStalled: is[!good],
 		} {
 			c := conditions.Get(bsl, of)
-			if c == nil || c.Status != status || c.Reason != want.reason || c.ObservedGeneration != bsl.Generation {
+			if c == nil || c.Status != status || c.Reason != want.reason || bsl.Status.ObservedGeneration != bsl.Generation {
 				return fmt.Sprintf("%s is %+v, want %s because of %s", of, c, status, want.reason)
 			}
 		}

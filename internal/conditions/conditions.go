@@ -15,6 +15,8 @@ type Object interface {
 	metav1.Object
 	GetConditions() []metav1.Condition
 	SetConditions([]metav1.Condition)
+	// ObservedGeneration returns a pointer to status.observedGeneration.
+	ObservedGeneration() *int64
 }
 
 // The condition types of kstatus. The API repeats them for its readers; this
@@ -64,7 +66,17 @@ const (
 	StalledRetrying
 )
 
-// SetSummary sets Ready, Reconciling and Stalled for a state.
+// ObserveGeneration records that the status, with all of its conditions, is about the object's current
+// generation.
+func ObserveGeneration(obj Object) {
+	*obj.ObservedGeneration() = obj.GetGeneration()
+	list := obj.GetConditions()
+	for i := range list {
+		list[i].ObservedGeneration = obj.GetGeneration()
+	}
+}
+
+// SetSummary sets Ready, Reconciling and Stalled for a state, and the observed generation of the status.
 func SetSummary(obj Object, state State, reason, message string) {
 	status := func(is bool) metav1.ConditionStatus {
 		if is {
@@ -72,6 +84,7 @@ func SetSummary(obj Object, state State, reason, message string) {
 		}
 		return metav1.ConditionFalse
 	}
+	*obj.ObservedGeneration() = obj.GetGeneration()
 	Set(obj, conditionReady, status(state == Current), reason, message)
 	Set(obj, conditionReconciling, status(state == InProgress), reason, message)
 	Set(obj, conditionStalled, status(state == Stalled || state == StalledRetrying), reason, message)

@@ -77,7 +77,7 @@ func newScope[T Object](kind KindTraits, object T) *Scope[T] {
 	return &Scope[T]{Object: object, original: deepCopyOf(object), kind: kind}
 }
 
-func deepCopyOf[T Object](object T) T {
+func deepCopyOf[T client.Object](object T) T {
 	copied, _ := object.DeepCopyObject().(T) // a deep copy has the type of what is copied
 	return copied
 }

@@ -4,11 +4,13 @@
 package lifecycle
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
@@ -124,6 +126,23 @@ func (s *Scope[T]) MarkFinalized() {
 		state = conditions.Current
 	}
 	conditions.SetSummary(s.Object, state, succeeded.Reason, message)
+}
+
+// ObserveGeneration records the generation of a finished object whose spec was changed later. The change
+// has no effect, and the outcome stays: without the record, the object would look unreconciled.
+func ObserveGeneration(ctx context.Context, c client.Client, object interface {
+	client.Object
+	conditions.Object
+}) error {
+	if object.GetDeletionTimestamp() != nil || *object.ObservedGeneration() == object.GetGeneration() {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(deepCopyOf(object), client.MergeFromWithOptimisticLock{})
+	conditions.ObserveGeneration(object)
+	if err := c.Status().Patch(ctx, object, patch); ignoreConflictAndNotFound(err) != nil {
+		return fmt.Errorf("writing the observed generation of %s: %w", object.GetName(), err)
+	}
+	return nil
 }
 
 // truncateMessages truncates a list of messages, and each message, to the limits of the API.

@@ -7,6 +7,7 @@
 //	rules_test.go    the shipped rules, built with kustomize, and the existing kinds and phases
 //	argocd_test.go   runs a script as Argo CD does
 //	flux_test.go     evaluates expressions as Flux does
+//	kstatus_test.go  compares with kstatus, which tools without the rules use
 //	objects_test.go  objects as the controllers leave them
 //	health_test.go   the expectations for each object, and for all
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/ext"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // expressions are one entry of spec.healthCheckExprs of a Kustomization of Flux.
@@ -31,12 +32,19 @@ const (
 
 // askFlux evaluates expressions on an object as Flux does
 // (https://fluxcd.io/flux/components/kustomize/kustomizations/#health-check-expressions, and
-// RFC-0009 of github.com/fluxcd/flux2): in this order, each without a check of types, with
-// the fields of the object as variables. One that cannot be evaluated makes the object
-// Unknown. That Flux checks status.observedGeneration first does not matter here: no kind
-// has that field.
+// RFC-0009 of github.com/fluxcd/flux2). An object whose status.observedGeneration is not its
+// generation is InProgress. Then the expressions are evaluated, in this order, each without a
+// check of types, with the fields of the object as variables. One that cannot be evaluated makes
+// the object Unknown.
 func askFlux(t *testing.T, of expressions, object map[string]any) string {
 	t.Helper()
+	observed, ok, err := unstructured.NestedInt64(object, "status", "observedGeneration")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if generation, _, _ := unstructured.NestedInt64(object, "metadata", "generation"); ok && observed != generation {
+		return fluxInProgress
+	}
 	for _, question := range []struct{ expression, answer string }{
 		{of.InProgress, fluxInProgress}, {of.Failed, fluxFailed}, {of.Current, fluxCurrent},
 	} {

@@ -8,6 +8,7 @@ require (
 	github.com/grapnel-dev/grapnel v0.0.0-00010101000000-000000000000
 	github.com/yuin/gopher-lua v1.1.2
 	k8s.io/apimachinery v0.37.2
+	sigs.k8s.io/cli-utils v0.37.2
 	sigs.k8s.io/kustomize/api v0.21.1
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 	sigs.k8s.io/yaml v1.6.0

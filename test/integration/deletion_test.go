@@ -41,7 +41,7 @@ func destroy(t testing.TB, b *v1alpha1.Backup) *v1alpha1.DeletionRun {
 func destroyed(t testing.TB, d *v1alpha1.DeletionRun, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.DeletionRun {
 	t.Helper()
 	d = await(t, d, "it has ended", func(d *v1alpha1.DeletionRun) bool {
-		return d.Status.CompletionTimestamp != nil && len(d.Finalizers) == 0
+		return d.Status.CompletionTimestamp != nil && len(d.Finalizers) == 0 && d.Status.ObservedGeneration == d.Generation
 	})
 	if d.Status.Phase != phase {
 		t.Fatalf("the phase is %s, want %s: %s", d.Status.Phase, phase, d.Status.Message)

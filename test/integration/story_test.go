@@ -46,7 +46,7 @@ func ended(t testing.TB, b *v1alpha1.Backup) *v1alpha1.Backup {
 	eventually(t, func() string {
 		for _, run := range runsOf(b) {
 			_, gone, _ := world.watched.look(run.UID)
-			if !gone && (run.Status.CompletionTimestamp == nil || len(run.Finalizers) > 0) {
+			if !gone && (run.Status.CompletionTimestamp == nil || len(run.Finalizers) > 0 || run.Status.ObservedGeneration != run.Generation) {
 				return "a HookRun is left over: " + describe(run)
 			}
 		}
@@ -57,7 +57,7 @@ func ended(t testing.TB, b *v1alpha1.Backup) *v1alpha1.Backup {
 
 // isDone reports whether nothing is left to do for a Backup.
 func isDone(b *v1alpha1.Backup) bool {
-	return b.Status.CompletionTimestamp != nil && len(b.Finalizers) == 0 &&
+	return b.Status.CompletionTimestamp != nil && len(b.Finalizers) == 0 && b.Status.ObservedGeneration == b.Generation &&
 		conditionOf(b, v1alpha1.ConditionReconciling) == metav1.ConditionFalse
 }
 

@@ -57,7 +57,7 @@ func (s site) restoreOf(backup, app string) (r *v1alpha1.Restore, target string)
 func outcome(t testing.TB, r *v1alpha1.Restore, phase v1alpha1.RunPhase, texts ...string) *v1alpha1.Restore {
 	t.Helper()
 	r = env.WaitFor(t, world.Client, r, "it has ended and owes nothing", func(r *v1alpha1.Restore) bool {
-		return lifecycle.IsFinalized(r) && len(r.Finalizers) == 0
+		return lifecycle.IsFinalized(r) && len(r.Finalizers) == 0 && r.Status.ObservedGeneration == r.Generation
 	})
 	if r.Status.Phase != phase {
 		t.Fatalf("the phase is %s, want %s: %s", r.Status.Phase, phase, r.Status.Message)
@@ -77,7 +77,7 @@ func checkPaid(t testing.TB, r *v1alpha1.Restore) {
 	t.Helper()
 	started, undone := map[string]bool{}, map[string]bool{}
 	for _, run := range runsOf(t, r) {
-		if run.Status.CompletionTimestamp == nil || len(run.Finalizers) > 0 {
+		if run.Status.CompletionTimestamp == nil || len(run.Finalizers) > 0 || run.Status.ObservedGeneration != run.Generation {
 			t.Errorf("HookRun %s is left over in phase %s with the finalizers %q", run.Name, run.Status.Phase, run.Finalizers)
 		}
 		if run.Spec.Hook == v1alpha1.HookPreRestore {

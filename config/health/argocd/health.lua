@@ -36,10 +36,7 @@ end
 if is("Reconciling", "True") then
   return answer("Progressing")
 end
-
--- The outcome of a run is final: its conditions stay as they are when its ttl is changed.
-local ended = is("Succeeded", "True") or is("Succeeded", "False")
-if not ended and found.Ready.observedGeneration ~= obj.metadata.generation then
+if status.observedGeneration ~= obj.metadata.generation then
   return answer("Progressing", "It was changed, and the operator has not reconciled it since")
 end
 

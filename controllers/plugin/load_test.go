@@ -41,7 +41,7 @@ var _ = Describe("The load of a Plugin", Label("plugins"), func() {
 			process.StartTimeout = &metav1.Duration{Duration: 7 * time.Second}
 		})
 		await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
-		want := v1alpha1.PluginStatus{Digest: "d1", SDKVersion: "v0.1.0", Actions: []v1alpha1.ProvidedAction{
+		want := v1alpha1.PluginStatus{ObservedGeneration: 1, Digest: "d1", SDKVersion: "v0.1.0", Actions: []v1alpha1.ProvidedAction{
 			{Name: "example.io/item", Kind: v1alpha1.ActionKindBackupItem, Version: "v1"},
 			{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
 			{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPreBackup, Version: "v2"},

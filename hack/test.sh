@@ -47,9 +47,16 @@ run() {
 run_specs() {
 	local name=${1//\//-} code=0
 	echo "--- $name"
+	# test2json learns the result from the last line of go test, which Ginkgo does not print.
 	# shellcheck disable=SC2086
-	go tool ginkgo run --no-color --procs="$((2 * $(getconf _NPROCESSORS_ONLN)))" --timeout=60m ${SPECS:-} "./$1" 2>&1 |
-		go tool test2json -t -p "$1" | "$out/testsummary" -record "$out/$name.json" || code=${PIPESTATUS[0]}
+	{
+		if go tool ginkgo run --no-color --procs="$((2 * $(getconf _NPROCESSORS_ONLN)))" --timeout=60m ${SPECS:-} "./$1" 2>&1; then
+			echo PASS
+		else
+			echo FAIL
+			exit 1
+		fi
+	} | go tool test2json -t -p "$1" | "$out/testsummary" -record "$out/$name.json" || code=${PIPESTATUS[0]}
 	printf '{"Action":"exit","Output":"%s"}\n' "$code" >>"$out/$name.json"
 }
 

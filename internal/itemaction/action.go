@@ -27,12 +27,14 @@ type Action[T any] interface {
 	Execute(ctx context.Context, item T) (Result, error)
 }
 
-// The actions of a backup process objects before they are archived, those of a restore before they
-// are restored.
 type (
-	BackupAction        = Action[BackupItem]
-	RestoreAction       = Action[*RestoreItem]
-	BackupPluginAction  = PluginAction[BackupItem]
+	// BackupAction processes objects before they are archived.
+	BackupAction = Action[BackupItem]
+	// RestoreAction processes objects before they are restored.
+	RestoreAction = Action[*RestoreItem]
+	// BackupPluginAction is a BackupAction of a plugin.
+	BackupPluginAction = PluginAction[BackupItem]
+	// RestorePluginAction is a RestoreAction of a plugin.
 	RestorePluginAction = PluginAction[*RestoreItem]
 )
 

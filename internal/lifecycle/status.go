@@ -128,12 +128,15 @@ func (s *Scope[T]) MarkFinalized() {
 	conditions.SetSummary(s.Object, state, succeeded.Reason, message)
 }
 
-// ObserveGeneration records the generation of a finished object whose spec was changed later. The change
-// has no effect, and the outcome stays: without the record, the object would look unreconciled.
-func ObserveGeneration(ctx context.Context, c client.Client, object interface {
+// conditionsObject is an object of the API with conditions.
+type conditionsObject interface {
 	client.Object
 	conditions.Object
-}) error {
+}
+
+// ObserveGeneration records the generation of a finished object whose spec was changed later. The change
+// has no effect, and the outcome stays: without the record, the object would look unreconciled.
+func ObserveGeneration(ctx context.Context, c client.Client, object conditionsObject) error {
 	if object.GetDeletionTimestamp() != nil || *object.ObservedGeneration() == object.GetGeneration() {
 		return nil
 	}

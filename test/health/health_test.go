@@ -120,8 +120,10 @@ func TestWhateverTheKind(t *testing.T) {
 // TestStatusOlderThanSpec asks about objects whose status is not about their spec.
 func TestStatusOlderThanSpec(t *testing.T) {
 	older := map[string]func(t *testing.T, object map[string]any){
-		"the spec was changed":              func(t *testing.T, o map[string]any) { set(t, o, int64(4), "metadata", "generation") },
-		"it does not tell what it is about": func(t *testing.T, o map[string]any) { unstructured.RemoveNestedField(o, "status", "observedGeneration") },
+		"the spec was changed": func(t *testing.T, o map[string]any) { set(t, o, int64(4), "metadata", "generation") },
+		"it does not tell what it is about": func(t *testing.T, o map[string]any) {
+			unstructured.RemoveNestedField(o, "status", "observedGeneration")
+		},
 	}
 	shipped := rules{scripts(t), fluxRules(t)}
 	for name, change := range older {

@@ -6,11 +6,12 @@ package integration
 import (
 	"net/http"
 
+	. "github.com/onsi/ginkgo/v2"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
-	. "github.com/onsi/ginkgo/v2"
 )
 
 var _ = Describe("Stores that fail", Label("hooks"), func() {

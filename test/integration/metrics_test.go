@@ -6,10 +6,11 @@ package integration
 import (
 	"fmt"
 
+	. "github.com/onsi/ginkgo/v2"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
-	. "github.com/onsi/ginkgo/v2"
 )
 
 var _ = Describe("Metrics", Label("hooks"), func() {

@@ -6,11 +6,12 @@ package restore
 import (
 	"strings"
 
+	. "github.com/onsi/ginkgo/v2"
+
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
-	. "github.com/onsi/ginkgo/v2"
 )
 
 var _ = Describe("The hooks of a Restore", Label("restore"), func() {

@@ -100,8 +100,7 @@ func (a *OperationClient) callCancel(ctx context.Context, target OperationTarget
 // begin opens a call to the action of an operation.
 func (a *OperationClient) begin(ctx context.Context, target OperationTarget) (*Call[Operations], error) {
 	resolve := resolveOperations(a.Actions.BackupItemAction(target.Plugin, target.Kind, target.Action))
-	switch sdk.Kind(target.Kind) {
-	case sdk.KindRestoreItemAction, sdk.KindAsyncRestoreItemAction:
+	if kind := sdk.Kind(target.Kind); kind == sdk.KindRestoreItemAction || kind == sdk.KindAsyncRestoreItemAction {
 		resolve = resolveOperations(a.Actions.RestoreItemAction(target.Plugin, target.Kind, target.Action))
 	}
 	return NewCaller(resolve, a.Redactor).Begin(ctx, host.Call{Key: target.Key, Log: target.Log, RunLog: target.RunLog})

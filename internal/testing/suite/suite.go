@@ -283,6 +283,7 @@ func SortedByName[V any](cases map[string]V) iter.Seq2[string, V] {
 // Spec returns the testing.TB of a Ginkgo spec, for helpers that plain tests call, too. GinkgoTB
 // has another context for each call, and neither a context nor Cleanup during clean-up.
 func Spec(t testing.TB) testing.TB {
+	t.Helper()
 	s := &spec{TB: t, ctx: t.Context()}
 	t.Cleanup(s.cleanUp)
 	return s
@@ -290,7 +291,7 @@ func Spec(t testing.TB) testing.TB {
 
 type spec struct {
 	testing.TB
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // testing.TB is what has a context.
 	cleanups []func()
 }
 

@@ -82,7 +82,7 @@ func connectAsyncBackup(t *testing.T, action *asyncBackup) asyncbackupitempb.Asy
 	return asyncbackupitempb.NewAsyncBackupItemActionClient(conn)
 }
 
-func TestAsyncBackupItemActionStarts(t *testing.T) {
+func TestAsyncBackupItemAction_Start(t *testing.T) {
 	t.Parallel()
 	ref, message := item.Ref{Resource: "r", Name: "n"}, &itempb.ResourceIdentifier{Resource: "r", Name: "n"}
 	for name, tc := range map[string]struct {
@@ -127,7 +127,7 @@ func TestAsyncBackupItemActionStarts(t *testing.T) {
 	}
 }
 
-func TestWhatAnAsyncBackupItemActionGets(t *testing.T) {
+func TestAsyncBackupItemAction_Request(t *testing.T) {
 	t.Parallel()
 	var got *item.BackupRequest
 	var size string

@@ -49,7 +49,7 @@ func connectDeletion(t *testing.T, action *deletion) (deletepb.DeleteActionClien
 	return deletepb.NewDeleteActionClient(conn), log
 }
 
-func TestDeleteActionAppliesTo(t *testing.T) {
+func TestDeleteAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selector, plugin string
@@ -81,7 +81,7 @@ func TestDeleteActionAppliesTo(t *testing.T) {
 	}
 }
 
-func TestWhatADeleteActionGets(t *testing.T) {
+func TestDeleteAction_Request(t *testing.T) {
 	t.Parallel()
 	var got *deletev1.DeleteRequest
 	var parameters map[string]string
@@ -140,7 +140,7 @@ func TestWhatADeleteActionGets(t *testing.T) {
 	}
 }
 
-func TestCallsThatNoDeleteActionGets(t *testing.T) {
+func TestDeleteAction_RejectedCalls(t *testing.T) {
 	t.Parallel()
 	client, _ := connectDeletion(t, &deletion{execute: func(context.Context, *deletev1.DeleteRequest) error {
 		t.Error("the action was called")
@@ -162,7 +162,7 @@ func TestCallsThatNoDeleteActionGets(t *testing.T) {
 	}
 }
 
-func TestFailuresOfADeleteAction(t *testing.T) {
+func TestDeleteAction_Errors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		execute func(ctx context.Context, req *deletev1.DeleteRequest) error
@@ -188,9 +188,9 @@ func TestFailuresOfADeleteAction(t *testing.T) {
 	}
 }
 
-// TestOneDeletionAtATime checks that calls with one key are serialized and calls with other
+// TestDeleteAction_OneAtATime checks that calls with one key are serialized and calls with other
 // keys do not wait.
-func TestOneDeletionAtATime(t *testing.T) {
+func TestDeleteAction_OneAtATime(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan string, 4), make(chan struct{})
 	client, _ := connectDeletion(t, &deletion{execute: func(_ context.Context, req *deletev1.DeleteRequest) error {

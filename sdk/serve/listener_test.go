@@ -58,7 +58,7 @@ func TestListenOptions(t *testing.T) {
 	}
 }
 
-func TestListenRefuses(t *testing.T) {
+func TestListen_InvalidOptions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -153,9 +153,9 @@ func (l *listening) call(ctx context.Context) <-chan error {
 	return answer
 }
 
-// TestListenStops checks that a call that is open when the server stops ends normally, with
+// TestListen_Stop checks that a call that is open when the server stops ends normally, with
 // its log.
-func TestListenStops(t *testing.T) {
+func TestListen_Stop(t *testing.T) {
 	t.Parallel()
 	l := listen(t, socketOptions(t), insecure.NewCredentials())
 	health := grpc_health_v1.NewHealthClient(l.conn)
@@ -201,8 +201,8 @@ func TestListenStops(t *testing.T) {
 	}
 }
 
-// TestListenCutsOff checks that a call that does not end in time does not block Listen.
-func TestListenCutsOff(t *testing.T) {
+// TestListen_CutsOffCalls checks that a call that does not end in time does not block Listen.
+func TestListen_CutsOffCalls(t *testing.T) {
 	t.Parallel()
 	options := socketOptions(t)
 	options.Grace = time.Millisecond
@@ -218,7 +218,7 @@ func TestListenCutsOff(t *testing.T) {
 	}
 }
 
-func TestListenAtSocket(t *testing.T) {
+func TestListen_Socket(t *testing.T) {
 	t.Parallel()
 	options := socketOptions(t)
 	path := strings.TrimPrefix(options.Address, "unix://")
@@ -247,9 +247,9 @@ func TestListenAtSocket(t *testing.T) {
 	}
 }
 
-// TestSocketThatMayBeInUse checks that the socket is not removed: a failure to connect does not
+// TestListen_SocketInUse checks that the socket is not removed: a failure to connect does not
 // show whether a program listens.
-func TestSocketThatMayBeInUse(t *testing.T) {
+func TestListen_SocketInUse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.sock")
 	other, err := net.Listen("unix", path)

@@ -26,9 +26,9 @@ func textsOf(f *logLineQueue) []string {
 	return out
 }
 
-// TestHub checks that every follower gets the lines of its own calls, and the program's own
+// TestLogHub_Write checks that every follower gets the lines of its own calls, and the program's own
 // log gets all lines.
-func TestHub(t *testing.T) {
+func TestLogHub_Write(t *testing.T) {
 	t.Parallel()
 	own := &strings.Builder{}
 	h := newLogHub(own)
@@ -59,7 +59,7 @@ func TestHub(t *testing.T) {
 	}
 }
 
-func TestHubRefuses(t *testing.T) {
+func TestLogHub_FollowRejects(t *testing.T) {
 	t.Parallel()
 	h := newLogHub(&strings.Builder{})
 	if _, err := h.addFollower(testSession); err != nil {
@@ -79,9 +79,9 @@ func TestHubRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowerDoesNotRead checks that lines are dropped, that a line reports this, and that
+// TestLogHub_SlowFollower checks that lines are dropped, that a line reports this, and that
 // the ends of calls are kept.
-func TestFollowerDoesNotRead(t *testing.T) {
+func TestLogHub_SlowFollower(t *testing.T) {
 	t.Parallel()
 	f := newLogLineQueue()
 	line := []byte(strings.Repeat("x", 2*maxLineBytes))

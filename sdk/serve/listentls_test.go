@@ -53,9 +53,9 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// TestTLSFilesAreReadAgain checks that changed files are used for the next connection, and
+// TestListen_ReloadsTLSFiles checks that changed files are used for the next connection, and
 // that invalid files are not used and are logged once.
-func TestTLSFilesAreReadAgain(t *testing.T) {
+func TestListen_ReloadsTLSFiles(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), &logBuffer{}
 	s := New().SetLogOutput(log)
@@ -115,9 +115,9 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestOneFileForAll covers a self-signed certificate with its key in one file, which is
+// TestListen_OneFileForAll covers a self-signed certificate with its key in one file, which is
 // common.
-func TestOneFileForAll(t *testing.T) {
+func TestListen_OneFileForAll(t *testing.T) {
 	t.Parallel()
 	certificate, key := selfSigned(t)
 	path := filepath.Join(t.TempDir(), "all.pem")
@@ -131,9 +131,9 @@ func TestOneFileForAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreLogged checks that refusals are logged, because the client may not learn
+// TestListen_LogsRejectedConnections checks that refusals are logged, because the client may not learn
 // the reason.
-func TestRefusalsAreLogged(t *testing.T) {
+func TestListen_LogsRejectedConnections(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	certificate, key := selfSigned(t)

@@ -142,7 +142,7 @@ func download(ctx context.Context, client objectstorepb.ObjectStoreClient) (part
 	return parts, err
 }
 
-func TestObjectsComeBackAsTheyWere(t *testing.T) {
+func TestObjectStore_RoundTrip(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("0123456789abcdef", 5<<17/16) // 640 KiB.
 	for name, parts := range map[string][]string{
@@ -174,7 +174,7 @@ func TestObjectsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedUploadIsNeverComplete(t *testing.T) {
+func TestObjectStore_InterruptedPut(t *testing.T) {
 	t.Parallel()
 	read := make(chan error, 1)
 	begun := make(chan struct{})
@@ -205,7 +205,7 @@ func TestAnInterruptedUploadIsNeverComplete(t *testing.T) {
 	}
 }
 
-func TestTheBodyOfAnUpload(t *testing.T) {
+func TestObjectStore_PutBody(t *testing.T) {
 	t.Parallel()
 	broken := status.Error(codes.Internal, "stream broken")
 	for name, tc := range map[string]struct {
@@ -253,9 +253,9 @@ func TestTheBodyOfAnUpload(t *testing.T) {
 	}
 }
 
-// TestAStoreThatStopsReading is for stores that report success without having read the
+// TestObjectStore_PutStopsReading is for stores that report success without having read the
 // object.
-func TestAStoreThatStopsReading(t *testing.T) {
+func TestObjectStore_PutStopsReading(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{put: func(_ context.Context, body io.Reader) error {
 		_, err := io.CopyN(io.Discard, body, 1)
@@ -268,9 +268,9 @@ func TestAStoreThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestAStoreThatFails checks that the status does not mention visibility: the store
+// TestObjectStore_Errors checks that the status does not mention visibility: the store
 // promises that nothing is visible.
-func TestAStoreThatFails(t *testing.T) {
+func TestObjectStore_Errors(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{put: func(context.Context, io.Reader) error { return errors.New("disk full") }})
 	if err := upload(t.Context(), client, "ab", "c"); status.Code(err) != codes.Unknown {
@@ -285,8 +285,8 @@ func checkError(t *testing.T, doing string, err error, want string) {
 	}
 }
 
-// TestAReaderLeftBehind is for stores whose client still reads when it has a response.
-func TestAReaderLeftBehind(t *testing.T) {
+// TestObjectStore_ReaderIsClosed is for stores whose client still reads when it has a response.
+func TestObjectStore_ReaderIsClosed(t *testing.T) {
 	t.Parallel()
 	receiving, release := make(chan struct{}), make(chan struct{})
 	body := &uploadBody{receive: func() (*objectstorepb.PutObjectRequest, error) {
@@ -307,7 +307,7 @@ func TestAReaderLeftBehind(t *testing.T) {
 	}
 }
 
-func TestAnUploadWithoutAName(t *testing.T) {
+func TestObjectStore_PutWithoutName(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{put: func(context.Context, io.Reader) error { return errors.New("called") }})
 	if err := upload(t.Context(), client); status.Code(err) != codes.InvalidArgument {
@@ -327,7 +327,7 @@ func (c closing) Close() error {
 	return c.err
 }
 
-func TestDownloadsThatFail(t *testing.T) {
+func TestObjectStore_GetFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		object io.Reader
@@ -364,7 +364,7 @@ func TestDownloadsThatFail(t *testing.T) {
 	}
 }
 
-func TestOtherCallsOfAStore(t *testing.T) {
+func TestObjectStore_OtherCalls(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{})
 	prefixes, err := client.ListCommonPrefixes(t.Context(), &objectstorepb.ListCommonPrefixesRequest{Plugin: testName, Bucket: "b", Prefix: "p/", Delimiter: "/"})

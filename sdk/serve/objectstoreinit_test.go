@@ -20,7 +20,7 @@ import (
 	objectstorepb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/objectstore/v1"
 )
 
-func TestAStoreIsInitialisedFirst(t *testing.T) {
+func TestObjectStore_InitFirst(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	client := startStore(t, &memoryStore{init: func(config map[string]string) error {
@@ -52,9 +52,9 @@ func TestAStoreIsInitialisedFirst(t *testing.T) {
 	}
 }
 
-// TestAStoreIsNotInitialisedAgain: a Velero server calls Init each time it opens a
+// TestObjectStore_InitOnce: a Velero server calls Init each time it opens a
 // location, also while other calls use the process.
-func TestAStoreIsNotInitialisedAgain(t *testing.T) {
+func TestObjectStore_InitOnce(t *testing.T) {
 	t.Parallel()
 	var created, initialised atomic.Int32
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -94,9 +94,9 @@ func TestAStoreIsNotInitialisedAgain(t *testing.T) {
 	}
 }
 
-// TestAStoreThatFailedIsInitialisedAgain checks that Init is called again on the same instance,
+// TestObjectStore_InitAfterFailure checks that Init is called again on the same instance,
 // as the SDK promises to authors.
-func TestAStoreThatFailedIsInitialisedAgain(t *testing.T) {
+func TestObjectStore_InitAfterFailure(t *testing.T) {
 	t.Parallel()
 	var created atomic.Int32
 	conn, _ := connect(t, New().RegisterObjectStoreV1(testName, func() (objectstorev1.ObjectStore, error) {
@@ -154,9 +154,9 @@ func listenWithStores(t *testing.T, create func() (objectstorev1.ObjectStore, er
 	}
 }
 
-// TestAStoreThatHangs checks that a store that hangs in Init does not affect other stores
+// TestObjectStore_InitHangs checks that a store that hangs in Init does not affect other stores
 // of the same server.
-func TestAStoreThatHangs(t *testing.T) {
+func TestObjectStore_InitHangs(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
 	dial := listenWithStores(t, func() (objectstorev1.ObjectStore, error) {

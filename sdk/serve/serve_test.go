@@ -90,7 +90,7 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
-func TestActionIsCreatedOnceItCanBe(t *testing.T) {
+func TestRegistration_GetOrCreateAction(t *testing.T) {
 	t.Parallel()
 	created := 0
 	results := []error{errors.New("no config yet"), nil}
@@ -168,7 +168,7 @@ func TestKindsOfARegistration(t *testing.T) {
 	}
 }
 
-func TestNoActionIsAnError(t *testing.T) {
+func TestRegistration_NilAction(t *testing.T) {
 	t.Parallel()
 	s := New().RegisterPreRestoreActionV1("a", func() (prerestorev1.PreRestoreAction, error) { return nil, nil }) //nolint:nilnil // the mistake to detect
 	_, err := s.registry.order[0].getOrCreateAction()

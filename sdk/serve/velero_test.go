@@ -65,7 +65,7 @@ func callBackupItem(t *testing.T, ctx context.Context, f backupItem) (*backupite
 	return resp, log, err
 }
 
-func TestWhatABackupItemActionGets(t *testing.T) {
+func TestBackupItemAction_Request(t *testing.T) {
 	t.Parallel()
 	var got *item.BackupRequest
 	var parameters map[string]string
@@ -95,7 +95,7 @@ func TestWhatABackupItemActionGets(t *testing.T) {
 	}
 }
 
-func TestAHostThatSaysNothingBesides(t *testing.T) {
+func TestItemAction_NoMetadata(t *testing.T) {
 	t.Parallel()
 	_, log, err := callBackupItem(t, t.Context(), func(ctx context.Context, _ *item.BackupRequest) (*item.BackupResponse, error) {
 		sdk.Parameters(ctx)["written"] = "x" // Must not be a nil map: nil means outside of calls.
@@ -114,7 +114,7 @@ func TestAHostThatSaysNothingBesides(t *testing.T) {
 	}
 }
 
-func TestAnswersOfABackupItemAction(t *testing.T) {
+func TestBackupItemAction_Response(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{"team": "a"}
 	for name, tc := range map[string]struct {
@@ -180,7 +180,7 @@ func TestAnswersOfABackupItemAction(t *testing.T) {
 	}
 }
 
-func TestLabelsDoNotChangeWhatWasReturned(t *testing.T) {
+func TestBackupItemAction_LabelsKeepReturnedObject(t *testing.T) {
 	t.Parallel()
 	// An action may return the same object for many calls.
 	shared := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}}
@@ -203,7 +203,7 @@ func decoded(t *testing.T, raw []byte) (object map[string]any) {
 	return object
 }
 
-func TestErrorsOfABackupItemAction(t *testing.T) {
+func TestBackupItemAction_Errors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		act  backupItem
@@ -245,7 +245,7 @@ func panicking(_ context.Context, req *item.BackupRequest) (*item.BackupResponse
 	return nil, errors.New(parts[1])
 }
 
-func TestAPanicTellsWhereItWas(t *testing.T) {
+func TestItemAction_PanicOrigin(t *testing.T) {
 	t.Parallel()
 	_, log, err := callBackupItem(t, asOperator(t.Context(), "c", "k", "{}"), panicking)
 	answer := status.Convert(err)
@@ -269,7 +269,7 @@ func TestAPanicTellsWhereItWas(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfAnItemAction(t *testing.T) {
+func TestItemAction_Deadline(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -301,7 +301,7 @@ func TestTheTimeOfAnItemAction(t *testing.T) {
 	}
 }
 
-func TestItemActionsAreCalledAtTheSameTime(t *testing.T) {
+func TestItemAction_ConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	const calls = 4
 	var created, entered sync.WaitGroup
@@ -329,7 +329,7 @@ func TestItemActionsAreCalledAtTheSameTime(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRefusedItemCalls(t *testing.T) {
+func TestItemAction_RejectedCalls(t *testing.T) {
 	t.Parallel()
 	conn, log := connect(t, New().RegisterBackupItemActionV1(testName, func() (backupitemv1.BackupItemAction, error) {
 		return backupItem(func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) { return nil, nil }), nil
@@ -362,7 +362,7 @@ func TestRefusedItemCalls(t *testing.T) {
 	}
 }
 
-func TestTheSelectorOfAnAction(t *testing.T) {
+func TestItemAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	conn, _ := connect(t, New().RegisterBackupItemActionV1(testName, func() (backupitemv1.BackupItemAction, error) { return backupItem(nil), nil }))
 	got, err := backupitemv1pb.NewBackupItemActionClient(proto.VeleroConn(conn)).AppliesTo(t.Context(), &itempb.AppliesToRequest{Plugin: testName})
@@ -378,7 +378,7 @@ func TestTheSelectorOfAnAction(t *testing.T) {
 	}
 }
 
-func TestWhatIsListed(t *testing.T) {
+func TestListerService_ListPlugins(t *testing.T) {
 	t.Parallel()
 	newV1 := func() (backupitemv1.BackupItemAction, error) { return backupItem(nil), nil }
 	newV2 := func() (backupitemv2.BackupItemAction, error) { return second{}, nil }

@@ -116,9 +116,9 @@ func TestCallCancelled(t *testing.T) {
 	}
 }
 
-// TestCallsWithLittleTimeAfterOneThatHangs makes calls that would all time out waiting for
+// TestCall_ShortDeadlineAfterHang makes calls that would all time out waiting for
 // the previous call if each of them restarted its grace period.
-func TestCallsWithLittleTimeAfterOneThatHangs(t *testing.T) {
+func TestCall_ShortDeadlineAfterHang(t *testing.T) {
 	const little = 50 * time.Millisecond
 	c := newCatalog(t, catalog.Options{Grace: 4 * little})
 	load(t, c, fault("p", nil))
@@ -255,7 +255,7 @@ func TestCrashLoopBacksOff(t *testing.T) {
 	kill("6")
 }
 
-func TestAbandonedCallDoesNotBlockTheNextAttempt(t *testing.T) {
+func TestCall_AfterAbandonedCall(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
 	load(t, c, fault("p", nil))
 	e, err := c.Executor("p", "PreBackupAction", "fault.example.io/fault")
@@ -337,7 +337,7 @@ func TestLogContent(t *testing.T) {
 	checkNoSecret(t, "the operator's log", operator.Text())
 }
 
-func TestPrintedLinesBelongToTheCall(t *testing.T) {
+func TestLog_PrintedLines(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	self, err := os.Executable()
@@ -361,7 +361,7 @@ func TestPrintedLinesBelongToTheCall(t *testing.T) {
 	}
 }
 
-func TestLateLinesGoToTheOperator(t *testing.T) {
+func TestLog_LateLines(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger(), Grace: safety})
 	load(t, c, fault("p", nil))

@@ -47,9 +47,9 @@ func operate(path string) {
 	}
 }
 
-// TestPluginsDieWithTheOperator kills an operator, from outside and by its plugin,
+// TestProcesses_EndWithOperator kills an operator, from outside and by its plugin,
 // and expects its plugin to end as well.
-func TestPluginsDieWithTheOperator(t *testing.T) {
+func TestProcesses_EndWithOperator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env       []string
 		wantCalls int

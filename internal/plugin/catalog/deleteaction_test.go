@@ -85,7 +85,7 @@ func TestDeleteActionOfAProcess(t *testing.T) {
 	}
 }
 
-func TestFailuresOfDeleteActions(t *testing.T) {
+func TestDeleteAction_Failures(t *testing.T) {
 	c := loadDeletion(t)
 	broken := deleteCall("broken", "none")
 	broken.Subject = []byte("no json")
@@ -131,7 +131,7 @@ func TestFailuresOfDeleteActions(t *testing.T) {
 	}
 }
 
-func TestFailuresOfSelectorsOfDeleteActions(t *testing.T) {
+func TestDeleteAction_AppliesToFailures(t *testing.T) {
 	c := loadDeletion(t)
 	for name, tc := range map[string]struct {
 		action, selector string

@@ -111,9 +111,9 @@ func TestEndpoint(t *testing.T) {
 	greet()
 }
 
-// TestEndpointGivesUpDuplicate checks that a release that lists an action of an older
+// TestEndpoint_DropsDuplicateAction checks that a release that lists an action of an older
 // Plugin is refused only as long as it is served. Only listing the actions shows this.
-func TestEndpointGivesUpDuplicate(t *testing.T) {
+func TestEndpoint_DropsDuplicateAction(t *testing.T) {
 	const taken = "example.io/taken"
 	for name, before := range map[string][]string{
 		"the first release is refused":                nil,
@@ -178,9 +178,9 @@ func hang(t *testing.T, socket string) (accepted <-chan struct{}) {
 	return came
 }
 
-// TestEndpointBecomesDeclared checks that a call that waits for an endpoint fails as unreachable
+// TestEndpoint_ReplacedByDeclaredActions checks that a call that waits for an endpoint fails as unreachable
 // when declared actions replace the endpoint.
-func TestEndpointBecomesDeclared(t *testing.T) {
+func TestEndpoint_ReplacedByDeclaredActions(t *testing.T) {
 	socket := "unix://" + filepath.Join(t.TempDir(), "s")
 	lost := make(chan string, 9)
 	c := newCatalog(t, catalog.Options{OnExit: func(name string) { lost <- name }})
@@ -263,9 +263,9 @@ func (*folder) CreateSignedURL(context.Context, string, string, time.Duration) (
 	return "", nil
 }
 
-// TestEndpointStores checks that the locations of one server are isolated: neither accesses
+// TestEndpoint_ObjectStores checks that the locations of one server are isolated: neither accesses
 // the directory of the other, in any order of calls.
-func TestEndpointStores(t *testing.T) {
+func TestEndpoint_ObjectStores(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	socket := "unix://" + filepath.Join(t.TempDir(), "s")
 	all := &kept{objects: map[string]string{}}

@@ -139,7 +139,7 @@ func TestLoadFailures(t *testing.T) {
 	}
 }
 
-func TestLoadSameSpecAgain(t *testing.T) {
+func TestLoad_SameSpec(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	first := load(t, c, fault("p", nil))
 	before := plugintesting.ListChildren(plugins)
@@ -162,7 +162,7 @@ func TestLoadSameSpecAgain(t *testing.T) {
 	}
 }
 
-func TestLoadDuplicateAction(t *testing.T) {
+func TestLoad_DuplicateAction(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, fault("first", nil))
 	_, err := c.Load(t.Context(), fault("second", nil))
@@ -182,7 +182,7 @@ func TestLoadDuplicateAction(t *testing.T) {
 	load(t, c, fault("second", nil))
 }
 
-func TestLoadReplacesAndDrains(t *testing.T) {
+func TestLoad_ReplaceAndDrain(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	binary := filepath.Join(t.TempDir(), "plugin")
 	copyPlugin(t, "faultplugin", binary)
@@ -228,8 +228,8 @@ func TestLoadReplacesAndDrains(t *testing.T) {
 	}
 }
 
-// TestBusyProcessIsNotReplaced changes the binary of a process with open operations.
-func TestBusyProcessIsNotReplaced(t *testing.T) {
+// TestLoad_OpenOperationsPostponeReplacement changes the binary of a process with open operations.
+func TestLoad_OpenOperationsPostponeReplacement(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	binary := filepath.Join(t.TempDir(), "plugin")
 	copyPlugin(t, "faultplugin", binary)
@@ -253,7 +253,7 @@ func TestBusyProcessIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestFailedReplacementKeepsTheOldProcess(t *testing.T) {
+func TestLoad_FailedReplacement(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, fault("p", nil))
 	if _, err := c.Load(t.Context(), fault("p", map[string]string{"FAULT_START": "exit"})); err == nil {
@@ -281,7 +281,7 @@ func TestUnload(t *testing.T) {
 	}
 }
 
-func TestCloseCutsOffOpenCalls(t *testing.T) {
+func TestClose_CutsOffOpenCalls(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	calls := filepath.Join(t.TempDir(), "calls")
 	load(t, c, fault("p", map[string]string{"FAULT_CALL_LOG": calls}))
@@ -303,7 +303,7 @@ func TestCloseCutsOffOpenCalls(t *testing.T) {
 	}
 }
 
-func TestLoadInterrupted(t *testing.T) {
+func TestLoad_Interrupted(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

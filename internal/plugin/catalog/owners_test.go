@@ -89,7 +89,7 @@ func expectChanges(t *testing.T, c *changes, want ...string) {
 	}
 }
 
-func TestOlderPluginOwns(t *testing.T) {
+func TestOwnership_OlderPlugin(t *testing.T) {
 	told := &changes{}
 	c := newCatalog(t, catalog.Options{OnChange: told.add})
 	old, young := born("z-old", 1, "a", "b"), born("a-young", 2, "b", "c")
@@ -110,9 +110,9 @@ func TestOlderPluginOwns(t *testing.T) {
 	expectLoaded(t, c, young)
 }
 
-// TestOlderPluginComesLater loads the older plugin last: an operator that starts loads
+// TestOwnership_OlderPluginLoadedLater loads the older plugin last: an operator that starts loads
 // plugins in any order.
-func TestOlderPluginComesLater(t *testing.T) {
+func TestOwnership_OlderPluginLoadedLater(t *testing.T) {
 	told := &changes{}
 	c := newCatalog(t, catalog.Options{OnChange: told.add})
 	old, young := born("z-old", 1, "b"), born("a-young", 2, "b", "c")
@@ -134,7 +134,7 @@ func TestOlderPluginComesLater(t *testing.T) {
 	expectLoaded(t, c, old)
 }
 
-func TestRefusedPluginOwnsNothing(t *testing.T) {
+func TestOwnership_RefusedPlugin(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	first, second, third := born("first", 1, "a"), born("second", 2, "a", "b"), born("third", 3, "b")
 	expectLoaded(t, c, first)
@@ -145,16 +145,16 @@ func TestRefusedPluginOwnsNothing(t *testing.T) {
 	expectRefused(t, c, third, "second")
 }
 
-func TestSameAgeGoesByName(t *testing.T) {
+func TestOwnership_SameAge(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	expectLoaded(t, c, born("b", 1, "x"))
 	expectLoaded(t, c, born("a", 1, "x"), rival("b", "x"))
 	expectRefused(t, c, born("b", 1, "x"), "a")
 }
 
-// TestRefusedBinaryIsNotStartedAgain checks that a refused binary is started again only
+// TestOwnership_RefusedBinaryIsNotRestarted checks that a refused binary is started again only
 // after a change.
-func TestRefusedBinaryIsNotStartedAgain(t *testing.T) {
+func TestOwnership_RefusedBinaryIsNotRestarted(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	expectLoaded(t, c, born("old", 1, "a"))
 	binary := filepath.Join(t.TempDir(), "plugin")

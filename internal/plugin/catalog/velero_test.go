@@ -158,9 +158,9 @@ func TestOwnStatusKeepsTheProcess(t *testing.T) {
 	}
 }
 
-// TestFirstCallsAreMadeOneByOne checks that first calls are serialized after every start:
+// TestVelero_WarmUp checks that first calls are serialized after every start:
 // the framework of these plugins crashes on concurrent first calls.
-func TestFirstCallsAreMadeOneByOne(t *testing.T) {
+func TestVelero_WarmUp(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	for range 3 {
@@ -181,7 +181,7 @@ func TestFirstCallsAreMadeOneByOne(t *testing.T) {
 	}
 }
 
-func TestFirstCallFails(t *testing.T) {
+func TestVelero_WarmUpFails(t *testing.T) {
 	for name, tc := range map[string]struct{ how, wantReason, want string }{
 		"error":         {how: "error", wantReason: pluginclient.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
 		"unimplemented": {how: "unimplemented", wantReason: pluginclient.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
@@ -243,7 +243,7 @@ func TestRestartThatFailsHalfWay(t *testing.T) {
 	}
 }
 
-func TestForkedChildrenEndWithThePlugin(t *testing.T) {
+func TestVelero_ForkedChildren(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	if _, err := faulty("fork").do(t.Context(), c); err != nil {
@@ -257,9 +257,9 @@ func TestForkedChildrenEndWithThePlugin(t *testing.T) {
 	plugintesting.Eventually(t, "the forked process has ended", func() bool { return len(plugintesting.FindProcesses(child)) == 0 })
 }
 
-// TestLinesWithoutCalls checks that lines of plugins that do not mark calls go to the run
+// TestVelero_LogWithoutCalls checks that lines of plugins that do not mark calls go to the run
 // if it is the only active one.
-func TestLinesWithoutCalls(t *testing.T) {
+func TestVelero_LogWithoutCalls(t *testing.T) {
 	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, velero("p"))
@@ -294,9 +294,9 @@ func TestLinesWithoutCalls(t *testing.T) {
 	}
 }
 
-// TestLinesOfAbandonedCalls checks that the lines of an abandoned call, whose end is
+// TestVelero_LogOfAbandonedCalls checks that the lines of an abandoned call, whose end is
 // unknown, are not written to the log of another run.
-func TestLinesOfAbandonedCalls(t *testing.T) {
+func TestVelero_LogOfAbandonedCalls(t *testing.T) {
 	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, velero("p"))
@@ -325,8 +325,8 @@ func TestLinesOfAbandonedCalls(t *testing.T) {
 	}
 }
 
-// TestStackOfAnError checks that the stack is written only to the log.
-func TestStackOfAnError(t *testing.T) {
+// TestVelero_ErrorOrigin checks that the stack is written only to the log.
+func TestVelero_ErrorOrigin(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	log := plugintesting.NewLog(t)
@@ -368,9 +368,9 @@ func TestVeleroEnvironment(t *testing.T) {
 	}
 }
 
-// TestLeakingPluginIsEnded checks that a leaking plugin is killed before it affects the
+// TestProcess_MemoryLimit checks that a leaking plugin is killed before it affects the
 // operator.
-func TestLeakingPluginIsEnded(t *testing.T) {
+func TestProcess_MemoryLimit(t *testing.T) {
 	exits := make(chan string, 1)
 	c := newCatalog(t, catalog.Options{MaxMemory: 100 << 20, OnExit: func(name string) { exits <- name }})
 	load(t, c, velero("p"))

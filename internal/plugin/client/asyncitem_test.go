@@ -119,7 +119,7 @@ func serveAsync(t *testing.T, backup asyncBackup, restore asyncRestore) *grpc.Cl
 	})
 }
 
-func TestTimesOfAsyncActions(t *testing.T) {
+func TestAsyncActions_Durations(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		in   *durationpb.Duration
@@ -157,9 +157,9 @@ func TestTimesOfAsyncActions(t *testing.T) {
 	}
 }
 
-// TestIDsOfOperations checks that long IDs are returned: callers validate IDs, and can
+// TestAsyncActions_LongOperationID checks that long IDs are returned: callers validate IDs, and can
 // cancel operations that they do not store.
-func TestIDsOfOperations(t *testing.T) {
+func TestAsyncActions_LongOperationID(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"empty": "", "of 1 MiB": strings.Repeat("x", 1<<20)} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestIDsOfOperations(t *testing.T) {
 	}
 }
 
-func TestAnOperationThatGoesOnIsNotCancelled(t *testing.T) {
+func TestProgress_RunningIsNotCanceled(t *testing.T) {
 	t.Parallel()
 	conn := serveAsync(t, asyncBackup{}, asyncRestore{})
 	for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
@@ -193,7 +193,7 @@ func TestAnOperationThatGoesOnIsNotCancelled(t *testing.T) {
 	}
 }
 
-func TestFirstCallsOfAsyncActions(t *testing.T) {
+func TestWarmUpHandlers_AsyncActions(t *testing.T) {
 	t.Parallel()
 	said := &said{}
 	conn := serve(t, func(s *grpc.Server) {
@@ -224,7 +224,7 @@ func failing(t *testing.T, err error) *grpc.ClientConn {
 	}, grpc.UnaryInterceptor(answer))
 }
 
-func TestUnknownOperations(t *testing.T) {
+func TestProgress_UnknownOperation(t *testing.T) {
 	t.Parallel()
 	const id = "ns/du-1"
 	for name, tc := range map[string]struct {
@@ -263,9 +263,9 @@ func TestUnknownOperations(t *testing.T) {
 	}
 }
 
-// TestOtherCallsSayNothingOfOperations checks that errors of other calls never mean an
+// TestExecute_NotFoundIsNoUnknownOperation checks that errors of other calls never mean an
 // unknown operation: a framework may return them for an unknown name.
-func TestOtherCallsSayNothingOfOperations(t *testing.T) {
+func TestExecute_NotFoundIsNoUnknownOperation(t *testing.T) {
 	t.Parallel()
 	conn := failing(t, status.Error(codes.NotFound, "no such plugin"))
 	errs := map[string]error{}

@@ -137,7 +137,7 @@ func wantBackupError(t *testing.T, err error, want string) {
 	}
 }
 
-func TestAnActionChoosesItsObjects(t *testing.T) {
+func TestBackupItemAction_ResolveSelector(t *testing.T) {
 	t.Parallel()
 	f := &fakeBackupAction{selector: item.Selector{
 		IncludedResources: []string{"po"}, IncludedNamespaces: []string{"sh*"}, LabelSelector: "app=web",
@@ -161,7 +161,7 @@ func TestAnActionChoosesItsObjects(t *testing.T) {
 	}
 }
 
-func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
+func TestBackupItemAction_ResolveSelectorFails(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fake *fakeBackupAction
@@ -205,7 +205,7 @@ func TestAnActionThatCannotChooseSaysWhy(t *testing.T) {
 	}
 }
 
-func TestACallHasEverything(t *testing.T) {
+func TestBackupItemAction_CallAttributes(t *testing.T) {
 	t.Parallel()
 	f := &fakeBackupAction{}
 	a := startedBackupOperation(f, func(s *BackupItemActionSpec) {
@@ -233,7 +233,7 @@ func TestACallHasEverything(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestBackupItemAction_Execute(t *testing.T) {
 	t.Parallel()
 	changed := strings.Replace(newBackupPod, `"n":1`, `"n":2`, 1)
 	with := func(old, new string) []byte { return []byte(strings.Replace(newBackupPod, old, new, 1)) }
@@ -356,7 +356,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // An annotation that was in the cluster is ignored: it is not from the action.
-func TestAnnotationsOfTheClusterAreNotTheActions(t *testing.T) {
+func TestBackupItemAction_UnchangedAnnotations(t *testing.T) {
 	t.Parallel()
 	object := strings.Replace(newBackupPod, `"name":"web"`,
 		`"annotations":{"grapnel.dev/backup-labels":"{\"a\":\"b\"}","velero.io/skip-from-backup":"","x":"y"},"name":"web"`, 1)
@@ -375,7 +375,7 @@ func TestAnnotationsOfTheClusterAreNotTheActions(t *testing.T) {
 }
 
 // A hanging plugin costs three timeouts, and not one for each of many objects.
-func TestAHungPluginIsGivenUp(t *testing.T) {
+func TestBackupItemAction_HungPlugin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBackupAction{answer: func(ctx context.Context, _ []byte) (BackupItemAnswer, error) {
@@ -398,7 +398,7 @@ func TestAHungPluginIsGivenUp(t *testing.T) {
 }
 
 // An optional action is skipped; its errors about an object are not.
-func TestAnIgnoredActionThatDoesNotAnswer(t *testing.T) {
+func TestBackupItemAction_IgnoreFailure(t *testing.T) {
 	t.Parallel()
 	ignored := func(s *BackupItemActionSpec) { s.IgnoreFailure = true }
 	synctest.Test(t, func(t *testing.T) {
@@ -425,7 +425,7 @@ func TestAnIgnoredActionThatDoesNotAnswer(t *testing.T) {
 	wantBackupError(t, err, `plugin "demo": no such volume`)
 }
 
-func TestErrorsOfObjectsDoNotGiveAPluginUp(t *testing.T) {
+func TestBackupItemAction_ObjectErrorsKeepCircuitClosed(t *testing.T) {
 	t.Parallel()
 	a := startedBackupOperation(&fakeBackupAction{answer: func(context.Context, []byte) (BackupItemAnswer, error) {
 		return BackupItemAnswer{}, status.Error(codes.Unknown, "no such volume")

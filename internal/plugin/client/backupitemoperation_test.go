@@ -41,7 +41,7 @@ func cancelBackupOperation(ctx context.Context, a itemaction.BackupAction, op *i
 	return a.(itemaction.OperationStarter[itemaction.BackupItem]).CancelOperation(ctx, podItem(), op.ID)
 }
 
-func TestAnOperationCanBeCancelled(t *testing.T) {
+func TestBackupItemAction_CancelOperation(t *testing.T) {
 	t.Parallel()
 	f := &fakeBackupAction{answer: starting}
 	a := startedBackupOperation(f, func(s *BackupItemActionSpec) { s.Kind = "AsyncBackupItemAction" })
@@ -64,7 +64,7 @@ func TestAnOperationCanBeCancelled(t *testing.T) {
 }
 
 // An action that hangs is given up, but what it started before is canceled.
-func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
+func TestBackupItemAction_CancelWithOpenCircuit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBackupAction{answer: starting}
@@ -86,7 +86,7 @@ func TestAnActionThatWasGivenUpIsAskedToCancel(t *testing.T) {
 
 // An operation is canceled if its answer came too late or violated the contract. If the
 // cancellation fails too, an error reports that.
-func TestAnAnswerThatIsAnErrorIsUndone(t *testing.T) {
+func TestBackupItemAction_CancelRejectedOperation(t *testing.T) {
 	t.Parallel()
 	contract := &ContractError{Message: "named 10001 objects"}
 	broken := func(context.Context, []byte) (BackupItemAnswer, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-func TestGuardGivesUpOnlyWhatDoesNotAnswer(t *testing.T) {
+func TestCircuitBreaker_Record(t *testing.T) {
 	t.Parallel()
 	const (
 		ok          = executor.ErrorKind("")
@@ -53,7 +53,7 @@ func TestGuardGivesUpOnlyWhatDoesNotAnswer(t *testing.T) {
 }
 
 // Calls that were open when a plugin exited report one exit, not several.
-func TestGuardCountsAnExitOnce(t *testing.T) {
+func TestCircuitBreaker_ConcurrentLosses(t *testing.T) {
 	t.Parallel()
 	var guard CircuitBreaker
 	for exits := range MaxUnanswered {
@@ -74,7 +74,7 @@ func TestGuardCountsAnExitOnce(t *testing.T) {
 	}
 }
 
-func TestGuardIsSafeForConcurrentUse(t *testing.T) {
+func TestCircuitBreaker_ConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var guard CircuitBreaker
 	var wg sync.WaitGroup

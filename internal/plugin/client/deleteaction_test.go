@@ -96,7 +96,7 @@ func TestDeleteAction(t *testing.T) {
 	}
 }
 
-func TestSelectorsOfDeleteActions(t *testing.T) {
+func TestDeleteAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ selector, wantErr string }{
 		"every Backup": {},
@@ -121,7 +121,7 @@ func TestSelectorsOfDeleteActions(t *testing.T) {
 	}
 }
 
-func TestErrorsOfDeleteActions(t *testing.T) {
+func TestDeleteAction_Errors(t *testing.T) {
 	t.Parallel()
 	conn := serveDeletion(t, &deletion{err: status.Error(codes.Unknown, "the bucket is locked")})
 	_, asked := deleteActionV1{}.AppliesTo(t.Context(), callOn(conn))

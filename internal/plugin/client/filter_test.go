@@ -25,7 +25,7 @@ var names = known{
 	"deploy": "deployments.apps", "deployments": "deployments.apps", "deployments.apps": "deployments.apps",
 }
 
-func TestFilterShowsWhatTheActionAskedFor(t *testing.T) {
+func TestFilter_MatchesObject(t *testing.T) {
 	t.Parallel()
 	type object struct{ resource, namespace, labels string }
 	pod := object{"pods", "shop", "app=web"}
@@ -76,7 +76,7 @@ func TestFilterShowsWhatTheActionAskedFor(t *testing.T) {
 	}
 }
 
-func TestFilterAsksForLabelsOnlyIfTheyMatter(t *testing.T) {
+func TestFilter_MatchesObjectWithoutLabels(t *testing.T) {
 	t.Parallel()
 	filter, err := NewFilter(item.Selector{IncludedNamespaces: []string{"shop"}}, names)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestFilterAsksForLabelsOnlyIfTheyMatter(t *testing.T) {
 	}
 }
 
-func TestNewFilterSaysWhatIsWrongWithASelector(t *testing.T) {
+func TestNewFilter_InvalidSelector(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selector item.Selector

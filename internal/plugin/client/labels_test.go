@@ -24,7 +24,7 @@ func annotated(pairs ...string) string {
 	return `{"metadata":{"annotations":{` + strings.Join(members, ",") + `},"name":"web"},"spec":{"n":1.50}}`
 }
 
-func TestTakeAnnotationsTakesOnlyThoseOfTheAction(t *testing.T) {
+func TestExtractAnnotations(t *testing.T) {
 	t.Parallel()
 	const (
 		bare    = `{"metadata":{"name":"web"},"spec":{"n":1.50}}`
@@ -70,7 +70,7 @@ func TestTakeAnnotationsTakesOnlyThoseOfTheAction(t *testing.T) {
 	}
 }
 
-func TestReadLabelsRefusesWhatABackupCannotHave(t *testing.T) {
+func TestParseBackupLabels(t *testing.T) {
 	t.Parallel()
 	many := map[string]string{}
 	for i := range MaxBackupLabels + 1 {

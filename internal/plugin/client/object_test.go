@@ -95,7 +95,7 @@ func make10k(ref item.Ref, n int) []item.Ref {
 	return refs
 }
 
-func TestResourceOfKnowsWhatPluginsCallResources(t *testing.T) {
+func TestResolveResource(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		ref  item.Ref

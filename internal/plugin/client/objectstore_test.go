@@ -30,13 +30,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestConformance(t *testing.T) {
+func TestStore_Conformance(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store { return newFake().store() })
 }
 
-// TestWords shows the messages for errors of the plugin.
-func TestWords(t *testing.T) {
+// TestStore_ErrorTexts shows the messages for errors of the plugin.
+func TestStore_ErrorTexts(t *testing.T) {
 	t.Parallel()
 	denied := status.Error(codes.Unknown, "AccessDenied for "+secret)
 	f := newFake()
@@ -71,8 +71,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestNoPlugin uses a plugin that is not loaded.
-func TestNoPlugin(t *testing.T) {
+// TestStore_NoPlugin uses a plugin that is not loaded.
+func TestStore_NoPlugin(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.resolve = errors.New("the plugin is not loaded")
@@ -87,9 +87,9 @@ func TestNoPlugin(t *testing.T) {
 	}
 }
 
-// TestLostProcess loses the process once, and then every time. Idempotent calls are retried
+// TestStore_LostProcess loses the process once, and then every time. Idempotent calls are retried
 // once.
-func TestLostProcess(t *testing.T) {
+func TestStore_LostProcess(t *testing.T) {
 	t.Parallel()
 	do := map[string]func(s *pluginclient.Store) error{
 		"Put": func(s *pluginclient.Store) error {
@@ -129,8 +129,8 @@ func TestLostProcess(t *testing.T) {
 	}
 }
 
-// TestGetThatBreaks: content that ends too early must not be taken for the whole object.
-func TestGetThatBreaks(t *testing.T) {
+// TestStore_GetBreaks: content that ends too early must not be taken for the whole object.
+func TestStore_GetBreaks(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.get = func(_ context.Context, _ string, out io.Writer) error {
@@ -144,8 +144,8 @@ func TestGetThatBreaks(t *testing.T) {
 	}
 }
 
-// TestEmptyIsNotMissing uses plugins that return empty content for a missing object.
-func TestEmptyIsNotMissing(t *testing.T) {
+// TestStore_GetEmptyObject uses plugins that return empty content for a missing object.
+func TestStore_GetEmptyObject(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	s := f.store()
@@ -163,8 +163,8 @@ func TestEmptyIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestGetLeftEarly closes readers before their end: the calls must end.
-func TestGetLeftEarly(t *testing.T) {
+// TestStore_GetClosedEarly closes readers before their end: the calls must end.
+func TestStore_GetClosedEarly(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	ended := make(chan error, 1)
@@ -191,8 +191,8 @@ func TestGetLeftEarly(t *testing.T) {
 	}
 }
 
-// TestPutThatIsNotRead uses a plugin that reports success too early.
-func TestPutThatIsNotRead(t *testing.T) {
+// TestStore_PutNotRead uses a plugin that reports success too early.
+func TestStore_PutNotRead(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.put = func(ctx context.Context, key string, body io.Reader) error {
@@ -208,8 +208,8 @@ func TestPutThatIsNotRead(t *testing.T) {
 	}
 }
 
-// TestPutIsNotRepeated: the content can be read only once.
-func TestPutIsNotRepeated(t *testing.T) {
+// TestStore_PutIsNotRetried: the content can be read only once.
+func TestStore_PutIsNotRetried(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.lose["Put"] = 1
@@ -222,8 +222,8 @@ func TestPutIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestHostileLists uses answers that no well-behaved plugin gives.
-func TestHostileLists(t *testing.T) {
+// TestStore_ListHostile uses answers that no well-behaved plugin gives.
+func TestStore_ListHostile(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answer []string
@@ -254,8 +254,8 @@ func TestHostileLists(t *testing.T) {
 	}
 }
 
-// TestPrefixesOfAllSorts: some plugins append the delimiter, and others do not.
-func TestPrefixesOfAllSorts(t *testing.T) {
+// TestStore_CommonPrefixes: some plugins append the delimiter, and others do not.
+func TestStore_CommonPrefixes(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.list = func(prefix, delimiter string) ([]string, error) {
@@ -267,8 +267,8 @@ func TestPrefixesOfAllSorts(t *testing.T) {
 	}
 }
 
-// TestDeadlines uses plugins that hang, with a fake clock.
-func TestDeadlines(t *testing.T) {
+// TestStore_Deadlines uses plugins that hang, with a fake clock.
+func TestStore_Deadlines(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -351,8 +351,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestSlowCallers: the time that the caller takes does not count.
-func TestSlowCallers(t *testing.T) {
+// TestStore_SlowCallers: the time that the caller takes does not count.
+func TestStore_SlowCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake().store(func(o *pluginclient.StoreOptions) {

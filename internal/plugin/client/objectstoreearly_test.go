@@ -115,9 +115,9 @@ func (a author) DeleteObject(_ context.Context, _, key string) error {
 	return nil
 }
 
-// TestPutThatIsAnsweredEarly: the plugin has stored only a part of the object, which must
+// TestStore_PutAnsweredEarly: the plugin has stored only a part of the object, which must
 // be deleted because it looks like the whole object.
-func TestPutThatIsAnsweredEarly(t *testing.T) {
+func TestStore_PutAnsweredEarly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		// reads is how much the store reads; negative means a server without the SDK, which

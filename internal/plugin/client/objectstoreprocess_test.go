@@ -54,7 +54,7 @@ func (p *processes) store(location, inBucket string) *pluginclient.Store {
 	return pluginclient.NewStore(pluginclient.NewCaller(resolve, redact.New()), pluginclient.StoreOptions{Action: storeplugin.Provider, Bucket: inBucket})
 }
 
-func TestConformanceOfProcess(t *testing.T) {
+func TestStore_ConformanceOfProcess(t *testing.T) {
 	t.Parallel()
 	p, n := newProcesses(t), 0
 	storetest.RunConformance(t, func() objectstore.Store {
@@ -65,8 +65,8 @@ func TestConformanceOfProcess(t *testing.T) {
 	})
 }
 
-// TestConformanceOfExamplePlugin tests the example that authors copy.
-func TestConformanceOfExamplePlugin(t *testing.T) {
+// TestStore_ConformanceOfExamplePlugin tests the example that authors copy.
+func TestStore_ConformanceOfExamplePlugin(t *testing.T) {
 	t.Parallel()
 	root, err := program.ModuleRoot()
 	if err != nil {
@@ -93,9 +93,9 @@ func TestConformanceOfExamplePlugin(t *testing.T) {
 
 const exampleFolder = "example.io/folder"
 
-// TestDeathDuringPut kills the process after a part of the object has arrived: no object is
+// TestStore_ExitDuringPut kills the process after a part of the object has arrived: no object is
 // created, and an existing object stays.
-func TestDeathDuringPut(t *testing.T) {
+func TestStore_ExitDuringPut(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)
@@ -114,8 +114,8 @@ func TestDeathDuringPut(t *testing.T) {
 	}
 }
 
-// TestDeathDuringGet kills the process after a part of the object was read.
-func TestDeathDuringGet(t *testing.T) {
+// TestStore_ExitDuringGet kills the process after a part of the object was read.
+func TestStore_ExitDuringGet(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)
@@ -138,9 +138,9 @@ func TestDeathDuringGet(t *testing.T) {
 	}
 }
 
-// TestBrokenPut uses a source that fails after several messages: the plugin must not take
+// TestStore_PutBreaks uses a source that fails after several messages: the plugin must not take
 // the failure for the end of the object.
-func TestBrokenPut(t *testing.T) {
+func TestStore_PutBreaks(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)
@@ -160,8 +160,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestTwoLocations: a process has only one configuration.
-func TestTwoLocations(t *testing.T) {
+// TestStore_TwoLocations: a process has only one configuration.
+func TestStore_TwoLocations(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, "first", "second")
 	first, second := p.store("1", "first"), p.store("2", "second")
@@ -179,8 +179,8 @@ func TestTwoLocations(t *testing.T) {
 	}
 }
 
-// TestRefused shows the message for a wrong configuration.
-func TestRefused(t *testing.T) {
+// TestStore_InitRefused shows the message for a wrong configuration.
+func TestStore_InitRefused(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t)
 	_, err := p.store("location", "missing").Get(t.Context(), "key")
@@ -189,8 +189,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: interrupted calls leave no process behind.
-func TestNothingIsLeft(t *testing.T) {
+// TestStore_NoLeftovers: interrupted calls leave no process behind.
+func TestStore_NoLeftovers(t *testing.T) {
 	p := newProcesses(t, bucket)
 	s := p.store("location", bucket)
 	put(t, s, "key", strings.Repeat("x", 10<<20))

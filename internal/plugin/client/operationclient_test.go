@@ -94,7 +94,7 @@ func asker(f *fakeOperationAction) *pluginclient.OperationClient {
 	return &pluginclient.OperationClient{Actions: f, Redactor: redact.New("hunter22"), Timeout: 30 * time.Second}
 }
 
-func TestAsked(t *testing.T) {
+func TestOperationClient(t *testing.T) {
 	t.Parallel()
 	f := &fakeOperationAction{}
 	progress, failure := asker(f).GetProgress(t.Context(), target)
@@ -121,8 +121,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestFailures checks the Failures for errors.
-func TestFailures(t *testing.T) {
+// TestOperationClient_Failures checks the Failures for errors.
+func TestOperationClient_Failures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fake fakeOperationAction

@@ -23,9 +23,9 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestExecuteShowsWhatVeleroShows: the cleaned object, with the namespace and the labels of
+// TestRestoreItemAction_VeleroForm: the cleaned object, with the namespace and the labels of
 // the backup, and the object as it was archived.
-func TestExecuteShowsWhatVeleroShows(t *testing.T) {
+func TestRestoreItemAction_VeleroForm(t *testing.T) {
 	t.Parallel()
 	var seen RestoreItem
 	f := &fakeRestoreAction{execute: func(_ context.Context, sent RestoreItem) (RestoreItemAnswer, error) {
@@ -56,8 +56,8 @@ func TestExecuteShowsWhatVeleroShows(t *testing.T) {
 	}
 }
 
-// TestExecuteChecksTheObject that was returned: this is hostile input.
-func TestExecuteChecksTheObject(t *testing.T) {
+// TestRestoreItemAction_ReturnedObject that was returned: this is hostile input.
+func TestRestoreItemAction_ReturnedObject(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) func(context.Context, RestoreItem) (RestoreItemAnswer, error) {
 		return answers(RestoreItemAnswer{Item: []byte(text)}, nil)
@@ -105,8 +105,8 @@ func TestExecuteChecksTheObject(t *testing.T) {
 	}
 }
 
-// TestExecute_BackupLabels removes the labels for the Backup from the object.
-func TestExecute_BackupLabels(t *testing.T) {
+// TestRestoreItemAction_BackupLabels removes the labels for the Backup from the object.
+func TestRestoreItemAction_BackupLabels(t *testing.T) {
 	t.Parallel()
 	const key = "grapnel.dev/backup-labels"
 	for name, tc := range map[string]struct {
@@ -146,7 +146,7 @@ func TestExecute_BackupLabels(t *testing.T) {
 	}
 }
 
-func TestExecuteChecksTheAnswer(t *testing.T) {
+func TestRestoreItemAction_Execute(t *testing.T) {
 	t.Parallel()
 	good := item.Ref{Resource: "po", Namespace: "shop", Name: "db"}
 	many := make([]item.Ref, item.MaxRefs+1)
@@ -180,9 +180,9 @@ func TestExecuteChecksTheAnswer(t *testing.T) {
 	}
 }
 
-// TestMustIncludeIsNotObeyed and is not created in the cluster: objects that users exclude
+// TestRestoreItemAction_MustIncludeAnnotation and is not created in the cluster: objects that users exclude
 // stay excluded.
-func TestMustIncludeIsNotObeyed(t *testing.T) {
+func TestRestoreItemAction_MustIncludeAnnotation(t *testing.T) {
 	t.Parallel()
 	it := newRestorePod(t)
 	result, err := (&fakeRestoreAction{execute: returns(func(o map[string]any) {
@@ -199,7 +199,7 @@ func TestMustIncludeIsNotObeyed(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
+func TestRestoreItemAction_ResolveSelector(t *testing.T) {
 	t.Parallel()
 	unreachable := func(s *RestoreItemActionSpec) {
 		s.Resolve = func() (Connection, RestoreItemAction, error) {
@@ -240,8 +240,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestConcernsTheTargetNamespace and the current labels.
-func TestConcernsTheTargetNamespace(t *testing.T) {
+// TestRestoreItemAction_Matches and the current labels.
+func TestRestoreItemAction_Matches(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selector item.Selector
@@ -265,8 +265,8 @@ func TestConcernsTheTargetNamespace(t *testing.T) {
 // gone is a plugin process that has exited.
 func gone() error { return &host.LostError{Message: "gone"} }
 
-// TestGivenUp after three calls without an answer: the plugin is no longer called.
-func TestGivenUp(t *testing.T) {
+// TestRestoreItemAction_CircuitOpen after three calls without an answer: the plugin is no longer called.
+func TestRestoreItemAction_CircuitOpen(t *testing.T) {
 	t.Parallel()
 	for _, ignore := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ignored %t", ignore), func(t *testing.T) {
@@ -295,8 +295,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestInterruptedIsNotIgnored: the run ended, and not the plugin.
-func TestInterruptedIsNotIgnored(t *testing.T) {
+// TestRestoreItemAction_InterruptedIsNotIgnored: the run ended, and not the plugin.
+func TestRestoreItemAction_InterruptedIsNotIgnored(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &fakeRestoreAction{execute: func(ctx context.Context, _ RestoreItem) (RestoreItemAnswer, error) {
@@ -309,9 +309,9 @@ func TestInterruptedIsNotIgnored(t *testing.T) {
 	}
 }
 
-// TestNewReadyFunc asks about the objects by their names in the backup, and retries when
+// TestRestoreItemAction_AreRelatedItemsReady asks about the objects by their names in the backup, and retries when
 // the plugin is temporarily unavailable.
-func TestNewReadyFunc(t *testing.T) {
+func TestRestoreItemAction_AreRelatedItemsReady(t *testing.T) {
 	t.Parallel()
 	refs := []item.Ref{{Resource: "pods", Namespace: "shop", Name: "db"}}
 	for name, tc := range map[string]struct {
@@ -357,9 +357,9 @@ func areRelatedItemsReady(
 	return a.(itemaction.Waiter[*itemaction.RestoreItem]).AreRelatedItemsReady(ctx, newRestorePod(t), restored)
 }
 
-// TestReadyThatIsNotAwaited does not count against the plugin: it did not get the full time
+// TestRestoreItemAction_AreRelatedItemsReadyInterrupted does not count against the plugin: it did not get the full time
 // of a call.
-func TestReadyThatIsNotAwaited(t *testing.T) {
+func TestRestoreItemAction_AreRelatedItemsReadyInterrupted(t *testing.T) {
 	t.Parallel()
 	f := &fakeRestoreAction{execute: answers(RestoreItemAnswer{WaitForRelatedItems: true}, nil)}
 	a := f.chosen(t, nil)
@@ -382,8 +382,8 @@ func TestReadyThatIsNotAwaited(t *testing.T) {
 	}
 }
 
-// TestSentKeepsNumbers in their archived form.
-func TestSentKeepsNumbers(t *testing.T) {
+// TestRestoreItemAction_KeepsNumbers in their archived form.
+func TestRestoreItemAction_KeepsNumbers(t *testing.T) {
 	t.Parallel()
 	it := newRestorePod(t)
 	it.Object.Object["spec"] = map[string]any{"large": int64(9007199254740993), "ratio": 1.5}

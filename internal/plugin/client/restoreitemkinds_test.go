@@ -51,8 +51,8 @@ func (w *wire) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.
 	return nil
 }
 
-// TestBothKindsWaitAndStartOperations, as they are called over the wire.
-func TestBothKindsWaitAndStartOperations(t *testing.T) {
+// TestRestoreItemAction_Kinds, as they are called over the wire.
+func TestRestoreItemAction_Kinds(t *testing.T) {
 	t.Parallel()
 	needs := []*itempb.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "db"}}
 	for kind, tc := range map[string]struct {

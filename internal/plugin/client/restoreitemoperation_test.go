@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestOperationRef of an accepted answer: only its own Cancel cancels it.
-func TestOperationRef(t *testing.T) {
+// TestRestoreItemAction_CancelOperation of an accepted answer: only its own Cancel cancels it.
+func TestRestoreItemAction_CancelOperation(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]RestoreItemAnswer{
 		"alone":                          {OperationID: "op", PollInterval: time.Minute},
@@ -63,7 +63,7 @@ func cancelRestoreOperation(ctx context.Context, t *testing.T, a itemaction.Rest
 	return a.(itemaction.OperationStarter[*itemaction.RestoreItem]).CancelOperation(ctx, newRestorePod(t), id)
 }
 
-func TestNoOperation(t *testing.T) {
+func TestRestoreItemAction_NoOperation(t *testing.T) {
 	t.Parallel()
 	f := &fakeRestoreAction{execute: answers(RestoreItemAnswer{}, nil)}
 	result, err := f.chosen(t, nil).Execute(t.Context(), newRestorePod(t))
@@ -72,8 +72,8 @@ func TestNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationOfARefusedAnswer is canceled: no run would wait for it.
-func TestOperationOfARefusedAnswer(t *testing.T) {
+// TestRestoreItemAction_CancelRejectedOperation is canceled: no run would wait for it.
+func TestRestoreItemAction_CancelRejectedOperation(t *testing.T) {
 	t.Parallel()
 	refs := func(ref item.Ref, n int) []item.Ref { return slices.Repeat([]item.Ref{ref}, n) }
 	for name, tc := range map[string]struct {
@@ -111,8 +111,8 @@ func TestOperationOfARefusedAnswer(t *testing.T) {
 	}
 }
 
-// TestOperationOfAnEndedRun is canceled although the context of the run has ended.
-func TestOperationOfAnEndedRun(t *testing.T) {
+// TestRestoreItemAction_CancelAfterRunEnded is canceled although the context of the run has ended.
+func TestRestoreItemAction_CancelAfterRunEnded(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -127,8 +127,8 @@ func TestOperationOfAnEndedRun(t *testing.T) {
 	}
 }
 
-// TestOperationOfALateAnswer of an optional action.
-func TestOperationOfALateAnswer(t *testing.T) {
+// TestRestoreItemAction_CancelLateOperation of an optional action.
+func TestRestoreItemAction_CancelLateOperation(t *testing.T) {
 	t.Parallel()
 	f := &fakeRestoreAction{execute: answers(RestoreItemAnswer{OperationID: "op"}, context.DeadlineExceeded)}
 	a := f.chosen(t, func(s *RestoreItemActionSpec) { s.IgnoreFailure = true })
@@ -141,7 +141,7 @@ func TestOperationOfALateAnswer(t *testing.T) {
 	}
 }
 
-func TestKind(t *testing.T) {
+func TestRestoreItemAction_Kind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "RestoreItemAction", "AsyncRestoreItemAction"} {
 		a := NewRestoreItemAction(RestoreItemActionSpec{Kind: kind, Resolve: func() (Connection, RestoreItemAction, error) { return nil, nil, nil }}, RestoreRun{}, redact.New())

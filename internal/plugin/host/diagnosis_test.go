@@ -72,7 +72,7 @@ func changed(s *secured, change func(*TLS)) func(context.Context) (TLS, error) {
 	}
 }
 
-func TestServerIsNotTrusted(t *testing.T) {
+func TestEndpoint_ServerNotTrusted(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	wantStart(t, try(t, s.address, changed(s, func(c *TLS) { c.CABundle = newAuthority(t).bundle })),
@@ -87,7 +87,7 @@ func TestServerIsNotTrusted(t *testing.T) {
 	wantStart(t, try(t, old.address, old.credentials), ReasonServerNotTrusted, "has expired")
 }
 
-func TestOperatorIsRefused(t *testing.T) {
+func TestEndpoint_CertificateRefused(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	none := changed(s, func(c *TLS) { c.Certificate, c.Key = nil, nil })
@@ -104,7 +104,7 @@ func TestOperatorIsRefused(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatCannotBeUsed(t *testing.T) {
+func TestEndpoint_InvalidCredentials(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	broken := func(context.Context) (TLS, error) {
@@ -120,7 +120,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 	wantStart(t, try(t, s.address, changed(s, func(c *TLS) { c.Key = nil })), ReasonInvalidCredentials, "belong together")
 }
 
-func TestNobodyIsThere(t *testing.T) {
+func TestEndpoint_Unreachable(t *testing.T) {
 	wantStart(t, try(t, nowhere(t), noCredentials), ReasonUnreachable, "connection refused at 127.0.0.1:")
 	path := filepath.Join(t.TempDir(), "plugin.sock")
 	wantStart(t, try(t, "unix://"+path, nil), ReasonUnreachable, "there is no socket unix:///")
@@ -139,7 +139,7 @@ func TestNobodyIsThere(t *testing.T) {
 	wantStart(t, c.explainDialError(errors.New("10.0.0.1 is odd")), ReasonUnreachable, "cannot be reached (unknown error)")
 }
 
-func TestSomethingElseIsThere(t *testing.T) {
+func TestEndpoint_NotAGrapnelPlugin(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	web := accepting(t, func(conn net.Conn) { _, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })
@@ -179,7 +179,7 @@ func TestSomethingElseIsThere(t *testing.T) {
 	wantStart(t, try(t, "unix://"+path, nil), ReasonNotAGrapnelPlugin, "is not a Grapnel plugin")
 }
 
-func TestItHangs(t *testing.T) {
+func TestEndpoint_ConnectTimeout(t *testing.T) {
 	t.Parallel()
 	address, _ := silent(t)
 	wantStart(t, try(t, address, noCredentials, within(short)), ReasonConnectTimeout, "was not ready for calls within 1s")
@@ -215,8 +215,8 @@ func TestItHangs(t *testing.T) {
 	wantStart(t, first.EnsureReady(t.Context()), ReasonConnectTimeout, "did not list within 3s what it provides")
 }
 
-// TestSeveralAddresses checks that all addresses of a name are tried in turn.
-func TestSeveralAddresses(t *testing.T) {
+// TestEndpoint_SeveralAddresses checks that all addresses of a name are tried in turn.
+func TestEndpoint_SeveralAddresses(t *testing.T) {
 	s := startSecured(t)
 	_, port, err := net.SplitHostPort(s.address)
 	if err != nil {
@@ -240,7 +240,7 @@ func TestSeveralAddresses(t *testing.T) {
 	wantStart(t, c.EnsureReady(t.Context()), ReasonUnreachable, "has no address")
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewEndpoint_InvalidConfig(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"plugin":            "neither host:port nor",

@@ -25,8 +25,8 @@ import (
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// TestCalls makes calls over TLS and a socket.
-func TestCalls(t *testing.T) {
+// TestEndpoint_Begin makes calls over TLS and a socket.
+func TestEndpoint_Begin(t *testing.T) {
 	t.Parallel()
 	for name, connect := range map[string]func(*testing.T) *client{
 		"TLS": func(t *testing.T) *client {
@@ -76,7 +76,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-func TestConcurrentCalls(t *testing.T) {
+func TestEndpoint_ConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	c := s.newClient(t)
@@ -151,9 +151,9 @@ func TestEndpoint_EndAbandonedCall(t *testing.T) {
 	}
 }
 
-// TestRefusedCalls checks that a call that does not reach the action does not wait for log
+// TestEndpoint_RejectedCalls checks that a call that does not reach the action does not wait for log
 // lines.
-func TestRefusedCalls(t *testing.T) {
+func TestEndpoint_RejectedCalls(t *testing.T) {
 	t.Parallel()
 	c := startSecured(t).newClient(t)
 	for name, tc := range map[string]struct {
@@ -183,9 +183,9 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestServerWithoutLog checks that a server that was not built with the SDK need not stream
+// TestEndpoint_ServerWithoutLog checks that a server that was not built with the SDK need not stream
 // its log.
-func TestServerWithoutLog(t *testing.T) {
+func TestEndpoint_ServerWithoutLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plugin.sock")
 	g := grpc.NewServer()

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-func TestParse(t *testing.T) {
+func TestParser_Parse(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
 	for i := range host.MaxFields + 5 {
@@ -68,9 +68,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParserHidesKeys checks a private key, which has several lines, of which only the
+// TestParser_ParsePrivateKey checks a private key, which has several lines, of which only the
 // first identifies it.
-func TestParserHidesKeys(t *testing.T) {
+func TestParser_ParsePrivateKey(t *testing.T) {
 	t.Parallel()
 	p := host.NewParser(redact.New())
 	var shown []string
@@ -84,7 +84,7 @@ func TestParserHidesKeys(t *testing.T) {
 	}
 }
 
-func TestLogTo(t *testing.T) {
+func TestRecord_LogTo(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[string]string{
 		"trace": `"level"=2 "msg"="m" "a"="b"`, "debug": `"level"=1 "msg"="m" "a"="b"`, "info": `"level"=0 "msg"="m" "a"="b"`,
@@ -100,7 +100,7 @@ func TestLogTo(t *testing.T) {
 	}
 }
 
-func TestBudget(t *testing.T) {
+func TestCallBudget_SpendBytes(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})

@@ -103,9 +103,9 @@ func (f *fickle) followed() int {
 	return len(f.sessions)
 }
 
-// TestLogIsFollowedAgain checks that calls have their lines after a proxy ended the idle
+// TestEndpoint_FollowLogAgain checks that calls have their lines after a proxy ended the idle
 // stream of lines but not the connection.
-func TestLogIsFollowedAgain(t *testing.T) {
+func TestEndpoint_FollowLogAgain(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
 		"as if the server stopped":   nil,
@@ -136,9 +136,9 @@ func TestLogIsFollowedAgain(t *testing.T) {
 	}
 }
 
-// TestLogThatAlwaysEnds checks that such a log costs neither the calls nor the server much,
+// TestEndpoint_FollowLogBackoff checks that such a log costs neither the calls nor the server much,
 // and is followed again later.
-func TestLogThatAlwaysEnds(t *testing.T) {
+func TestEndpoint_FollowLogBackoff(t *testing.T) {
 	t.Parallel()
 	f := startFickle(t, make([]error, 99)...)
 	now := time.Unix(0, 0)

@@ -17,9 +17,9 @@ import (
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
 
-// TestLogIsLimited checks that an endlessly logging plugin does not fill the disk, and that
+// TestEndpoint_LogLimit checks that an endlessly logging plugin does not fill the disk, and that
 // lines of unknown calls are dropped.
-func TestLogIsLimited(t *testing.T) {
+func TestEndpoint_LogLimit(t *testing.T) {
 	t.Parallel()
 	operator, run := plugintesting.NewLog(t), plugintesting.NewLog(t)
 	l := newLogStream(operator.Logger(), redact.New())
@@ -48,9 +48,9 @@ func TestLogIsLimited(t *testing.T) {
 	<-open.ended
 }
 
-// TestLinesOfCallsAreKeptApart checks that a private key that one call logs is redacted line
+// TestLogStream_RouteLogLine checks that a private key that one call logs is redacted line
 // by line, and that interleaved lines of another call are not.
-func TestLinesOfCallsAreKeptApart(t *testing.T) {
+func TestLogStream_RouteLogLine(t *testing.T) {
 	t.Parallel()
 	first, second := plugintesting.NewLog(t), plugintesting.NewLog(t)
 	l := newLogStream(plugintesting.NewLog(t).Logger(), redact.New())
@@ -83,9 +83,9 @@ type breaking struct {
 
 func (b breaking) Recv() (*pluginpb.FollowResponse, error) { return nil, b.err }
 
-// TestLogThatBreaksOff checks that a broken log stream is logged once, and that no call
+// TestEndpoint_BrokenLogStream checks that a broken log stream is logged once, and that no call
 // waits for its lines.
-func TestLogThatBreaksOff(t *testing.T) {
+func TestEndpoint_BrokenLogStream(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestLogPipeIsDrained checks that every line that was written before drainSignal has been
+// TestLogPipe_DrainSignal checks that every line that was written before drainSignal has been
 // handled when its channel is closed.
-func TestLogPipeIsDrained(t *testing.T) {
+func TestLogPipe_DrainSignal(t *testing.T) {
 	t.Parallel()
 	in, out, err := os.Pipe()
 	if err != nil {

@@ -118,7 +118,7 @@ func TestBuildEnvironment(t *testing.T) {
 	}
 }
 
-func TestSpawnerClosed(t *testing.T) {
+func TestSpawner_Close(t *testing.T) {
 	t.Parallel()
 	s := NewSpawner()
 	s.Close()
@@ -133,7 +133,7 @@ func TestSpawnerClosed(t *testing.T) {
 	}
 }
 
-func TestProgramThatIsNoPlugin(t *testing.T) {
+func TestProcess_ProgramIsNoPlugin(t *testing.T) {
 	t.Parallel()
 	s := NewSpawner()
 	defer s.Close()

@@ -19,7 +19,7 @@ import (
 // Tests that need an unused port, or listen again at the same port, do not run in parallel
 // with others, which could take the port.
 
-func TestRestartBetweenCalls(t *testing.T) {
+func TestEndpoint_ServerRestart(t *testing.T) {
 	s := startSecured(t)
 	c := s.newClient(t)
 	c.must(t, "before")
@@ -37,9 +37,9 @@ func TestRestartBetweenCalls(t *testing.T) {
 	}
 }
 
-// TestReturn checks that the replacement of a server is found, although no server was there
+// TestEndpoint_ReconnectAfterLoss checks that the replacement of a server is found, although no server was there
 // at first.
-func TestReturn(t *testing.T) {
+func TestEndpoint_ReconnectAfterLoss(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	way := newRelay(t, s.address)
@@ -50,9 +50,9 @@ func TestReturn(t *testing.T) {
 	c.returns(t, way)
 }
 
-// TestReturnUnnoticed checks that a call whose connection has ended waits for the replacement
+// TestEndpoint_ReconnectBeforeLossIsDetected checks that a call whose connection has ended waits for the replacement
 // of the server, even if the loss has not been detected yet.
-func TestReturnUnnoticed(t *testing.T) {
+func TestEndpoint_ReconnectBeforeLossIsDetected(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	way := newRelay(t, s.address)
@@ -85,8 +85,8 @@ func (c *client) returns(t *testing.T, way *relay) {
 	}
 }
 
-// TestAnotherPlugin checks that a replacement must provide the same actions as before.
-func TestAnotherPlugin(t *testing.T) {
+// TestEndpoint_RegistrationChanged checks that a replacement must provide the same actions as before.
+func TestEndpoint_RegistrationChanged(t *testing.T) {
 	s := startSecured(t)
 	c := s.newClient(t)
 	c.must(t, "before")
@@ -101,9 +101,9 @@ func TestAnotherPlugin(t *testing.T) {
 	}
 }
 
-// TestServerStopsDuringCall checks that the call ends normally and the next call needs a
+// TestEndpoint_ServerStopsDuringCall checks that the call ends normally and the next call needs a
 // server.
-func TestServerStopsDuringCall(t *testing.T) {
+func TestEndpoint_ServerStopsDuringCall(t *testing.T) {
 	s := startSecured(t)
 	c := s.newClient(t)
 	log := plugintesting.NewLog(t)
@@ -127,7 +127,7 @@ func TestServerStopsDuringCall(t *testing.T) {
 	}
 }
 
-func TestConnectionBreaksDuringCalls(t *testing.T) {
+func TestEndpoint_ConnectionBreaksDuringCalls(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	way := newRelay(t, s.address)
@@ -152,8 +152,8 @@ func TestConnectionBreaksDuringCalls(t *testing.T) {
 	}
 }
 
-// TestNoConnectionIsUsedUnverified checks that gRPC does not reconnect by itself.
-func TestNoConnectionIsUsedUnverified(t *testing.T) {
+// TestEndpoint_NoUnverifiedConnection checks that gRPC does not reconnect by itself.
+func TestEndpoint_NoUnverifiedConnection(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	way := newRelay(t, s.address)
@@ -173,9 +173,9 @@ func TestNoConnectionIsUsedUnverified(t *testing.T) {
 	}
 }
 
-// TestRotation replaces the certificates of both sides while a connection is open. The
+// TestEndpoint_CertificateRotation replaces the certificates of both sides while a connection is open. The
 // connection continues; the next one uses the new certificates.
-func TestRotation(t *testing.T) {
+func TestEndpoint_CertificateRotation(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	way := newRelay(t, s.address)
@@ -208,7 +208,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestBackOff(t *testing.T) {
+func TestEndpoint_Backoff(t *testing.T) {
 	s := startSecured(t)
 	now := time.Unix(0, 0)
 	c := s.newClient(t, func(config *EndpointConfig) { config.Now = func() time.Time { return now } })
@@ -244,9 +244,9 @@ func TestConnectBackoff(t *testing.T) {
 	}
 }
 
-// TestAttemptOutlastsItsCalls checks that a server that needs longer than the deadlines of
+// TestEndpoint_ConnectOutlastsCalls checks that a server that needs longer than the deadlines of
 // its callers is connected to, and only once.
-func TestAttemptOutlastsItsCalls(t *testing.T) {
+func TestEndpoint_ConnectOutlastsCalls(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	begun, verdict := make(chan struct{}, 9), make(chan struct{})

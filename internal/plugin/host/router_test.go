@@ -15,7 +15,7 @@ func logTo(text *strings.Builder) logr.Logger {
 	return funcr.New(func(_, args string) { text.WriteString(args + "\n") }, funcr.Options{Verbosity: 9})
 }
 
-func TestRouter(t *testing.T) {
+func TestLogRouter_RouteLogRecord(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		rec  Record
@@ -69,7 +69,7 @@ func TestRouter(t *testing.T) {
 	}
 }
 
-func TestRouterEnd(t *testing.T) {
+func TestLogRouter_MarkCallEnded(t *testing.T) {
 	t.Parallel()
 	r := newLogRouter(logr.Discard())
 	s := r.beginCallLog("1", Call{Key: "k", Log: logr.Discard()})
@@ -85,7 +85,7 @@ func TestRouterEnd(t *testing.T) {
 	<-s.ended
 }
 
-func TestLogOfACallIsBounded(t *testing.T) {
+func TestLogRouter_CallBudget(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	r := newLogRouter(logr.Discard())

@@ -18,7 +18,7 @@ func (c *client) wantClosed(t *testing.T) {
 	}
 }
 
-func TestCloseWaits(t *testing.T) {
+func TestEndpoint_CloseWaitsForCalls(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	c := s.newClient(t)
@@ -48,7 +48,7 @@ func TestCloseWaits(t *testing.T) {
 	}
 }
 
-func TestCloseGivesUp(t *testing.T) {
+func TestEndpoint_CloseGivesUp(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t)
 	c := s.newClient(t)
@@ -67,7 +67,7 @@ func TestCloseGivesUp(t *testing.T) {
 	c.Close(nil)
 }
 
-func TestCloseWhileConnecting(t *testing.T) {
+func TestEndpoint_CloseWhileConnecting(t *testing.T) {
 	t.Parallel()
 	address, accepted := silent(t)
 	c := newClient(t, address, noCredentials)

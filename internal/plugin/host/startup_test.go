@@ -101,7 +101,7 @@ func (s *slow) callWhile(ctx context.Context, during func()) error {
 	return <-answer
 }
 
-func TestStartOutlastsItsCalls(t *testing.T) {
+func TestProcess_StartOutlastsCalls(t *testing.T) {
 	s := newSlow(t)
 	if err := s.callWhile(t.Context(), func() { <-s.begun }); !errors.Is(err, context.Canceled) {
 		t.Errorf("the call that began the start got %v, want Canceled", err)
@@ -130,9 +130,9 @@ func TestStartOutlastsItsCalls(t *testing.T) {
 	}
 }
 
-// TestStartFailsForAll checks that all calls that wait for a start get its error, and later
+// TestProcess_FailedStartIsShared checks that all calls that wait for a start get its error, and later
 // calls get the back-off.
-func TestStartFailsForAll(t *testing.T) {
+func TestProcess_FailedStartIsShared(t *testing.T) {
 	s := newSlow(t)
 	broken := &StartError{Reason: ReasonStartFailed, Message: "it is broken"}
 	if err := s.callWhile(t.Context(), func() { <-s.begun }); !errors.Is(err, context.Canceled) {
@@ -162,8 +162,8 @@ func TestStartFailsForAll(t *testing.T) {
 	}
 }
 
-// TestCloseDuringStart is not parallel: the test counts the children of this program.
-func TestCloseDuringStart(t *testing.T) {
+// TestProcess_CloseDuringStart is not parallel: the test counts the children of this program.
+func TestProcess_CloseDuringStart(t *testing.T) {
 	for name, waits := range map[string]bool{"a call waits": true, "no call waits": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newSlow(t)
@@ -190,9 +190,9 @@ func TestCloseDuringStart(t *testing.T) {
 	}
 }
 
-// TestNoStartForNobody checks that a call whose ctx has already ended does not begin a
+// TestProcess_NoStartAfterContextEnded checks that a call whose ctx has already ended does not begin a
 // start.
-func TestNoStartForNobody(t *testing.T) {
+func TestProcess_NoStartAfterContextEnded(t *testing.T) {
 	s := newSlow(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -160,9 +160,7 @@ func (p *Process) finishCall(ctx context.Context, s *processSession, call *proce
 	}
 	s.waitForLogEnd(call)
 	s.router.removeCallLog(call.id)
-	p.mu.Lock()
-	p.failures = 0
-	p.mu.Unlock()
+	p.resetFailures()
 	return err
 }
 

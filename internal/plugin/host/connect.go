@@ -6,7 +6,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"slices"
@@ -15,8 +14,6 @@ import (
 
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"k8s.io/apimachinery/pkg/util/wait"
-
-	"github.com/grapnel-dev/grapnel/internal/backoff"
 )
 
 // minAddressTimeout is the minimum time for one of several addresses: a slow server is not
@@ -37,31 +34,9 @@ var (
 	errDialTimeout    = errors.New("dial timeout")
 )
 
-// connectOrJoinLocked returns the attempt that is in progress, or starts one. It is called with
-// mu held.
-func (e *Endpoint) connectOrJoinLocked(ctx context.Context, force bool) (*opening, error) {
-	switch {
-	case e.pendingConnect != nil:
-		return e.pendingConnect, nil
-	case ctx.Err() != nil:
-		return nil, newInterruptedError(ctx)
-	case !force && e.config.Now().Before(e.nextAttempt):
-		return nil, &StartError{Reason: ReasonConnectBackOff, Err: e.lastErr, Message: fmt.Sprintf(
-			"connecting to the plugin failed repeatedly and is retried later; the last failure: %s", e.lastErr)}
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	under := &opening{cancel: cancel, done: make(chan struct{})}
-	e.pendingConnect = under
-	e.watchers.Go(func() {
-		defer cancel()
-		e.runPendingConnect(ctx, under)
-	})
-	return under, nil
-}
-
-// runPendingConnect connects within EndpointConfig.ConnectTimeout. If the plugin was connected a
+// openSession connects within EndpointConfig.ConnectTimeout. If the plugin was connected a
 // moment ago, it first retries for EndpointConfig.ReconnectTimeout.
-func (e *Endpoint) runPendingConnect(ctx context.Context, under *opening) {
+func (e *Endpoint) openSession(ctx context.Context, attempt *opening) {
 	e.mu.Lock()
 	// As long as current is set, the loss of the connection has not been detected.
 	wasThere := e.wasConnected || e.currentSession != nil
@@ -76,15 +51,8 @@ func (e *Endpoint) runPendingConnect(ctx context.Context, under *opening) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	defer close(under.done)
-	e.pendingConnect = nil
-	switch {
-	case err != nil && e.closed:
-		under.err = newUnloadedError()
-		return
-	case err != nil:
-		e.recordFailureLocked(err, e.failures+1)
-		under.err = err
+	defer e.endLocked(attempt, err)
+	if err != nil {
 		return
 	}
 	e.currentSession = s
@@ -124,18 +92,10 @@ func isAddressUnreachable(err error) bool {
 	return ok && (start.Reason == ReasonUnreachable || errors.Is(err, errDialTimeout))
 }
 
-// recordFailureLocked records a failure and sets the back-off for it.
-func (e *Endpoint) recordFailureLocked(err error, n int) {
-	e.failures++
-	e.lastErr = err
-	e.nextAttempt = e.config.Now().Add(connectBackoff(n))
-}
-
-// connectBackoff returns the delay after the n-th failure in a row: that of gRPC without jitter,
-// because there is only one operator.
-func connectBackoff(n int) time.Duration {
+// newConnectDelays returns the back-off of gRPC without jitter, because there is only one operator.
+func newConnectDelays() wait.Backoff {
 	config := grpcbackoff.DefaultConfig
-	return backoff.Delay(wait.Backoff{Duration: config.BaseDelay, Factor: config.Multiplier, Cap: config.MaxDelay}, n)
+	return wait.Backoff{Duration: config.BaseDelay, Factor: config.Multiplier, Cap: config.MaxDelay}
 }
 
 // openVerifiedSession returns a verified session at the first address of the target that works.

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"sync"
-	"time"
 )
 
 // Endpoint is one plugin at an address and, most of the time, one connection to it. It
@@ -21,21 +19,12 @@ type Endpoint struct {
 	// lookupHost returns the addresses of a host.
 	lookupHost func(ctx context.Context, host string) ([]string, error)
 
-	mu             sync.Mutex
+	opener
 	currentSession *endpointSession
 	// sessions are all sessions that are not cleaned up yet; current is one of them.
 	sessions map[*endpointSession]bool
-	// pendingConnect is the attempt in progress; there is no current session then.
-	pendingConnect *opening
-	closed         bool
-	// failures counts failed attempts and lost connections since the last response.
-	failures    int
-	lastErr     error
-	nextAttempt time.Time
 	// wasConnected is true if the last event was the loss of a connection.
 	wasConnected bool
-	// watchers are the goroutines that connect, or wait for the end of a connection.
-	watchers sync.WaitGroup
 }
 
 // NewEndpoint returns an Endpoint without connecting, or a *StartError if the configuration
@@ -48,8 +37,13 @@ func NewEndpoint(config EndpointConfig) (*Endpoint, error) {
 	if at.network == "tcp" && config.Credentials == nil {
 		return nil, newInvalidSpecError("there is no TLS for %s: parameters and objects would cross the network unencrypted", config.Address)
 	}
+	config = config.withDefaults()
 	return &Endpoint{
-		config: config.withDefaults(), targetAddress: at, lookupHost: net.DefaultResolver.LookupHost, sessions: map[*endpointSession]bool{},
+		config: config, targetAddress: at, lookupHost: net.DefaultResolver.LookupHost, sessions: map[*endpointSession]bool{},
+		opener: opener{
+			now: config.Now, delays: newConnectDelays(), backoffReason: ReasonConnectBackOff,
+			backoffText: "connecting to the plugin failed repeatedly and is retried later; the last failure: %s",
+		},
 	}, nil
 }
 
@@ -100,7 +94,7 @@ func (e *Endpoint) acquireSession(ctx context.Context, force bool) (*endpointSes
 			e.mu.Unlock()
 			return s, nil
 		}
-		under, err := e.connectOrJoinLocked(ctx, force)
+		under, err := e.joinLocked(ctx, force, e.openSession)
 		e.mu.Unlock()
 		if err == nil {
 			err = under.wait(ctx)
@@ -119,25 +113,11 @@ func (e *Endpoint) releaseSession(s *endpointSession) {
 	s.signalIdleLocked()
 }
 
-// resetFailures resets the back-off after a response of the plugin.
-func (e *Endpoint) resetFailures() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures = 0
-}
-
 // Close rejects further calls, waits until the open ones have ended or giveUp is closed,
 // and then closes all connections. They are cleaned up when Close returns; calls that were
 // still open end with a *LostError soon after. Close may be called more than once.
 func (e *Endpoint) Close(giveUp <-chan struct{}) {
-	e.mu.Lock()
-	e.closed = true
-	under := e.pendingConnect
-	e.mu.Unlock()
-	if under != nil {
-		under.cancel()
-		<-under.done
-	}
+	e.close()
 	e.mu.Lock()
 	sessions := slices.Collect(maps.Keys(e.sessions))
 	e.mu.Unlock()
@@ -152,10 +132,4 @@ func (e *Endpoint) Close(giveUp <-chan struct{}) {
 		s.terminate()
 	}
 	e.watchers.Wait()
-}
-
-func (e *Endpoint) isClosed() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.closed
 }

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 )
 
 // followTimeout is how long a call waits for following the log again.
@@ -86,6 +88,6 @@ func (s *endpointSession) retryFollowingLog(ctx context.Context, ended *logStrea
 		next.warnLinesMissing("it ended while the connection continues")
 	}
 	s.logStream.Store(next)
-	s.nextFollow = s.now().Add(connectBackoff(s.emptyFollows))
+	s.nextFollow = s.now().Add(backoff.Delay(newConnectDelays(), s.emptyFollows))
 	s.emptyFollows++
 }

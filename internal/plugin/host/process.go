@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"time"
 )
 
@@ -22,18 +21,9 @@ type Process struct {
 	host   Settings
 	config ProcessConfig
 
-	mu             sync.Mutex
+	opener
 	currentSession *processSession
-	// pendingStart is the start in progress; there is no current child then.
-	pendingStart *opening
-	closed       bool
-	// failures counts failed starts and unexpected exits since the last response.
-	failures   int
-	lastErr    error
-	nextStart  time.Time
-	lastCallID uint64
-	// watchers are the goroutines that start a child or wait for its end.
-	watchers sync.WaitGroup
+	lastCallID     uint64
 }
 
 // processSession is one child with its open calls.
@@ -65,7 +55,10 @@ func NewProcess(host Settings, config ProcessConfig) (*Process, error) {
 			host.Redactor.AddValues(value)
 		}
 	}
-	return &Process{host: host, config: config}, nil
+	return &Process{host: host, config: config, opener: opener{
+		now: host.Now, delays: restartDelays, backoffReason: ReasonCrashLoop,
+		backoffText: "the plugin failed repeatedly and is started again later; the last failure: %s",
+	}}, nil
 }
 
 // EnsureReady starts the child if there is none, ignoring the back-off (the caller has its
@@ -133,7 +126,7 @@ func (p *Process) acquireSession(ctx context.Context, force bool) (*processSessi
 			return nil, newUnloadedError()
 		case s == nil:
 			var under *opening
-			under, err = p.startOrJoinLocked(ctx, force)
+			under, err = p.joinLocked(ctx, force, p.openSession)
 			p.mu.Unlock()
 			if err == nil {
 				err = under.wait(ctx)
@@ -195,8 +188,8 @@ func (p *Process) stopSession(s *processSession, grace time.Duration) {
 // and then stops the child with its process group. The child is cleaned up when Close
 // returns. Close may be called more than once.
 func (p *Process) Close(giveUp <-chan struct{}) {
+	p.close()
 	p.mu.Lock()
-	p.closed = true
 	s := p.currentSession
 	var idle chan struct{}
 	if s != nil && s.active > 0 {
@@ -205,12 +198,7 @@ func (p *Process) Close(giveUp <-chan struct{}) {
 		}
 		idle = s.idle
 	}
-	under := p.pendingStart
 	p.mu.Unlock()
-	if under != nil {
-		under.cancel()
-		<-under.done
-	}
 	if idle != nil {
 		select {
 		case <-idle:

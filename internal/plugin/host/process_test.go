@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
@@ -98,7 +99,7 @@ func TestRestartBackoff(t *testing.T) {
 	for n, want := range map[int]time.Duration{
 		-1: 0, 0: 0, 1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 7: time.Minute, 1000: time.Minute,
 	} {
-		if got := restartBackoff(n); got != want {
+		if got := backoff.Delay(restartDelays, n); got != want {
 			t.Errorf("backoff(%d) = %s, want %s", n, got, want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	hookpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/hook/v1"
 	prebackuppb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/prebackupaction/v1"
@@ -238,7 +239,7 @@ func TestConnectBackoff(t *testing.T) {
 	for n, want := range map[int]time.Duration{
 		-1: 0, 0: 0, 1: time.Second, 2: 1600 * time.Millisecond, 3: 2560 * time.Millisecond, 99: 2 * time.Minute,
 	} {
-		if got := connectBackoff(n); got != want {
+		if got := backoff.Delay(newConnectDelays(), n); got != want {
 			t.Errorf("the back-off after failure %d is %s, want %s", n, got, want)
 		}
 	}

@@ -202,7 +202,7 @@ func TestProcess_NoStartAfterContextEnded(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pendingStart != nil || s.currentSession != nil {
+	if s.attempt != nil || s.currentSession != nil {
 		t.Error("a child was started")
 	}
 }

@@ -142,7 +142,7 @@ func (p controllerSetup) newUncachedClient() (client.WithWatch, error) {
 
 // newQuiescer returns what stops and restarts workloads.
 func (p controllerSetup) newQuiescer(live client.Client) *quiesce.Quiescer {
-	return quiesce.NewForClient(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
+	return quiesce.New(live, quiesce.Options{OperatorNamespace: p.opts.namespace, Redactor: p.Redactor, Now: p.Now})
 }
 
 // newQuiesceReconciler builds the controller that restarts workloads when their time has expired, or

@@ -137,7 +137,7 @@ var _ = Describe("Quiesced workloads", Label("hooks"), func() {
 		suite.Create(s.Env, deployment("api", 3))
 		s.quiesce(string(s.backup("a").UID), time.Minute)
 		broken := &refusing{Client: s.Client, name: "web"}
-		s.r.Quiescer = quiesce.NewForClient(broken, quiesce.Options{Now: s.r.Now})
+		s.r.Quiescer = quiesce.New(broken, quiesce.Options{Now: s.r.Now})
 		if _, err := s.at(time.Minute); err == nil {
 			t.Error("no error, so it is not retried")
 		}

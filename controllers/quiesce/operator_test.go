@@ -67,7 +67,7 @@ var _ = Describe("Quiesced workloads", Label("hooks"), func() {
 		// Objects that are not quiesced are not cached.
 		suite.Eventually(t, func() string {
 			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(gvkForWorkloadKind(quiesce.Deployment))
+			list.SetGroupVersionKind(quiesce.Deployment.GroupVersionKind())
 			if err := r.workloadReader.List(t.Context(), list); err != nil {
 				return err.Error()
 			}

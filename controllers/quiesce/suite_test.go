@@ -53,7 +53,7 @@ func newStage(t testing.TB) *stage {
 	s := &stage{Env: cluster.NewEnv(t), t: t, start: time.Now().UTC().Truncate(time.Second)}
 	s.now = s.start
 	clock := func() time.Time { return s.now }
-	s.quiescer = quiesce.NewForClient(s.Client, quiesce.Options{Now: clock})
+	s.quiescer = quiesce.New(s.Client, quiesce.Options{Now: clock})
 	// Ignore what others quiesce in this cluster.
 	own := client.NewNamespacedClient(s.Client, s.Namespace)
 	s.r = &Reconciler{Client: own, APIReader: s.Client, Quiescer: s.quiescer, Recorder: s, Now: clock, workloadReader: own}

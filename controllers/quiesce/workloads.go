@@ -10,11 +10,8 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -46,18 +43,10 @@ func (r *Reconciler) setupWorkloadSources(mgr ctrl.Manager) ([]source.Source, er
 	var sources []source.Source
 	for _, kind := range quiesce.WorkloadKinds() {
 		object := &metav1.PartialObjectMetadata{}
-		object.SetGroupVersionKind(gvkForWorkloadKind(kind))
+		object.SetGroupVersionKind(kind.GroupVersionKind())
 		sources = append(sources, source.Kind(quiesced, object, handler.TypedEnqueueRequestsFromMapFunc(mapToAll)))
 	}
 	return sources, nil
-}
-
-// gvkForWorkloadKind returns the group, version and kind of a workload kind.
-func gvkForWorkloadKind(kind quiesce.WorkloadKind) schema.GroupVersionKind {
-	if kind == quiesce.CronJob || kind == quiesce.Job {
-		return batchv1.SchemeGroupVersion.WithKind(string(kind))
-	}
-	return appsv1.SchemeGroupVersion.WithKind(string(kind))
 }
 
 // heldWorkloads are the quiesced workloads.
@@ -73,14 +62,14 @@ func (r *Reconciler) listHeldWorkloads(ctx context.Context) (heldWorkloads, erro
 	var found heldWorkloads
 	for _, kind := range quiesce.WorkloadKinds() {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvkForWorkloadKind(kind))
+		list.SetGroupVersionKind(kind.GroupVersionKind())
 		if err := r.workloadReader.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("listing quiesced workloads: %w", err)
 		}
 		for i := range list.Items {
 			object := &list.Items[i]
-			object.SetGroupVersionKind(gvkForWorkloadKind(kind)) // events need it
-			found = append(found, heldWorkload{workloadFromMetadata(kind, object), object})
+			object.SetGroupVersionKind(kind.GroupVersionKind()) // events need it
+			found = append(found, heldWorkload{quiesce.WorkloadFromMetadata(kind, object), object})
 		}
 	}
 	return found, nil
@@ -109,12 +98,4 @@ func (h heldWorkloads) expiredWorkloads(now time.Time, ended []string) (due map[
 		next = earlierNonZeroTime(next, at)
 	}
 	return due, next
-}
-
-// workloadFromMetadata returns a Workload with what the metadata of an object contains.
-func workloadFromMetadata(kind quiesce.WorkloadKind, object *metav1.PartialObjectMetadata) quiesce.Workload {
-	return quiesce.Workload{
-		Ref: quiesce.Ref{Kind: kind, Namespace: object.Namespace, Name: object.Name}, UID: string(object.UID),
-		Annotations: object.Annotations, ManagedFields: object.ManagedFields,
-	}
 }

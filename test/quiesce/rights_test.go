@@ -48,7 +48,7 @@ var _ = Describe("The rights to quiesce workloads", Label("hooks"), func() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limited := quiesce.NewForClient(c, quiesce.Options{})
+		limited := quiesce.New(c, quiesce.Options{})
 		_, failed := w.failed(limited.Quiesce, w.request("a"))
 		if failed.Kind != executor.Failed {
 			t.Errorf("without rights it is %s", failed.Kind)

@@ -82,7 +82,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, WithWatch: c, Quiescer: quiesce.NewForClient(c, quiesce.Options{OperatorNamespace: "grapnel-system"})}
+	w := &world{TB: t, WithWatch: c, Quiescer: quiesce.New(c, quiesce.Options{OperatorNamespace: "grapnel-system"})}
 	w.ns = w.namespace()
 	return w
 }

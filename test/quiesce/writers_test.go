@@ -194,7 +194,7 @@ var _ = Describe("Quiescing workloads that others change", Label("hooks"), func(
 				return c.Patch(ctx, o, p, opts...)
 			},
 		})
-		q := quiesce.NewForClient(raced, quiesce.Options{})
+		q := quiesce.New(raced, quiesce.Options{})
 		result := w.done(q.Quiesce, w.request("a"))
 		if outcome(result, quiesce.Deployment, "web") != quiesce.Quiesced {
 			t.Errorf("it became %v", result.Items)

@@ -95,7 +95,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.Builder = &factory.Builder{
 		Recorder: w.events,
 		Client:   w.client, Logs: w, CommandRunner: w, Namespace: operatorNamespace, Redactor: redactor, Logger: logr.Discard(),
-		Quiescer: quiesce.NewForClient(w.client, quiesce.Options{OperatorNamespace: operatorNamespace, Redactor: redactor}),
+		Quiescer: quiesce.New(w.client, quiesce.Options{OperatorNamespace: operatorNamespace, Redactor: redactor}),
 	}
 	return w
 }

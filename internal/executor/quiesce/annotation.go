@@ -94,31 +94,16 @@ type State struct {
 	// remains only to inform the holders: a run that still waits for pods must not quiesce the
 	// workload again.
 	Expired bool `json:"ended,omitempty"`
-	// FieldManagers are the managers that had written the field before Grapnel. Unquiescing
-	// restores their ownership: it determines, for example, whether Flux applies the field.
-	FieldManagers []FieldManager `json:"owners,omitempty"`
+	// FieldManagers are the managers that had written the field before Grapnel, without their fields.
+	// Unquiescing restores their ownership: it determines, for example, whether Flux applies the field.
+	FieldManagers []metav1.ManagedFieldsEntry `json:"owners,omitempty"`
 	// Holders are the runs that want the workload quiesced.
 	Holders []Holder `json:"holders"`
 }
 
-// FieldManager is a writer of a field, as recorded by the API server.
-type FieldManager struct {
-	Manager     string                            `json:"manager"`
-	Operation   metav1.ManagedFieldsOperationType `json:"operation"`
-	Subresource string                            `json:"subresource,omitempty"`
-	APIVersion  string                            `json:"apiVersion"`
-	Time        *metav1.Time                      `json:"time,omitempty"`
-}
-
 // ActiveHolders returns the holders that have not expired.
 func (s State) ActiveHolders(now time.Time) []Holder {
-	var live []Holder
-	for _, h := range s.Holders {
-		if !h.IsExpired(now) {
-			live = append(live, h)
-		}
-	}
-	return live
+	return slices.DeleteFunc(slices.Clone(s.Holders), func(h Holder) bool { return h.IsExpired(now) })
 }
 
 // withoutRuns returns the state without the holders of runs with these UIDs.
@@ -265,7 +250,7 @@ func (s State) validateContent() error {
 	switch {
 	case s.Version != stateVersion:
 		return fmt.Errorf("it has version %d, this release reads version %d", s.Version, stateVersion)
-	case !slices.Contains(WorkloadKinds(), s.Kind) || s.UID == "":
+	case !slices.Contains(workloadKinds, s.Kind) || s.UID == "":
 		return errors.New("it does not name its object")
 	case scaled && !s.AlreadyQuiesced && s.Replicas < 1:
 		return fmt.Errorf("it records %d replicas", s.Replicas)

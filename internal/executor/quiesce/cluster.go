@@ -9,58 +9,22 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
 // pageSize is the number of objects that one list request returns at most.
 const pageSize = 500
-
-// Object is a Kubernetes object.
-type Object interface {
-	metav1.Object
-	runtime.Object
-}
-
-// List is a list of Kubernetes objects.
-type List interface {
-	metav1.ListInterface
-	runtime.Object
-}
-
-// Page selects one page of a list.
-type Page struct {
-	// Namespace is empty for all namespaces.
-	Namespace string
-	// Selector is nil for all objects.
-	Selector labels.Selector
-	// Limit is the maximum number of objects in the page.
-	Limit int64
-	// Continue is the continue token of the previous page; empty for the first page.
-	Continue string
-}
-
-// API is what a Quiescer needs of an API server. NewForClient uses one that works through a
-// client. It may be used concurrently. Answers must not come from a cache: a cache would have to
-// hold every pod, and decisions would be based on stale objects.
-type API interface {
-	// List reads one page into a list of apps/v1, autoscaling/v2, batch/v1 or v1 objects, or into a
-	// metav1.PartialObjectMetadataList.
-	List(ctx context.Context, into List, page Page) error
-	// Get reads an object of the kind of into.
-	Get(ctx context.Context, key types.NamespacedName, into Object) error
-	// Patch applies a JSON merge patch to the object of this kind and name, under the given field
-	// manager. It updates object with the result.
-	Patch(ctx context.Context, object Object, patch []byte, manager string) error
-}
 
 // Options configure a Quiescer.
 type Options struct {
@@ -76,57 +40,56 @@ type Options struct {
 // Quiescer quiesces and unquiesces workloads. It may be used concurrently, also by several
 // operators at a time.
 type Quiescer struct {
-	cluster API
+	client  client.Client
 	options Options
 }
 
-// New returns a Quiescer. For a controller-runtime client, see NewForClient.
-func New(c API, o Options) *Quiescer {
+// New returns a Quiescer that works through a client. The client must bypass caches (client.New, not
+// the manager's client): a cache would have to hold every pod, and decisions would be based on stale
+// objects. It must know the kinds of AddToScheme.
+func New(c client.Client, o Options) *Quiescer {
 	if o.Redactor == nil {
 		o.Redactor = redact.New()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Quiescer{cluster: c, options: o}
+	return &Quiescer{client: c, options: o}
 }
 
-// scope is what a list request covers.
-type scope struct {
-	// namespace is empty for all namespaces.
-	namespace string
-	// selector is nil for all objects.
-	selector labels.Selector
+// AddToScheme adds the kinds that a Quiescer reads and writes.
+func AddToScheme(scheme *runtime.Scheme) error {
+	all := runtime.NewSchemeBuilder(appsv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme)
+	return all.AddToScheme(scheme)
 }
 
 // forEachObject lists objects page by page and passes each to fn, which may keep it. Every page
 // needs a list of its own: a list that is decoded into another one shares maps with it.
-func (q *Quiescer) forEachObject(ctx context.Context, empty func() List, where scope, fn func(runtime.Object)) error {
-	page := Page{Namespace: where.namespace, Selector: where.selector, Limit: pageSize}
-	for {
+func forEachObject[T runtime.Object](
+	ctx context.Context, q *Quiescer, empty func() client.ObjectList, where client.ListOptions, fn func(T),
+) error {
+	for where.Limit = pageSize; ; {
 		list := empty()
-		if err := q.cluster.List(ctx, list, page); err != nil {
+		if err := q.client.List(ctx, list, &where); err != nil {
 			return err
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
-			fn(o)
+			if item, ok := o.(T); ok {
+				fn(item)
+			}
 			return nil
 		})
-		if err != nil {
+		if where.Continue = list.GetContinue(); err != nil || where.Continue == "" {
 			return err
-		}
-		if page.Continue = list.GetContinue(); page.Continue == "" {
-			return nil
 		}
 	}
 }
 
 // listWorkloads lists the workloads of one kind.
-func (q *Quiescer) listWorkloads(ctx context.Context, kind WorkloadKind, where scope) ([]Workload, error) {
+func (q *Quiescer) listWorkloads(ctx context.Context, kind WorkloadKind, where client.ListOptions) ([]Workload, error) {
 	var found []Workload
-	empty := func() List { return newWorkloadList(kind) }
-	err := q.forEachObject(ctx, empty, where, func(o runtime.Object) { found = append(found, toWorkload(o)) })
-	if err != nil {
+	empty := func() client.ObjectList { _, list := newObjectAndList(kind); return list }
+	if err := forEachObject(ctx, q, empty, where, func(o client.Object) { found = append(found, toWorkload(o)) }); err != nil {
 		return nil, fmt.Errorf("listing objects of kind %s: %w", kind, err)
 	}
 	return found, nil
@@ -134,11 +97,17 @@ func (q *Quiescer) listWorkloads(ctx context.Context, kind WorkloadKind, where s
 
 // getWorkload reads one workload.
 func (q *Quiescer) getWorkload(ctx context.Context, ref Ref) (Workload, error) {
-	object := newWorkloadObject(ref.Kind)
-	if err := q.cluster.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
+	object, _ := newObjectAndList(ref.Kind)
+	if err := q.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
 		return Workload{}, err
 	}
 	return toWorkload(object), nil
+}
+
+// mergePatch applies a JSON merge patch under Grapnel's field manager, and updates object with the
+// result.
+func (q *Quiescer) mergePatch(ctx context.Context, object client.Object, patch []byte) error {
+	return q.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
 }
 
 // patchWorkload patches one workload, unless it has changed since it was read. If the patch removes
@@ -149,10 +118,10 @@ func (q *Quiescer) patchWorkload(ctx context.Context, w Workload, patch Patch) e
 	if err != nil {
 		return err
 	}
-	object := newWorkloadObject(w.Kind)
+	object, _ := newObjectAndList(w.Kind)
 	object.SetNamespace(w.Namespace)
 	object.SetName(w.Name)
-	if err := q.cluster.Patch(ctx, object, data, FieldOwner); err != nil || patch.State != nil {
+	if err := q.mergePatch(ctx, object, data); err != nil || patch.State != nil {
 		return err
 	}
 	if err := q.restoreManagedFields(ctx, object, w.Kind, patch.FieldManagers); err != nil {
@@ -165,19 +134,18 @@ func (q *Quiescer) patchWorkload(ctx context.Context, w Workload, patch Patch) e
 // restoreManagedFields removes Grapnel's entries from managedFields. The workload's controller
 // writes the status at the same moment, so restoreManagedFields tries a few times. It stops if the
 // object was replaced or quiesced again in the meantime.
-func (q *Quiescer) restoreManagedFields(ctx context.Context, object Object, kind WorkloadKind, owners []FieldManager) error {
+func (q *Quiescer) restoreManagedFields(ctx context.Context, object client.Object, kind WorkloadKind, managers []metav1.ManagedFieldsEntry) error {
 	var err error
 	for range maxApplyAttempts {
-		data, needed := ManagedFieldsPatch(object, kind, owners)
+		data, needed := ManagedFieldsPatch(object, kind, managers)
 		if !needed {
 			return nil
 		}
-		if err = q.cluster.Patch(ctx, object, data, FieldOwner); !apierrors.IsConflict(err) {
+		if err = q.mergePatch(ctx, object, data); !apierrors.IsConflict(err) {
 			return err
 		}
-		fresh := newWorkloadObject(kind)
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-		if err := q.cluster.Get(ctx, key, fresh); err != nil || fresh.GetUID() != object.GetUID() {
+		fresh, _ := newObjectAndList(kind)
+		if err := q.client.Get(ctx, client.ObjectKeyFromObject(object), fresh); err != nil || fresh.GetUID() != object.GetUID() {
 			return err
 		}
 		object = fresh
@@ -187,50 +155,21 @@ func (q *Quiescer) restoreManagedFields(ctx context.Context, object Object, kind
 
 // listControllerUIDs lists the objects of a kind and maps the UID of each to the UID of its
 // controller, or to "" if it has none.
-func (q *Quiescer) listControllerUIDs(ctx context.Context, where scope, apiVersion, kind string, into map[types.UID]types.UID) error {
-	empty := func() List {
-		return &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind + "List"}}
+func (q *Quiescer) listControllerUIDs(ctx context.Context, where client.ListOptions, kind WorkloadKind, into map[types.UID]types.UID) error {
+	empty := func() client.ObjectList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersionKind())
+		list.Kind += "List"
+		return list
 	}
-	err := q.forEachObject(ctx, empty, where, func(o runtime.Object) {
-		if object, ok := o.(metav1.Object); ok {
-			into[object.GetUID()] = ""
-			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-				into[object.GetUID()] = owner.UID
-			}
+	err := forEachObject(ctx, q, empty, where, func(o client.Object) {
+		into[o.GetUID()] = ""
+		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+			into[o.GetUID()] = owner.UID
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("listing objects of kind %s: %w", kind, err)
 	}
 	return nil
-}
-
-// forEachAutoscaler calls fn for each HorizontalPodAutoscaler in the scope.
-func (q *Quiescer) forEachAutoscaler(ctx context.Context, where scope, fn func(*autoscalingv2.HorizontalPodAutoscaler)) error {
-	empty := func() List { return &autoscalingv2.HorizontalPodAutoscalerList{} }
-	return q.forEachObject(ctx, empty, where, func(o runtime.Object) {
-		if scaler, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
-			fn(scaler)
-		}
-	})
-}
-
-// forEachPod calls fn for each pod in the scope.
-func (q *Quiescer) forEachPod(ctx context.Context, where scope, fn func(*corev1.Pod)) error {
-	empty := func() List { return &corev1.PodList{} }
-	return q.forEachObject(ctx, empty, where, func(o runtime.Object) {
-		if pod, ok := o.(*corev1.Pod); ok {
-			fn(pod)
-		}
-	})
-}
-
-func newWorkloadObject(kind WorkloadKind) Object {
-	object, _ := newObjectAndList(kind)
-	return object
-}
-
-func newWorkloadList(kind WorkloadKind) List {
-	_, list := newObjectAndList(kind)
-	return list
 }

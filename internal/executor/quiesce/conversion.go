@@ -5,15 +5,14 @@ package quiesce
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // newObjectAndList returns an empty object and an empty list of a kind.
-func newObjectAndList(kind WorkloadKind) (Object, List) {
+func newObjectAndList(kind WorkloadKind) (client.Object, client.ObjectList) {
 	switch kind {
 	case CronJob:
 		return &batchv1.CronJob{}, &batchv1.CronJobList{}
@@ -31,26 +30,26 @@ func newObjectAndList(kind WorkloadKind) (Object, List) {
 }
 
 // toWorkload converts an object to a Workload. An object that is not a workload has no Kind.
-func toWorkload(from runtime.Object) Workload {
-	switch o := from.(type) {
+func toWorkload(object client.Object) Workload {
+	switch o := object.(type) {
 	case *batchv1.CronJob:
-		w := workloadFromMetadata(CronJob, o)
+		w := WorkloadFromMetadata(CronJob, o)
 		w.Suspend = o.Spec.Suspend != nil && *o.Spec.Suspend
 		return w
 	case *batchv1.Job:
 		return jobToWorkload(o)
 	case *appsv1.Deployment:
-		w := withReplicas(workloadFromMetadata(Deployment, o), o.Spec.Replicas)
+		w := withReplicas(WorkloadFromMetadata(Deployment, o), o.Spec.Replicas)
 		w.Rollout = deploymentRollout(o)
 		return w
 	case *appsv1.ReplicaSet:
-		return withReplicas(workloadFromMetadata(ReplicaSet, o), o.Spec.Replicas)
+		return withReplicas(WorkloadFromMetadata(ReplicaSet, o), o.Spec.Replicas)
 	case *appsv1.DaemonSet:
-		w := workloadFromMetadata(DaemonSet, o)
+		w := WorkloadFromMetadata(DaemonSet, o)
 		w.NodeSelector, w.Rollout = o.Spec.Template.Spec.NodeSelector, daemonSetRollout(o)
 		return w
 	case *appsv1.StatefulSet:
-		w := withReplicas(workloadFromMetadata(StatefulSet, o), o.Spec.Replicas)
+		w := withReplicas(WorkloadFromMetadata(StatefulSet, o), o.Spec.Replicas)
 		w.Rollout = statefulSetRollout(o)
 		policy := o.Spec.PersistentVolumeClaimRetentionPolicy
 		w.DeletesVolumes = len(o.Spec.VolumeClaimTemplates) > 0 && policy != nil &&
@@ -61,7 +60,7 @@ func toWorkload(from runtime.Object) Workload {
 }
 
 func jobToWorkload(o *batchv1.Job) Workload {
-	w := workloadFromMetadata(Job, o)
+	w := WorkloadFromMetadata(Job, o)
 	w.Suspend = o.Spec.Suspend != nil && *o.Spec.Suspend
 	if by := o.Spec.ManagedBy; by != nil && *by != batchv1.JobControllerName {
 		w.JobController = *by
@@ -76,7 +75,8 @@ func jobToWorkload(o *batchv1.Job) Workload {
 	return w
 }
 
-func workloadFromMetadata(kind WorkloadKind, o metav1.Object) Workload {
+// WorkloadFromMetadata returns a Workload with what the metadata of an object contains.
+func WorkloadFromMetadata(kind WorkloadKind, o metav1.Object) Workload {
 	return Workload{
 		Ref: Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()},
 		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
@@ -92,14 +92,4 @@ func withReplicas(w Workload, replicas *int32) Workload {
 		w.Replicas = *replicas
 	}
 	return w
-}
-
-// toAutoscaler converts an autoscaler and returns its target.
-func toAutoscaler(o *autoscalingv2.HorizontalPodAutoscaler) (Ref, Autoscaler) {
-	target := o.Spec.ScaleTargetRef
-	s := Autoscaler{Name: o.Name, MinReplicas: 1, Owner: metav1.GetControllerOf(o)}
-	if o.Spec.MinReplicas != nil {
-		s.MinReplicas = *o.Spec.MinReplicas
-	}
-	return Ref{Kind: WorkloadKind(target.Kind), Namespace: o.Namespace, Name: target.Name}, s
 }

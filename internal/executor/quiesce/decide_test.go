@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
@@ -134,7 +136,7 @@ func TestActionsHoldForThemselves(t *testing.T) {
 // TestEndedHasItsWriters: an expired state still records the previous field managers.
 func TestEndedHasItsWriters(t *testing.T) {
 	t.Parallel()
-	flux := []quiesce.FieldManager{{Manager: "kustomize-controller"}}
+	flux := []metav1.ManagedFieldsEntry{{Manager: "kustomize-controller"}}
 	ended := func(s *quiesce.State) { s.Expired, s.FieldManagers = true, flux }
 	d := quiesce.DecideRelease(web(saved(ended, live("a"))), "a", now)
 	if d.Outcome != quiesce.EndedBefore || d.Patch == nil || !slices.Equal(d.Patch.FieldManagers, flux) {

@@ -27,10 +27,9 @@
 //	report.go      messages and outputs
 //	decide.go      decisions about one workload, outcome.go their outcomes
 //	workload.go    a workload, annotation.go its state
-//	fields.go      who wrote a field, managedfields.go restores its managers
+//	managedfields.go  who wrote a field, and the managers to restore
 //	patch.go       the write of a decision
 //	manager.go     what else would start a workload again
-//	client.go      the cluster, through a client of controller-runtime
 //
 // The decisions are pure functions. A [Workload] describes the workload, a [Holder] a run that
 // wants it quiesced, and a [State] what is stored about it, in one annotation of the workload

@@ -152,24 +152,22 @@ func TestVolumesAreNotLost(t *testing.T) {
 	}
 }
 
-// TestForEachAutoscaler: an autoscaler that ignores 0 replicas does not block, one that scales up
+// TestQuiesce_Autoscaler: an autoscaler that ignores 0 replicas does not block, one that scales up
 // from 0 does.
-func TestForEachAutoscaler(t *testing.T) {
+func TestQuiesce_Autoscaler(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		min   *int32
-		owner []metav1.OwnerReference
-		text  string
+		min    *int32
+		owners []metav1.OwnerReference
+		text   string
 	}{
 		"ordinary": {min: nil},
 		"from 0":   {min: new(int32(0)), text: "HorizontalPodAutoscaler hpa"},
-		"KEDA":     {min: new(int32(1)), owner: ownedBy("keda.sh/v1alpha1", "ScaledObject", "web"), text: "KEDA (ScaledObject web)"},
+		"KEDA":     {min: new(int32(1)), owners: ownedBy("keda.sh/v1alpha1", "ScaledObject", "web"), text: "KEDA (ScaledObject web)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hpa := scalerOfWeb(tc.min)
-			hpa.OwnerReferences = tc.owner
-			w := newWorld(t, deployment("web", 3), deployment("api", 3), hpa)
+			w := newWorld(t, deployment("web", 3), deployment("api", 3), newAutoscaler("hpa", tc.min, tc.owners...))
 			_, err := w.until(w.Quiesce, request())
 			if (err != nil) != (tc.text != "") {
 				t.Fatalf("error is %v", err)
@@ -181,10 +179,13 @@ func TestForEachAutoscaler(t *testing.T) {
 	}
 }
 
-func scalerOfWeb(minReplicas *int32) *autoscalingv2.HorizontalPodAutoscaler {
-	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metaOf("hpa"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+// newAutoscaler returns an autoscaler of the Deployment web.
+func newAutoscaler(name string, minReplicas *int32, owners ...metav1.OwnerReference) *autoscalingv2.HorizontalPodAutoscaler {
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metaOf(name), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 		MinReplicas: minReplicas, ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 	}}
+	hpa.OwnerReferences = owners
+	return hpa
 }
 
 // TestAutoscalersOfWhatIdles: an autoscaler that scales up from 0 may start an idle workload at any
@@ -192,7 +193,7 @@ func scalerOfWeb(minReplicas *int32) *autoscalingv2.HorizontalPodAutoscaler {
 func TestAutoscalersOfWhatIdles(t *testing.T) {
 	t.Parallel()
 	idle := func() *world {
-		return newWorld(t, deployment("web", 0), deployment("api", 3), scalerOfWeb(new(int32(0))))
+		return newWorld(t, deployment("web", 0), deployment("api", 3), newAutoscaler("hpa", new(int32(0))))
 	}
 	w := idle()
 	_, err := w.until(w.Quiesce, request())

@@ -21,31 +21,31 @@ func TestManagedFieldsPatch(t *testing.T) {
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
-	owner := func(manager string) quiesce.FieldManager {
-		return quiesce.FieldManager{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1"}
+	owner := func(manager string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1"}
 	}
 	ours := entry(quiesce.FieldOwner, `{"f:spec":{"f:replicas":{}}}`)
 	for name, tc := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
-		owners  []quiesce.FieldManager
+		owners  []metav1.ManagedFieldsEntry
 		want    []string // parts of the patch; nil if no patch is expected
 	}{
-		"Grapnel is not among them": {entries: []metav1.ManagedFieldsEntry{entry("flux", `{}`)}, owners: []quiesce.FieldManager{owner("flux")}},
+		"Grapnel is not among them": {entries: []metav1.ManagedFieldsEntry{entry("flux", `{}`)}, owners: []metav1.ManagedFieldsEntry{owner("flux")}},
 		"Grapnel is the only one":   {entries: []metav1.ManagedFieldsEntry{ours}},
 		"no manager before": {
 			entries: []metav1.ManagedFieldsEntry{ours, entry("flux", `{"f:spec":{"f:template":{}}}`)},
 			want:    []string{`"managedFields":[{`, `"fieldsV1":{"f:spec":{"f:template":{}}}`},
 		},
 		"it had other fields, too": {
-			entries: []metav1.ManagedFieldsEntry{entry("flux", `{"f:spec":{"f:template":{"f:spec":{}}}}`), ours}, owners: []quiesce.FieldManager{owner("flux")},
+			entries: []metav1.ManagedFieldsEntry{entry("flux", `{"f:spec":{"f:template":{"f:spec":{}}}}`), ours}, owners: []metav1.ManagedFieldsEntry{owner("flux")},
 			want: []string{`"manager":"flux"`, `"fieldsV1":{"f:spec":{"f:replicas":{},"f:template":{"f:spec":{}}}}`},
 		},
 		"others wrote it since": {
 			entries: []metav1.ManagedFieldsEntry{entry(quiesce.FieldOwner, `{"f:metadata":{}}`), entry("kubectl", `{"f:spec":{}}`)},
-			owners:  []quiesce.FieldManager{owner("kubectl")}, want: []string{`"fieldsV1":{"f:spec":{}}`},
+			owners:  []metav1.ManagedFieldsEntry{owner("kubectl")}, want: []string{`"fieldsV1":{"f:spec":{}}`},
 		},
 		"it had no other fields": {
-			entries: []metav1.ManagedFieldsEntry{ours}, owners: []quiesce.FieldManager{owner("kubectl")},
+			entries: []metav1.ManagedFieldsEntry{ours}, owners: []metav1.ManagedFieldsEntry{owner("kubectl")},
 			want: []string{`"manager":"kubectl"`, `"operation":"Apply"`, `"fieldsV1":{"f:spec":{"f:replicas":{}}}`},
 		},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,16 +31,6 @@ const (
 // than the usual interval of a Kustomization.
 const fluxReapplyInterval = time.Hour
 
-// Autoscaler is the HorizontalPodAutoscaler of a workload.
-type Autoscaler struct {
-	Name string
-	// MinReplicas is the lower limit. Unless it is 0, the autoscaler ignores a target that is
-	// scaled to 0.
-	MinReplicas int32
-	// Owner is the object that controls it, nil if there is none.
-	Owner *metav1.OwnerReference
-}
-
 // Manager is something that would start a quiesced workload again.
 type Manager struct {
 	// Name describes the manager, such as "Flux (Kustomization flux-system/apps)".
@@ -49,14 +40,14 @@ type Manager struct {
 }
 
 // ManagerOf returns the manager that would start w again if it were quiesced. scaler is the
-// autoscaler of w, or nil.
+// autoscaler whose target is w, or nil.
 //
 // Argo CD or Flux reset a Deployment to what a repository contains after minutes, while the backup
 // reads its data; a workload that is already quiesced is quiesced in the repository, too. An
 // ordinary autoscaler does nothing while its target has no replicas, and continues when the saved
 // number is back. Those that scale up from 0 (KEDA, or minReplicas 0) stay active, and also start
 // idle workloads.
-func ManagerOf(w Workload, scaler *Autoscaler, now time.Time) (Manager, bool) {
+func ManagerOf(w Workload, scaler *autoscalingv2.HorizontalPodAutoscaler, now time.Time) (Manager, bool) {
 	if w.IsQuiesced() {
 		return autoscalerManager(scaler)
 	}
@@ -172,18 +163,20 @@ func argoCDManager(w Workload) (Manager, bool) {
 	return Manager{Name: "Argo CD (Application " + quoteTruncated(app) + ")", Advice: "disable its self-heal, and set whenManaged to Force"}, true
 }
 
-func autoscalerManager(s *Autoscaler) (Manager, bool) {
-	switch {
-	case s == nil:
+// autoscalerManager detects an autoscaler that does not ignore a target that is scaled to 0.
+func autoscalerManager(scaler *autoscalingv2.HorizontalPodAutoscaler) (Manager, bool) {
+	if scaler == nil {
 		return Manager{}, false
-	case s.Owner != nil && s.Owner.Kind == kedaKind:
+	}
+	if owner := metav1.GetControllerOf(scaler); owner != nil && owner.Kind == kedaKind {
 		return Manager{
-			Name:   "KEDA (ScaledObject " + s.Owner.Name + ")",
+			Name:   "KEDA (ScaledObject " + owner.Name + ")",
 			Advice: `pause it with the annotation autoscaling.keda.sh/paused: "true"`,
 		}, true
-	case s.MinReplicas == 0:
+	}
+	if least := scaler.Spec.MinReplicas; least != nil && *least == 0 {
 		return Manager{
-			Name:   "HorizontalPodAutoscaler " + s.Name + ", which scales up from 0",
+			Name:   "HorizontalPodAutoscaler " + scaler.Name + ", which scales up from 0",
 			Advice: "set its minReplicas to 1",
 		}, true
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
@@ -65,7 +66,7 @@ func TestManagerOf(t *testing.T) {
 	const withReplicas, without = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}}}`
 	for name, tc := range map[string]struct {
 		workload quiesce.Workload
-		scaler   *quiesce.Autoscaler
+		scaler   *autoscalingv2.HorizontalPodAutoscaler
 		want     string
 	}{
 		"unmanaged":                     {workload: web()},
@@ -85,7 +86,7 @@ func TestManagerOf(t *testing.T) {
 		"Flux, applied since":           {workload: web(fluxed, appliedAt(without, 0), writtenAt(-time.Minute))},
 		"Flux, applied before":          {workload: web(fluxed, appliedAt(without, -time.Hour), writtenAt(-time.Minute)), want: "Kustomization flux-system/apps"},
 		"Flux, scaled by an autoscaler": {
-			workload: web(fluxed, applied(without), writtenAt(-time.Minute)), scaler: &quiesce.Autoscaler{Name: "web", MinReplicas: 1},
+			workload: web(fluxed, applied(without), writtenAt(-time.Minute)), scaler: newAutoscaler("web", new(int32(1))),
 		},
 		"Flux leaves a CronJob":    {workload: web(fluxed, kind(quiesce.CronJob), applied(without))},
 		"Flux leaves a DaemonSet":  {workload: web(fluxed, kind(quiesce.DaemonSet), applied(without))},
@@ -98,17 +99,17 @@ func TestManagerOf(t *testing.T) {
 		"Argo CD by annotation":    {workload: web(noted("argocd.argoproj.io/tracking-id", "shop:apps/Deployment:shop/web")), want: `Application "shop"`},
 		"Argo CD by label":         {workload: web(labelled("argocd.argoproj.io/instance", "shop")), want: `Application "shop"`},
 		"Argo CD by what it wrote": {workload: web(labelled("app.kubernetes.io/instance", "shop"), written("argocd-controller")), want: `Application "shop"`},
-		"HPA":                      {workload: web(), scaler: &quiesce.Autoscaler{Name: "web", MinReplicas: 1}},
-		"HPA from 0":               {workload: web(), scaler: &quiesce.Autoscaler{Name: "web"}, want: "HorizontalPodAutoscaler web"},
-		"HPA, idle":                {workload: web(replicas(0)), scaler: &quiesce.Autoscaler{Name: "web", MinReplicas: 1}},
-		"HPA from 0, idle":         {workload: web(replicas(0)), scaler: &quiesce.Autoscaler{Name: "web"}, want: "HorizontalPodAutoscaler web"},
+		"HPA":                      {workload: web(), scaler: newAutoscaler("web", new(int32(1)))},
+		"HPA from 0":               {workload: web(), scaler: newAutoscaler("web", new(int32(0))), want: "HorizontalPodAutoscaler web"},
+		"HPA, idle":                {workload: web(replicas(0)), scaler: newAutoscaler("web", new(int32(1)))},
+		"HPA from 0, idle":         {workload: web(replicas(0)), scaler: newAutoscaler("web", new(int32(0))), want: "HorizontalPodAutoscaler web"},
 		"KEDA, idle": {
 			workload: web(replicas(0)), want: "ScaledObject web",
-			scaler: &quiesce.Autoscaler{Name: "keda-hpa-web", MinReplicas: 1, Owner: &metav1.OwnerReference{Kind: "ScaledObject", Name: "web"}},
+			scaler: newAutoscaler("keda-hpa-web", new(int32(1)), ownedBy("keda.sh/v1alpha1", "ScaledObject", "web")...),
 		},
 		"KEDA": {
 			workload: web(), want: "ScaledObject web",
-			scaler: &quiesce.Autoscaler{Name: "keda-hpa-web", MinReplicas: 1, Owner: &metav1.OwnerReference{Kind: "ScaledObject", Name: "web"}},
+			scaler: newAutoscaler("keda-hpa-web", new(int32(1)), ownedBy("keda.sh/v1alpha1", "ScaledObject", "web")...),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,9 @@ const (
 	NotHeld Outcome = "NotHeld"
 )
 
+// failureOutcomes make a call fail.
+var failureOutcomes = []Outcome{Failed, Refused, Reverted, Expired, Unreadable}
+
 // The outcomes that need no decision.
 const (
 	// LeftOut means that the policy Skip left the workload running.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,10 +86,12 @@ func (p *pass) recordOutcome(ref Ref, d Decision, err error) {
 	if err != nil {
 		text = "could not be read or written: " + err.Error()
 	}
-	item := Item{Ref: ref, Outcome: d.Outcome, Text: p.options.Redactor.String(text), Holders: d.Holders, RanWhileHeld: d.RanWhileHeld}
-	item.Text = executor.OneLine(item.Text)
+	item := Item{
+		Ref: ref, Outcome: d.Outcome, Text: executor.OneLine(p.options.Redactor.String(text)),
+		Holders: d.Holders, RanWhileHeld: d.RanWhileHeld,
+	}
 	p.items = append(p.items, item)
-	if isFailureOutcome(d.Outcome) {
+	if slices.Contains(failureOutcomes, d.Outcome) {
 		if err == nil {
 			err = fmt.Errorf("%w: %s", errLocalDecision, item.Text)
 		}
@@ -99,15 +102,6 @@ func (p *pass) recordOutcome(ref Ref, d Decision, err error) {
 // recordFailure adds an item for an object or a list that could not be read.
 func (p *pass) recordFailure(ref Ref, err error) {
 	p.recordOutcome(ref, Decision{Outcome: Failed}, err)
-}
-
-func isFailureOutcome(o Outcome) bool {
-	switch o {
-	case Failed, Refused, Reverted, Expired, Unreadable:
-		return true
-	default:
-		return false
-	}
 }
 
 // aggregateError returns the failures of the call as one error, or nil. The text starts with what.
@@ -128,7 +122,7 @@ func (p *pass) aggregateError(ctx context.Context, what string) error {
 			kind = executor.Failed
 		}
 	}
-	return &Error{Kind: kind, Text: executor.OneLine(what + ": " + p.describeItems(isFailureOutcome)), Err: errors.Join(p.errs...)}
+	return &Error{Kind: kind, Text: executor.OneLine(what + ": " + describeItems(p.items, failureOutcomes...)), Err: errors.Join(p.errs...)}
 }
 
 // isUnreachable reports whether the connection to the API server failed or the API server is

@@ -6,6 +6,8 @@ package quiesce
 import (
 	"encoding/json"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FieldChange is what a Patch does to the field that quiesces a workload.
@@ -29,7 +31,7 @@ type Patch struct {
 	// Replicas is the value that RestoreField writes.
 	Replicas int32
 	// FieldManagers are the managers that own the field after RestoreField.
-	FieldManagers []FieldManager
+	FieldManagers []metav1.ManagedFieldsEntry
 }
 
 // JSON returns p as a JSON merge patch for w. The API server rejects it with a conflict if w has

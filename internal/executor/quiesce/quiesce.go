@@ -11,6 +11,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
@@ -32,7 +33,7 @@ const (
 type target struct {
 	Workload
 	// autoscaler is nil if the workload has none.
-	autoscaler *Autoscaler
+	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 }
 
 // Quiesce makes one attempt to quiesce the workloads of a request. It never waits, and is done if
@@ -45,9 +46,6 @@ type target struct {
 // nothing while a rollout is in progress.
 func (q *Quiescer) Quiesce(ctx context.Context, req Request) (Result, error) {
 	now := q.options.Now()
-	if err := req.validateFields(); err != nil {
-		return Result{}, err
-	}
 	holder, err := req.newHolder(now)
 	if err != nil {
 		return Result{}, err
@@ -72,15 +70,11 @@ func (q *Quiescer) Quiesce(ctx context.Context, req Request) (Result, error) {
 			return DecideQuiesce(w, holder, now)
 		})
 		p.recordOutcome(w.Ref, d, err)
-		if isQuiescedOutcome(d.Outcome) {
+		if d.Outcome == Quiesced || d.Outcome == AlreadyQuiesced || d.Outcome == QuiescedByRestore {
 			held = append(held, w)
 		}
 	}
 	return p.quiesceResult(ctx, held)
-}
-
-func isQuiescedOutcome(o Outcome) bool {
-	return o == Quiesced || o == AlreadyQuiesced || o == QuiescedByRestore
 }
 
 // quiesceResult returns the progress of the attempt.
@@ -91,11 +85,11 @@ func (p *pass) quiesceResult(ctx context.Context, held []Workload) (Result, erro
 	}
 	result.Outputs = newOutputs(p.items)
 	done := p.summaryMessage()
-	switch rolling := p.describeItems(isRollingOutOutcome); {
+	switch rolling := describeItems(p.items, RollingOut); {
 	case rolling != "":
 		result.Message, result.RetryAfter = "Waiting for rollouts to finish: "+rolling, p.nextPollInterval()
 	case p.contendedCount > 0:
-		result.Message, result.RetryAfter = "Retrying workloads that others write at the same time: "+p.describeItems(isContendedOutcome), contendedDelay
+		result.Message, result.RetryAfter = "Retrying workloads that others write at the same time: "+describeItems(p.items, Contended), contendedDelay
 	case p.writeCount > 0:
 		result.Message, result.RetryAfter = done+"; checking whether they stay so", verifyDelay
 	case p.req.WaitForPods:
@@ -105,9 +99,9 @@ func (p *pass) quiesceResult(ctx context.Context, held []Workload) (Result, erro
 		}
 		result.Message = done + ", and all their pods have terminated"
 		if len(left) > 0 {
-			text := summarizePods(left)
-			p.log.Info("Waiting for pods to terminate", "pods", text)
-			result.Message, result.RetryAfter = done+"; waiting for "+text, p.nextPollInterval()
+			pods := summarizePods(left)
+			p.log.Info("Waiting for pods to terminate", "pods", pods)
+			result.Message, result.RetryAfter = done+"; waiting for "+pods, p.nextPollInterval()
 		}
 	default:
 		result.Message = done
@@ -139,15 +133,12 @@ func (p *pass) listQuiesceTargets(ctx context.Context) []target {
 	for _, where := range scopesForNamespaces(namespaces) {
 		found, err := p.listTargetsInScope(ctx, where)
 		if err != nil {
-			p.recordFailure(Ref{Namespace: where.namespace}, err)
+			p.recordFailure(Ref{Namespace: where.Namespace}, err)
 		}
 		all = append(all, found...)
 	}
 	all = slices.DeleteFunc(all, func(t target) bool { return !slices.Contains(namespaces, t.Namespace) })
-	order := WorkloadKinds()
-	slices.SortStableFunc(all, func(a, b target) int {
-		return slices.Index(order, a.Kind) - slices.Index(order, b.Kind)
-	})
+	slices.SortFunc(all, func(a, b target) int { return compareRefs(a.Ref, b.Ref) })
 	return all
 }
 
@@ -158,13 +149,13 @@ func (p *pass) isProtectedNamespace(namespace string) bool {
 
 // scopesForNamespaces returns the scopes to list for these namespaces. They may cover more: many
 // small lists take longer than one large list.
-func scopesForNamespaces(namespaces []string) []scope {
+func scopesForNamespaces(namespaces []string) []client.ListOptions {
 	if len(namespaces) > maxScopes {
-		return []scope{{}}
+		return []client.ListOptions{{}}
 	}
-	found := make([]scope, 0, len(namespaces))
+	found := make([]client.ListOptions, 0, len(namespaces))
 	for _, namespace := range namespaces {
-		found = append(found, scope{namespace: namespace})
+		found = append(found, client.ListOptions{Namespace: namespace})
 	}
 	return found
 }
@@ -175,21 +166,21 @@ func withoutDuplicates(names []string) []string {
 
 // listTargetsInScope lists the workloads to quiesce. It returns none if any list fails: without the
 // autoscalers, for example, it is unknown what would be reverted.
-func (p *pass) listTargetsInScope(ctx context.Context, where scope) ([]target, error) {
+func (p *pass) listTargetsInScope(ctx context.Context, where client.ListOptions) ([]target, error) {
 	scalers, err := p.listAutoscalersByTarget(ctx, where)
 	if err != nil {
 		return nil, err
 	}
 	var found []target
 	cronJobs := map[string]bool{}
-	for _, kind := range WorkloadKinds() {
+	for _, kind := range workloadKinds {
 		wanted := len(p.req.Kinds) == 0 || slices.Contains(p.req.Kinds, kind)
 		if !wanted && kind != CronJob {
 			continue
 		}
-		where.selector = p.req.Selector
+		where.LabelSelector = p.req.Selector
 		if kind == Job {
-			where.selector = nil // Jobs of a selected CronJob have labels of their own
+			where.LabelSelector = nil // Jobs of a selected CronJob have labels of their own
 		}
 		all, err := p.listWorkloads(ctx, kind, where)
 		if err != nil {
@@ -220,11 +211,14 @@ func (p *pass) shouldQuiesce(w Workload, cronJobs map[string]bool) bool {
 }
 
 // listAutoscalersByTarget lists autoscalers by their targets.
-func (p *pass) listAutoscalersByTarget(ctx context.Context, where scope) (map[Ref]*Autoscaler, error) {
-	found := map[Ref]*Autoscaler{}
-	err := p.forEachAutoscaler(ctx, where, func(o *autoscalingv2.HorizontalPodAutoscaler) {
-		ref, s := toAutoscaler(o)
-		found[ref] = &s
+func (q *Quiescer) listAutoscalersByTarget(
+	ctx context.Context, where client.ListOptions,
+) (map[Ref]*autoscalingv2.HorizontalPodAutoscaler, error) {
+	found := map[Ref]*autoscalingv2.HorizontalPodAutoscaler{}
+	empty := func() client.ObjectList { return &autoscalingv2.HorizontalPodAutoscalerList{} }
+	err := forEachObject(ctx, q, empty, where, func(o *autoscalingv2.HorizontalPodAutoscaler) {
+		target := o.Spec.ScaleTargetRef
+		found[Ref{Kind: WorkloadKind(target.Kind), Namespace: o.Namespace, Name: target.Name}] = o
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)

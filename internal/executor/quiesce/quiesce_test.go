@@ -228,28 +228,6 @@ func TestJobsOfActions(t *testing.T) {
 	expect(t, w.done(w.Quiesce, request()), map[string]quiesce.Outcome{"Job shop/load": quiesce.Quiesced})
 }
 
-func TestInvalidRequests(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*quiesce.Request){
-		"no holder":  func(r *quiesce.Request) { r.Holder = "" },
-		"policy":     func(r *quiesce.Request) { r.WhenManaged = "Maybe" },
-		"origin":     func(r *quiesce.Request) { r.Origin = "Mars" },
-		"kind":       func(r *quiesce.Request) { r.Kinds = []quiesce.WorkloadKind{"Pod"} },
-		"no maximum": func(r *quiesce.Request) { r.MaxQuiesceDuration = -time.Second },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, deployment("web", 3))
-			req := request()
-			change(&req)
-			_, err := w.Quiesce(t.Context(), req)
-			if failed := new(quiesce.Error); !errors.As(err, &failed) || failed.Kind != executor.Invalid || w.lists > 0 {
-				t.Errorf("error is %v, after %d lists", err, w.lists)
-			}
-		})
-	}
-}
-
 // TestMaximumIsOver: a late call does not hold longer than the first one could, and does not
 // quiesce again what was unquiesced. This holds for runs whose start is known, and for others.
 func TestMaximumIsOver(t *testing.T) {

@@ -72,7 +72,7 @@ func (p *pass) recordRefused(targets []target) string {
 			p.recordOutcome(t.Ref, d, nil)
 		}
 	}
-	return p.describeItems(func(o Outcome) bool { return o == Refused })
+	return describeItems(p.items, Refused)
 }
 
 // rollBackQuiesce unquiesces what an earlier call has stopped: if the action has no second half,
@@ -80,7 +80,7 @@ func (p *pass) recordRefused(targets []target) string {
 func (q *Quiescer) rollBackQuiesce(ctx context.Context, req Request, refused string) error {
 	req.Origin, req.Outputs = OriginCluster, nil
 	back, err := q.Unquiesce(ctx, req)
-	stopped := describeItemsWhere(back.Items, func(o Outcome) bool { return o == Restored || o == ChangedSince })
+	stopped := describeItems(back.Items, Restored, ChangedSince)
 	switch {
 	case err != nil || back.RetryAfter > 0:
 		kind, text := executor.Failed, "others write them constantly"
@@ -95,7 +95,3 @@ func (q *Quiescer) rollBackQuiesce(ctx context.Context, req Request, refused str
 	}
 	return &Error{Kind: executor.Invalid, Text: executor.OneLine("refused, and changed nothing: " + refused), Err: errLocalDecision}
 }
-
-func isRollingOutOutcome(o Outcome) bool { return o == RollingOut }
-
-func isContendedOutcome(o Outcome) bool { return o == Contended }

@@ -4,7 +4,6 @@
 package quiesce
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,14 +32,8 @@ const maxWorkloadsBytes = 4000
 
 // newResult returns the result of the call, without a message.
 func (p *pass) newResult() Result {
-	order := WorkloadKinds()
-	slices.SortStableFunc(p.items, func(a, b Item) int { return compareWorkloadRefs(order, a.Ref, b.Ref) })
+	slices.SortStableFunc(p.items, func(a, b Item) int { return compareRefs(a.Ref, b.Ref) })
 	return Result{Items: p.items}
-}
-
-func compareWorkloadRefs(order []WorkloadKind, a, b Ref) int {
-	return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),
-		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 // newOutputs returns the outputs for later actions.
@@ -85,7 +78,7 @@ func parseWorkloadRefs(text string) []Ref {
 	var refs []Ref
 	for name := range strings.FieldsSeq(text) {
 		parts := strings.Split(name, "/")
-		if len(parts) == 3 && slices.Contains(WorkloadKinds(), WorkloadKind(parts[0])) && parts[1] != "" && parts[2] != "" {
+		if len(parts) == 3 && slices.Contains(workloadKinds, WorkloadKind(parts[0])) && parts[1] != "" && parts[2] != "" {
 			refs = append(refs, Ref{Kind: WorkloadKind(parts[0]), Namespace: parts[1], Name: parts[2]})
 		}
 	}
@@ -130,7 +123,7 @@ func (p *pass) summaryMessage() string {
 		}
 		text := fmt.Sprintf(phrase.text, n)
 		if strings.HasSuffix(text, ":") {
-			text += " " + p.describeItems(func(o Outcome) bool { return o == phrase.outcome })
+			text += " " + describeItems(p.items, phrase.outcome)
 		}
 		parts = append(parts, text)
 	}
@@ -142,34 +135,31 @@ func (p *pass) summaryMessage() string {
 
 // startedWarning names the workloads that ran although they were held; "" if there are none.
 func startedWarning(items []Item) string {
-	var texts []string
-	for _, i := range items {
-		if i.RanWhileHeld {
-			texts = append(texts, i.String())
-		}
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return executor.OneLine("Workloads did not stay quiesced and may have changed while they were read: " + joinAbbreviated(texts))
+	return messageAbout("Workloads did not stay quiesced and may have changed while they were read: ",
+		describeItemsFunc(items, func(i Item) bool { return i.RanWhileHeld }))
 }
 
 // stoppedMessage names the workloads that nothing will start; "" if there are none.
 func stoppedMessage(items []Item) string {
-	texts := describeItemsWhere(items, func(o Outcome) bool { return o == Lost })
-	if texts == "" {
+	return messageAbout("Workloads stay quiesced: ", describeItems(items, Lost))
+}
+
+func messageAbout(what, names string) string {
+	if names == "" {
 		return ""
 	}
-	return executor.OneLine("Workloads stay quiesced: " + texts)
+	return executor.OneLine(what + names)
 }
 
 // describeItems names the workloads with these outcomes and describes each outcome.
-func (p *pass) describeItems(is func(Outcome) bool) string { return describeItemsWhere(p.items, is) }
+func describeItems(items []Item, outcomes ...Outcome) string {
+	return describeItemsFunc(items, func(i Item) bool { return slices.Contains(outcomes, i.Outcome) })
+}
 
-func describeItemsWhere(items []Item, is func(Outcome) bool) string {
+func describeItemsFunc(items []Item, match func(Item) bool) string {
 	var texts []string
 	for _, i := range items {
-		if is(i.Outcome) {
+		if match(i) {
 			texts = append(texts, i.String())
 		}
 	}

@@ -5,8 +5,6 @@ package quiesce
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -140,30 +138,6 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func newInvalidError(format string, args ...any) error {
-	err := fmt.Errorf(format, args...)
-	return &Error{Kind: executor.Invalid, Text: executor.OneLine(err.Error()), Err: err}
-}
-
-// validateFields rejects requests that cannot be fulfilled.
-func (r Request) validateFields() error {
-	if r.Holder == "" {
-		return newInvalidError("the request has no holder")
-	}
-	if !slices.Contains([]Policy{"", Fail, Force, Skip}, r.WhenManaged) {
-		return newInvalidError("the policy for managed workloads is %q: use %s, %s or %s", r.WhenManaged, Fail, Force, Skip)
-	}
-	if !slices.Contains([]Origin{"", OriginCluster, OriginRestored, OriginUnfinished}, r.Origin) {
-		return newInvalidError("the origin of the workloads is %q: use %s, %s or %s", r.Origin, OriginCluster, OriginRestored, OriginUnfinished)
-	}
-	for _, kind := range r.Kinds {
-		if !slices.Contains(WorkloadKinds(), kind) {
-			return newInvalidError("workloads of kind %q cannot be quiesced: use any of %v", kind, WorkloadKinds())
-		}
-	}
-	return nil
-}
-
 // actionsToRelease returns the actions whose holds Unquiesce releases; none means all.
 func (r Request) actionsToRelease() []string {
 	if r.Action == "" {
@@ -174,9 +148,6 @@ func (r Request) actionsToRelease() []string {
 
 // newHolder returns the holder that Quiesce adds.
 func (r Request) newHolder(now time.Time) (Holder, error) {
-	if r.MaxQuiesceDuration < 0 {
-		return Holder{}, newInvalidError("maxQuiesceDuration is %s: it must be longer than zero", r.MaxQuiesceDuration)
-	}
 	since := r.Since
 	if since.IsZero() {
 		since = now

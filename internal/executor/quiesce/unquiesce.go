@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
@@ -23,9 +24,6 @@ import (
 // started because their state is lost, are reported in the result; none of this is an error. An
 // error is an *Error; what could be unquiesced was.
 func (q *Quiescer) Unquiesce(ctx context.Context, req Request) (Result, error) {
-	if err := req.validateFields(); err != nil {
-		return Result{}, err
-	}
 	now := q.options.Now()
 	decide := func(w Workload) Decision {
 		return DecideRelease(w, req.Holder, now, req.actionsToRelease()...)
@@ -72,8 +70,7 @@ func (q *Quiescer) ReleaseExpired(ctx context.Context, now time.Time, ended []st
 		}
 		return d
 	}
-	order := WorkloadKinds()
-	backwards := func(a, b Ref) int { return compareWorkloadRefs(order, b, a) }
+	backwards := func(a, b Ref) int { return compareRefs(b, a) }
 	for _, ref := range slices.SortedFunc(slices.Values(refs), backwards) {
 		if ctx.Err() != nil {
 			break
@@ -163,7 +160,8 @@ func (p *pass) listHeldWorkloads(ctx context.Context) []Workload {
 		p.listAllKinds(ctx, where, found)
 	}
 	maps.DeleteFunc(found, func(ref Ref, _ Workload) bool { return !slices.Contains(namespaces, ref.Namespace) })
-	p.listAllKinds(ctx, labeledScope(), found)
+	// Also those with the label, in the whole cluster.
+	p.listAllKinds(ctx, client.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{Label: "true"})}, found)
 	for _, ref := range parseWorkloadRefs(p.req.Outputs[OutputWorkloads]) {
 		if _, seen := found[ref]; seen {
 			continue
@@ -179,36 +177,18 @@ func (p *pass) listHeldWorkloads(ctx context.Context) []Workload {
 			found[ref] = w
 		}
 	}
-	return inReleaseOrder(found)
+	return slices.SortedFunc(maps.Values(found), func(a, b Workload) int { return compareRefs(b.Ref, a.Ref) })
 }
 
 // listAllKinds adds the workloads of all kinds. A list that fails is recorded as a failure.
-func (p *pass) listAllKinds(ctx context.Context, where scope, into map[Ref]Workload) {
-	for _, kind := range WorkloadKinds() {
+func (p *pass) listAllKinds(ctx context.Context, where client.ListOptions, into map[Ref]Workload) {
+	for _, kind := range workloadKinds {
 		all, err := p.listWorkloads(ctx, kind, where)
 		if err != nil {
-			p.recordFailure(Ref{Kind: kind, Namespace: where.namespace}, err)
+			p.recordFailure(Ref{Kind: kind, Namespace: where.Namespace}, err)
 		}
 		for _, w := range all {
 			into[w.Ref] = w
 		}
 	}
-}
-
-// labeledScope covers all workloads with the label, in the whole cluster.
-func labeledScope() scope {
-	return scope{selector: labels.SelectorFromSet(labels.Set{Label: "true"})}
-}
-
-// inReleaseOrder sorts workloads in the reverse of the order in which they are quiesced.
-func inReleaseOrder(found map[Ref]Workload) []Workload {
-	order := WorkloadKinds()
-	sorted := make([]Workload, 0, len(found))
-	for _, w := range found {
-		sorted = append(sorted, w)
-	}
-	slices.SortFunc(sorted, func(a, b Workload) int {
-		return compareWorkloadRefs(order, b.Ref, a.Ref)
-	})
-	return sorted
 }

@@ -4,9 +4,15 @@
 package quiesce
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // WorkloadKind is a kind of workload.
@@ -28,10 +34,18 @@ const (
 	StatefulSet WorkloadKind = "StatefulSet"
 )
 
+var workloadKinds = []WorkloadKind{CronJob, Job, Deployment, ReplicaSet, DaemonSet, StatefulSet}
+
 // WorkloadKinds returns all kinds in the order in which they are quiesced: first what starts
 // others, last what others store their data in. They are unquiesced in the reverse order.
-func WorkloadKinds() []WorkloadKind {
-	return []WorkloadKind{CronJob, Job, Deployment, ReplicaSet, DaemonSet, StatefulSet}
+func WorkloadKinds() []WorkloadKind { return slices.Clone(workloadKinds) }
+
+// GroupVersionKind returns the group, version and kind of the objects of a kind.
+func (k WorkloadKind) GroupVersionKind() schema.GroupVersionKind {
+	if k == CronJob || k == Job {
+		return batchv1.SchemeGroupVersion.WithKind(string(k))
+	}
+	return appsv1.SchemeGroupVersion.WithKind(string(k))
 }
 
 // NodeSelectorKey is a label that no node may have. It is added to the node selector of a DaemonSet
@@ -55,6 +69,12 @@ func (r Ref) String() string {
 		return "every " + string(r.Kind)
 	}
 	return "every namespace"
+}
+
+// compareRefs orders workloads as they are quiesced, then by namespace and name.
+func compareRefs(a, b Ref) int {
+	return cmp.Or(cmp.Compare(slices.Index(workloadKinds, a.Kind), slices.Index(workloadKinds, b.Kind)),
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 // Rollout is the progress of a change of the pod template.
@@ -133,17 +153,5 @@ func (w Workload) describeValue() string {
 		return "not to be suspended"
 	default:
 		return fmt.Sprintf("to %d replicas", w.Replicas)
-	}
-}
-
-// quiesceFieldPath returns the field that quiescing changes.
-func (k WorkloadKind) quiesceFieldPath() []string {
-	switch k {
-	case CronJob, Job:
-		return []string{"spec", "suspend"}
-	case DaemonSet:
-		return []string{"spec", "template", "spec", "nodeSelector"}
-	default:
-		return []string{"spec", "replicas"}
 	}
 }

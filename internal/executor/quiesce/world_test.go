@@ -56,7 +56,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.WithWatch = fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).
 		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{Patch: w.patch, List: w.list, Get: w.get}).Build()
-	w.Quiescer = quiesce.NewForClient(w.WithWatch, quiesce.Options{OperatorNamespace: "grapnel-system", Now: func() time.Time { return w.now }})
+	w.Quiescer = quiesce.New(w.WithWatch, quiesce.Options{OperatorNamespace: "grapnel-system", Now: func() time.Time { return w.now }})
 	return w
 }
 

@@ -51,11 +51,11 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 		})
 		key = client.ObjectKeyFromObject(run)
 		_, logs := operator(t, env, do)
-		readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+		waitForPhase(env, run, v1alpha1.HookRunPhasePending)
 		suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateRun))
-		readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseInProgress)
 		close(release)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 
 		if s := <-recorded; s.Phase != v1alpha1.HookRunPhaseInProgress || len(s.Attempts) != 1 || s.Attempts[0].CompletionTimestamp != nil {
 			t.Errorf("status at the time of the call: %+v, want an open attempt", s)
@@ -91,10 +91,10 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 			return executor.Answer{Outputs: map[string]string{"from": call.Point}}, nil
 		}}
 		_, logs := operator(t, env, do)
-		readWithRetry(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
-		readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, plan(env, other, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
 		post := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.Hook = v1alpha1.HookPostBackup })
-		readWithRetry(env, post, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, post, v1alpha1.HookRunPhaseCompleted)
 		if got, want := do.call(2).Outputs, map[string]map[string]string{"example.io/freeze": {"from": "PreBackup"}}; !cmp.Equal(want, got) {
 			t.Errorf("the PostBackup action received the outputs %v, want %v", got, want)
 		}
@@ -116,7 +116,7 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 		do := &actions{do: func(_ context.Context, call executor.Call) (executor.Answer, error) { return (<-answers)(call) }}
 		run := plan(env, createBackup(env), func(run *v1alpha1.HookRun) { run.Spec.Retries = 1 })
 		operator(t, env, do)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		if diff := cmp.Diff([]int32{1, 1, 2}, do.made()); diff != "" {
 			t.Errorf("the attempts of the calls (-want +got):\n%s", diff)
 		}
@@ -140,7 +140,7 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 		}}
 		run := plan(env, createBackup(env), func(run *v1alpha1.HookRun) { run.Spec.Timeout.Duration = 900 * time.Millisecond })
 		operator(t, env, do)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseFailed)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseFailed)
 		if got := time.Duration(given.Load()); got > 900*time.Millisecond || got <= 0 {
 			t.Errorf("the action had %s, want its timeout", got)
 		}
@@ -180,7 +180,7 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 					}
 				})
 				operator(t, env, do)
-				readWithRetry(env, run, tc.phase)
+				waitForPhase(env, run, tc.phase)
 				env.WaitForEvent(run, tc.event)
 			})
 		}
@@ -198,11 +198,11 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 		backup := createBackup(env)
 		bad := plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/bad" })
 		operator(t, env, do)
-		readWithRetry(env, bad, v1alpha1.HookRunPhaseFailed)
+		waitForPhase(env, bad, v1alpha1.HookRunPhaseFailed)
 		if strings.Contains(bad.Status.Message, "hunter2") || bad.Status.Message == "" {
 			t.Errorf("the message is %q", bad.Status.Message)
 		}
-		readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
 	})
 
 	Context("does not call an action before the attempt is recorded", func() {
@@ -230,7 +230,7 @@ var _ = Describe("A HookRun", Label("hooks"), func() {
 						return disturb(ctx, env.Client, obj.(*v1alpha1.HookRun))
 					}}
 				})
-				readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+				waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 				if diff := cmp.Diff([]int32{1}, do.made()); diff != "" || callsThen.Load() != 0 || writes.Load() < 3 {
 					t.Errorf("%d calls before the first write, %d writes, want at least 3; calls (-want +got):\n%s", callsThen.Load(), writes.Load(), diff)
 				}

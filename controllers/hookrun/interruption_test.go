@@ -68,7 +68,7 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 				}
 				second := working()
 				operator(t, env, second)
-				readWithRetry(env, run, tc.phase)
+				waitForPhase(env, run, tc.phase)
 				if diff := cmp.Diff(tc.calls, second.made()); diff != "" {
 					t.Errorf("calls of the second operator (-want +got):\n%s", diff)
 				}
@@ -114,7 +114,7 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 				second := working()
 				second.resumes, second.stopped = true, make(chan executor.Call, 9)
 				operator(t, env, second)
-				readWithRetry(env, run, tc.phase)
+				waitForPhase(env, run, tc.phase)
 				if diff := cmp.Diff(tc.calls, second.made()); diff != "" {
 					t.Errorf("calls of the second operator (-want +got):\n%s", diff)
 				}
@@ -175,7 +175,7 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 				operator(t, env, second, func(r *hookrun.Reconciler) {
 					r.Now = func() time.Time { return time.Now().Add(time.Hour) }
 				})
-				readWithRetry(env, run, tc.phase)
+				waitForPhase(env, run, tc.phase)
 				awaitRemoved(env, run)
 				if got := run.Status.Attempts[0].Reason; got != tc.reason || run.Status.Message != tc.text || len(run.Status.Attempts) != 1 {
 					t.Errorf("reason %q of %d attempts, message %q; want %q of 1, %q", got, len(run.Status.Attempts), run.Status.Message, tc.reason, tc.text)
@@ -196,15 +196,15 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 		backup := createBackup(env)
 		run := plan(env, backup)
 		stop, _ := operator(t, env, working())
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		stop()
 		suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
 		want := run.DeepCopy()
 		conditions.ObserveGeneration(want)
 		second := working()
 		operator(t, env, second)
-		readWithRetry(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, plan(env, backup), v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		if diff := cmp.Diff(want.Status, run.Status); diff != "" || len(second.made()) != 1 {
 			t.Errorf("a finished HookRun was changed, %d calls; status (-before +after):\n%s", len(second.made()), diff)
 		}
@@ -218,15 +218,15 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 		operator(t, env, do)
 
 		running := plan(env, backup)
-		readWithRetry(env, running, v1alpha1.HookRunPhaseInProgress)
+		waitForPhase(env, running, v1alpha1.HookRunPhaseInProgress)
 		suite.UpdateWithRetry(env, running, desire(v1alpha1.HookDesiredStateCancel))
-		readWithRetry(env, running, v1alpha1.HookRunPhaseCancelled)
+		waitForPhase(env, running, v1alpha1.HookRunPhaseCancelled)
 		env.WaitForEvent(running, "Warning Cancelled: Canceled while running")
 
 		waiting := plan(env, backup, owed, desire(v1alpha1.HookDesiredStateWait))
-		readWithRetry(env, waiting, v1alpha1.HookRunPhasePending)
+		waitForPhase(env, waiting, v1alpha1.HookRunPhasePending)
 		suite.UpdateWithRetry(env, waiting, desire(v1alpha1.HookDesiredStateCancel))
-		readWithRetry(env, waiting, v1alpha1.HookRunPhaseSkipped)
+		waitForPhase(env, waiting, v1alpha1.HookRunPhaseSkipped)
 		env.WaitForEvent(waiting, "Normal NotNeeded: Not needed")
 		if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
@@ -250,12 +250,12 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 			}
 		}})
 		run := plan(env, backup, owed)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseInProgress)
 		suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateCancel))
 		// When this later HookRun has finished, the controller has seen the request to cancel.
-		readWithRetry(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, plan(env, backup, func(run *v1alpha1.HookRun) { run.Spec.ActionName = "example.io/other" }), v1alpha1.HookRunPhaseCompleted)
 		close(release)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		if run.Status.Message != "thawed" || run.Status.Attempt != 1 {
 			t.Errorf("the status is %+v", run.Status)
 		}
@@ -267,10 +267,10 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 		operator(t, env, working())
 		backup := createBackup(env)
 		held := plan(env, backup)
-		readWithRetry(env, held, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, held, v1alpha1.HookRunPhaseCompleted)
 		env.Delete(held)
 		later := plan(env, backup)
-		readWithRetry(env, later, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, later, v1alpha1.HookRunPhaseCompleted)
 		if !suite.GetIfExists(env, held) {
 			t.Fatal("the HookRun was deleted before its Backup")
 		}

@@ -125,8 +125,8 @@ var _ = Describe("The resources of a HookRun", Label("hooks"), func() {
 				return nil
 			}}
 		})
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
-		readWithRetry(env, plan(env, createBackup(env)), v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, plan(env, createBackup(env)), v1alpha1.HookRunPhaseCompleted)
 		if run.Status.Removing || writes.Load() != 4 {
 			t.Errorf("%d writes for two HookRuns, want 2 each; status.removing = %t", writes.Load(), run.Status.Removing)
 		}

@@ -58,7 +58,7 @@ var _ = Describe("A HookRun whose Backup is gone", Label("hooks"), func() {
 		cache := &listing{}
 		operator(t, env, actions, func(r *hookrun.Reconciler) { cache.Client, r.Client = r.Client, cache })
 		first := plan(env, backup)
-		readWithRetry(env, first, v1alpha1.HookRunPhaseInProgress)
+		waitForPhase(env, first, v1alpha1.HookRunPhaseInProgress)
 		second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
 		env.Delete(backup)
 		env.Delete(first)

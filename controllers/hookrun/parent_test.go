@@ -42,7 +42,7 @@ var _ = Describe("A HookRun and its Backup", Label("hooks"), func() {
 		operator(t, env, working(), func(r *hookrun.Reconciler) {
 			r.Reader = &failing{Reader: r.Reader, err: apierrors.NewServiceUnavailable("etcd has no leader"), times: 2}
 		})
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		if run.Status.Attempt != 1 || run.Status.Failures != 0 {
 			t.Errorf("there were %d attempts and %d failures, want 1 and 0", run.Status.Attempt, run.Status.Failures)
 		}

@@ -30,14 +30,14 @@ var _ = Describe("A HookRun whose plugin is not loaded", Label("hooks"), func() 
 
 		// These two do not wait: one is canceled, the other has no Plugin.
 		suite.UpdateWithRetry(env, cancelled, desire(v1alpha1.HookDesiredStateCancel))
-		readWithRetry(env, cancelled, v1alpha1.HookRunPhaseSkipped)
-		readWithRetry(env, orphan, v1alpha1.HookRunPhaseFailed)
+		waitForPhase(env, cancelled, v1alpha1.HookRunPhaseSkipped)
+		waitForPhase(env, orphan, v1alpha1.HookRunPhaseFailed)
 		suite.GetIfExists(env, run)
 		if run.Status.Attempt != 0 {
 			t.Errorf("the HookRun started before its plugin was loaded: %+v", run.Status)
 		}
 		close(do.loading)
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		if diff := cmp.Diff([]int32{1}, do.made()); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}

@@ -53,7 +53,7 @@ var _ = Describe("A HookRun in a stale cache", Label("hooks"), func() {
 					<-answers
 					return executor.Answer{}, nil
 				}})
-				readWithRetry(env, run, v1alpha1.HookRunPhaseInProgress)
+				waitForPhase(env, run, v1alpha1.HookRunPhaseInProgress)
 				lagging := &behind{was: run.DeepCopy()}
 				was(lagging.was)
 				close(answers)
@@ -100,7 +100,7 @@ var _ = Describe("A HookRun in a stale cache", Label("hooks"), func() {
 		actions := working()
 		operator(t, env, actions, func(r *hookrun.Reconciler) { paused.Reader, r.Reader = r.Reader, paused })
 		suite.UpdateWithRetry(env, run, desire(v1alpha1.HookDesiredStateRun))
-		readWithRetry(env, run, v1alpha1.HookRunPhaseCompleted)
+		waitForPhase(env, run, v1alpha1.HookRunPhaseCompleted)
 		if calls := actions.made(); !slices.Equal(calls, []int32{3}) {
 			t.Errorf("attempts %v were called, want only the one after the other operator's", calls)
 		}

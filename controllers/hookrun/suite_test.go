@@ -209,8 +209,8 @@ func plan(env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.HookR
 	return suite.Create(env, run)
 }
 
-// readWithRetry waits until the HookRun has a phase, and updates run.
-func readWithRetry(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
+// waitForPhase waits until the HookRun has a phase, and updates run.
+func waitForPhase(env *suite.Env, run *v1alpha1.HookRun, phase v1alpha1.HookRunPhase) {
 	suite.WaitFor(env, run, func(run *v1alpha1.HookRun) string {
 		if run.Status.Phase == phase && run.Status.ObservedGeneration == run.Generation {
 			return ""

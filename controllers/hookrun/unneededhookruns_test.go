@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
-// recordCallOutcome finishes a Backup with nothing left to do.
-func recordCallOutcome(t testing.TB, env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.Backup)) {
+// finishBackup finishes a Backup with nothing left to do.
+func finishBackup(t testing.TB, env *suite.Env, backup *v1alpha1.Backup, edits ...func(*v1alpha1.Backup)) {
 	t.Helper()
 	if !suite.GetIfExists(env, backup) {
 		t.Fatal("the Backup does not exist")
@@ -79,10 +79,10 @@ var _ = Describe("An unneeded HookRun", Label("hooks"), func() {
 				if !tc.late {
 					runs = stray(env, backup)
 					for _, run := range runs {
-						readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+						waitForPhase(env, run, v1alpha1.HookRunPhasePending)
 					}
 				}
-				recordCallOutcome(t, env, backup, tc.edit...)
+				finishBackup(t, env, backup, tc.edit...)
 				if tc.late {
 					runs = stray(env, backup)
 				}
@@ -101,7 +101,7 @@ var _ = Describe("An unneeded HookRun", Label("hooks"), func() {
 		env := cluster.NewEnv(t)
 		backup := createBackup(env)
 		runs := stray(env, backup)
-		recordCallOutcome(t, env, backup)
+		finishBackup(t, env, backup)
 		operator(t, env, working())
 		for _, run := range runs {
 			env.WaitForDeletion(run)
@@ -112,8 +112,8 @@ var _ = Describe("An unneeded HookRun", Label("hooks"), func() {
 		t := GinkgoTB()
 		env := cluster.NewEnv(t)
 		owing, debtor, open := createBackup(env), createBackup(env), createBackup(env)
-		recordCallOutcome(t, env, owing, calledFirst)
-		recordCallOutcome(t, env, debtor, func(b *v1alpha1.Backup) {
+		finishBackup(t, env, owing, calledFirst)
+		finishBackup(t, env, debtor, func(b *v1alpha1.Backup) {
 			conditions.Set(b, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "it must run")
 		})
 		second := plan(env, owing, desire(v1alpha1.HookDesiredStateWait), ofPoint(v1alpha1.HookPostBackup), owed)
@@ -125,7 +125,7 @@ var _ = Describe("An unneeded HookRun", Label("hooks"), func() {
 			r.Client = early
 		})
 		for _, run := range append(others, second, third) {
-			readWithRetry(env, run, v1alpha1.HookRunPhasePending)
+			waitForPhase(env, run, v1alpha1.HookRunPhasePending)
 			if !run.DeletionTimestamp.IsZero() || len(run.Finalizers) == 0 {
 				t.Errorf("HookRun %s %s is being removed", run.Spec.Hook, run.Spec.ParentRef.Name)
 			}

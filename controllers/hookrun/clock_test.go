@@ -62,8 +62,8 @@ func TestClockSetBack(t *testing.T) {
 				seen.nextCall = now.Add(tc.next - *tc.passed)
 			}
 			got := decide(run, seen, now)
-			if got.startCall != tc.wantCall || got.requeueAfter != tc.wantWait {
-				t.Errorf("startCall = %t, requeueAfter = %s; want %t, %s", got.startCall, got.requeueAfter, tc.wantCall, tc.wantWait)
+			if (got.command == startCall) != tc.wantCall || got.requeueAfter != tc.wantWait {
+				t.Errorf("startCall = %t, requeueAfter = %s; want %t, %s", got.command == startCall, got.requeueAfter, tc.wantCall, tc.wantWait)
 			}
 			if a := openAttempt(run); a != nil && a.Deadline.Sub(now) != tc.wantLeft {
 				t.Errorf("the deadline is in %s, want %s", a.Deadline.Sub(now), tc.wantLeft)

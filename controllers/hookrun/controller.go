@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -66,8 +69,10 @@ type Reconciler struct {
 	// Fence delays calls while the operator may not be the leader; nil delays none.
 	Fence *lease.Fence
 
-	calls          *runner.Runner[callResult]
-	deletedParents deletedParentCache
+	calls *runner.Runner[callResult]
+	// deletedParents has the last state, by UID, of Backups and Restores that were deleted without
+	// their finalizer while they owed clean-up.
+	deletedParents sync.Map
 	// nextCalls tracks when the next call of each HookRun is due.
 	nextCalls clock.DueTracker[types.NamespacedName]
 }
@@ -155,7 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // API server; the controller must not act on an older one.
 func (r *Reconciler) patchStatus(ctx context.Context, before, run *v1alpha1.HookRun, next decision) (current bool, err error) {
 	if equality.Semantic.DeepEqual(before.Status, run.Status) {
-		if next.startCall || next.stopLeftovers {
+		if next.command.needsTask() {
 			return r.isCachedCopyCurrent(ctx, run)
 		}
 		return true, nil
@@ -209,46 +214,70 @@ func attemptID(run *v1alpha1.HookRun) string {
 var errHookRunCanceled = errors.New("the HookRun was canceled")
 
 func (r *Reconciler) executeDecision(run *v1alpha1.HookRun, next decision) (ctrl.Result, error) {
-	if next.cancelCall {
+	var task func(context.Context, *v1alpha1.HookRun) (callResult, error)
+	switch next.command {
+	case keepCall:
+	case cancelCall:
 		r.calls.Cancel(attemptID(run), errHookRunCanceled)
+	case startCall:
+		task = r.callActionOrFail
+	case resumeCall:
+		task = r.callAction
+	case stopLeftovers:
+		task = r.stopLeftovers
 	}
-	if !next.startCall && !next.stopLeftovers {
+	if task == nil {
 		return ctrl.Result{RequeueAfter: next.requeueAfter}, nil
 	}
-	frozen, do := run.DeepCopy(), r.callActionOrFail
-	switch {
-	case next.stopLeftovers:
-		do = r.stopLeftovers
-	case next.resumeCall:
-		do = r.callAction
-	}
-	started := r.calls.EnsureStarted(attemptID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (callResult, error) {
+	frozen := run.DeepCopy()
+	return r.startTask(attemptID(run), run, func(ctx context.Context) (callResult, error) {
 		began := r.Now()
-		answer, err := do(ctx, frozen)
+		answer, err := task(ctx, frozen)
 		answer.duration = r.Now().Sub(began)
 		return answer, err
-	})
-	if !started {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}), nil
+}
+
+// startTask starts a background task, unless one of that ID is known. The HookRun is enqueued when
+// the task ends.
+func (r *Reconciler) startTask(id string, run *v1alpha1.HookRun, task func(context.Context) (callResult, error)) ctrl.Result {
+	if !r.calls.EnsureStarted(id, client.ObjectKeyFromObject(run), task) {
+		return ctrl.Result{RequeueAfter: time.Second} // the runner is not running
 	}
-	return ctrl.Result{RequeueAfter: next.requeueAfter}, nil
+	return ctrl.Result{}
+}
+
+// listHookRuns returns the HookRuns of a parent.
+func (r *Reconciler) listHookRuns(ctx context.Context, namespace, parentUID string) ([]v1alpha1.HookRun, error) {
+	var list v1alpha1.HookRunList
+	err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelParentUID: parentUID})
+	if err != nil {
+		return nil, fmt.Errorf("listing the HookRuns of a parent: %w", err)
+	}
+	// Users can change the labels of a HookRun, but not its parent.
+	return slices.DeleteFunc(list.Items, func(run v1alpha1.HookRun) bool { return run.Spec.ParentRef.UID != parentUID }), nil
+}
+
+// removeFinalizer removes the finalizer of a HookRun that is unchanged since it was read.
+func (r *Reconciler) removeFinalizer(ctx context.Context, run *v1alpha1.HookRun) error {
+	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
+	return r.Client.Patch(ctx, run, patch)
 }
 
 // parentToHookRuns maps a deleted parent to its HookRuns.
 func (r *Reconciler) parentToHookRuns(ctx context.Context, parent client.Object) []reconcile.Request {
-	var runs v1alpha1.HookRunList
-	err := r.Client.List(ctx, &runs, client.InNamespace(parent.GetNamespace()),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
+	runs, err := r.listHookRuns(ctx, parent.GetNamespace(), string(parent.GetUID()))
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the HookRuns of a deleted parent", "parent", parent.GetName())
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range runs.Items {
-		if runs.Items[i].Spec.Owed && runs.Items[i].Status.CompletionTimestamp == nil {
-			r.deletedParents.addParent(parent)
+	for i := range runs {
+		if runs[i].Spec.Owed && runs[i].Status.CompletionTimestamp == nil {
+			r.deletedParents.Store(string(parent.GetUID()), parent)
 		}
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs[i])})
 	}
 	return requests
 }

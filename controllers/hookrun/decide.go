@@ -58,16 +58,29 @@ type observed struct {
 
 // decision is what to do after the status was written.
 type decision struct {
-	// startCall starts a call of the current attempt. resumeCall means that another operator
-	// started it before.
-	startCall, resumeCall bool
-	// stopLeftovers stops what another operator left running of the current attempt.
-	stopLeftovers bool
-	// cancelCall cancels the running call.
-	cancelCall bool
+	command command
 	// requeueAfter is when to reconcile again.
 	requeueAfter time.Duration
 }
+
+// command is what to do with the call of the current attempt.
+type command int
+
+const (
+	// keepCall leaves the call as it is, if there is one.
+	keepCall command = iota
+	// startCall starts a call.
+	startCall
+	// resumeCall continues a call that another operator started.
+	resumeCall
+	// cancelCall cancels the running call.
+	cancelCall
+	// stopLeftovers stops what another operator left running.
+	stopLeftovers
+)
+
+// needsTask reports whether the command runs in the background.
+func (c command) needsTask() bool { return c == startCall || c == resumeCall || c == stopLeftovers }
 
 // maxRecordedAttempts is how many attempts the status lists.
 const maxRecordedAttempts = 10
@@ -113,7 +126,7 @@ func decideUnfinished(run *v1alpha1.HookRun, seen observed, now time.Time) decis
 		if !now.Before(open.Deadline.Time) {
 			return failTimedOut(run, now)
 		}
-		return decision{startCall: true}
+		return decision{command: startCall}
 	}
 	return beginAttempt(run, now)
 }
@@ -132,9 +145,9 @@ func shouldCancel(run *v1alpha1.HookRun) bool {
 func cancelAttempt(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 	switch {
 	case seen.inFlight:
-		return decision{cancelCall: true}
+		return decision{command: cancelCall}
 	case seen.resumable && hasUnansweredCall(run):
-		return decision{stopLeftovers: true}
+		return decision{command: stopLeftovers}
 	default:
 		return finishWithoutCall(run, now)
 	}
@@ -171,9 +184,9 @@ func resumeAttempt(run *v1alpha1.HookRun, seen observed, now time.Time) decision
 	case !seen.resumable:
 		return handleInterruption(run, now)
 	case now.Before(openAttempt(run).Deadline.Time) && !seen.actionRemoved:
-		return decision{startCall: true, resumeCall: true}
+		return decision{command: resumeCall}
 	default:
-		return decision{stopLeftovers: true}
+		return decision{command: stopLeftovers}
 	}
 }
 
@@ -184,7 +197,7 @@ func retryResume(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
 		return cancelAttempt(run, observed{resumable: seen.resumable}, now)
 	}
 	next := resumeAttempt(run, seen, now)
-	if next.resumeCall {
+	if next.command == resumeCall {
 		return decision{requeueAfter: minRetryBackoff}
 	}
 	return next
@@ -252,7 +265,7 @@ func beginAttempt(run *v1alpha1.HookRun, now time.Time) decision {
 	run.Status.Attempts = attempts[max(0, len(attempts)-maxRecordedAttempts):]
 	run.Status.Message = fmt.Sprintf("Running attempt %d", run.Status.Attempt)
 	setInProgressConditions(run, v1alpha1.ReasonRunning, run.Status.Message)
-	return decision{startCall: true}
+	return decision{command: startCall}
 }
 
 // handleInterruption handles an attempt that ended because its operator stopped or is stopping,
@@ -338,11 +351,10 @@ func reasonForError(err error) string {
 
 // messageForError returns the message for users, without the name of the action.
 func messageForError(err error) string {
-	var failed *executor.Error
-	if !errors.As(err, &failed) {
-		return "internal error; see the operator's log"
+	if failed, ok := errors.AsType[*executor.Error](err); ok {
+		return failed.Text
 	}
-	return failed.Text
+	return "internal error; see the operator's log"
 }
 
 func recordSuccess(run *v1alpha1.HookRun, value executor.Answer, now time.Time) decision {

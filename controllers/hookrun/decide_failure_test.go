@@ -58,7 +58,7 @@ func TestDecideFailure(t *testing.T) {
 			want: summary{phase: inProgress, reason: "Retrying", message: "Attempt 1 failed and will be retried", attempt: 1, attempts: []string{"ActionFailed"}, next: 3 * time.Second},
 		},
 		"the retry": {
-			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 2 * time.Second, step: decision{startCall: true},
+			run: build(retries(1), calledAt(0), answeredAt(time.Second, broken)), at: 2 * time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
 		"the last retry failed": {
@@ -79,7 +79,7 @@ func TestDecideInterruption(t *testing.T) {
 	const gone, text = "the operator stopped while the action was running", "it is Failed"
 	for name, tc := range map[string]stateCase{
 		"called again after a restart": {
-			run: build(calledAt(0)), at: time.Hour, step: decision{startCall: true},
+			run: build(calledAt(0)), at: time.Hour, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 		"not called again after a restart": {
@@ -87,11 +87,11 @@ func TestDecideInterruption(t *testing.T) {
 			want: summary{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
 		},
 		"owed clean-up is called again regardless of the policy": {
-			run: build(failOnInterruption, owed, calledAt(0)), at: time.Hour, step: decision{startCall: true},
+			run: build(failOnInterruption, owed, calledAt(0)), at: time.Hour, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 		"the stopping operator ends the call": {
-			run: build(calledAt(0)), known: true, ended: &cut, at: time.Second, step: decision{startCall: true},
+			run: build(calledAt(0)), known: true, ended: &cut, at: time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 		"the stopping operator ends a call that must not be repeated": {
@@ -99,11 +99,11 @@ func TestDecideInterruption(t *testing.T) {
 			want: summary{phase: failedPhase, reason: "Interrupted", message: gone, ended: true, attempt: 1, attempts: []string{"Interrupted"}},
 		},
 		"between two calls of an attempt nothing is interrupted": {
-			run: build(failOnInterruption, calledAt(0), answeredAt(0, notDone)), at: 6 * time.Second, step: decision{startCall: true},
+			run: build(failOnInterruption, calledAt(0), answeredAt(0, notDone)), at: 6 * time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
 		},
 		"between two attempts nothing is interrupted": {
-			run: build(failOnInterruption, retries(1), calledAt(0), answeredAt(0, broken)), at: 6 * time.Second, step: decision{startCall: true},
+			run: build(failOnInterruption, retries(1), calledAt(0), answeredAt(0, broken)), at: 6 * time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
 		"fifteen interruptions use up no retry": {
@@ -133,7 +133,7 @@ func TestDecideCancel(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
 		"while the call runs": {
-			run: build(wants(cancel), calledAt(0)), known: true, step: decision{cancelCall: true},
+			run: build(wants(cancel), calledAt(0)), known: true, step: decision{command: cancelCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"the call was canceled": {
@@ -165,11 +165,11 @@ func TestDecideCancel(t *testing.T) {
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"failed owed clean-up is retried": {
-			run: build(wants(cancel), owed, calledAt(0), answeredAt(0, broken)), at: time.Second, step: decision{startCall: true},
+			run: build(wants(cancel), owed, calledAt(0), answeredAt(0, broken)), at: time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"ActionFailed", "open"}},
 		},
 		"running owed clean-up was abandoned": {
-			run: build(wants(cancel), owed, givenUp, calledAt(0)), known: true, step: decision{cancelCall: true},
+			run: build(wants(cancel), owed, givenUp, calledAt(0)), known: true, step: decision{command: cancelCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"failed owed clean-up was abandoned": {
@@ -177,7 +177,7 @@ func TestDecideCancel(t *testing.T) {
 			want: summary{phase: cancelled, reason: "Cancelled", message: "Canceled before it finished", ended: true, attempt: 1, attempts: []string{"ActionFailed"}},
 		},
 		"owed clean-up is retried after a restart": {
-			run: build(wants(cancel), owed, calledAt(0)), at: time.Second, step: decision{startCall: true},
+			run: build(wants(cancel), owed, calledAt(0)), at: time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2", attempt: 2, attempts: []string{"Interrupted", "open"}},
 		},
 	} {

@@ -24,7 +24,7 @@ func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
 			run, now := build(owed, ignoring, failOnInterruption), start
 			var pauses []time.Duration
 			for range 14 {
-				if next := decide(run, observed{}, now); !next.startCall {
+				if next := decide(run, observed{}, now); next.command != startCall {
 					t.Fatalf("next is %+v, want a call; status %+v", next, run.Status)
 				}
 				next := decide(run, observed{inFlight: true, result: &bad}, now)
@@ -55,7 +55,7 @@ func TestEveryRetryIsMade(t *testing.T) {
 	for n := int32(0); n <= 10; n++ {
 		run, now, calls := build(retries(n)), start, int32(0)
 		for run.Status.CompletionTimestamp == nil {
-			if next := decide(run, observed{}, now); !next.startCall {
+			if next := decide(run, observed{}, now); next.command != startCall {
 				t.Fatalf("retries %d: next is %+v, want a call", n, next)
 			}
 			calls++

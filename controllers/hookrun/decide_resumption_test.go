@@ -16,7 +16,7 @@ func TestRestartsOfOneJob(t *testing.T) {
 	t.Parallel()
 	run := build(failOnInterruption, retries(1), calledAt(0))
 	for i := range 15 {
-		if next := decide(run, observed{resumable: true}, start.Add(time.Duration(i)*time.Second)); next != (decision{startCall: true, resumeCall: true}) {
+		if next := decide(run, observed{resumable: true}, start.Add(time.Duration(i)*time.Second)); next != (decision{command: resumeCall}) {
 			t.Fatalf("restart %d: next is %+v, want the attempt resumed", i, next)
 		}
 	}
@@ -34,27 +34,27 @@ func TestDecideWhatGoesOn(t *testing.T) {
 	t.Parallel()
 	running := summary{phase: inProgress, reason: v1alpha1.ReasonRunning, message: "Running attempt 1", attempt: 1, attempts: []string{"open"}}
 	for name, tc := range map[string]stateCase{
-		"followed": {run: build(calledAt(0)), at: time.Second, step: decision{startCall: true, resumeCall: true}, want: running},
+		"followed": {run: build(calledAt(0)), at: time.Second, step: decision{command: resumeCall}, want: running},
 		"resumed, regardless of onInterruption": {
-			run: build(failOnInterruption, calledAt(0)), at: time.Second, step: decision{startCall: true, resumeCall: true}, want: running,
+			run: build(failOnInterruption, calledAt(0)), at: time.Second, step: decision{command: resumeCall}, want: running,
 		},
 		"owed, and canceled": {
-			run: build(owed, wants(cancel), calledAt(0)), at: time.Second, step: decision{startCall: true, resumeCall: true}, want: running,
+			run: build(owed, wants(cancel), calledAt(0)), at: time.Second, step: decision{command: resumeCall}, want: running,
 		},
-		"cancelled": {run: build(wants(cancel), calledAt(0)), at: time.Second, step: decision{stopLeftovers: true}, want: running},
-		"overdue":   {run: build(calledAt(0)), at: time.Minute, step: decision{stopLeftovers: true}, want: running},
-		"withdrawn": {run: build(calledAt(0)), withdrawn: true, at: time.Second, step: decision{stopLeftovers: true}, want: running},
+		"cancelled": {run: build(wants(cancel), calledAt(0)), at: time.Second, step: decision{command: stopLeftovers}, want: running},
+		"overdue":   {run: build(calledAt(0)), at: time.Minute, step: decision{command: stopLeftovers}, want: running},
+		"withdrawn": {run: build(calledAt(0)), withdrawn: true, at: time.Second, step: decision{command: stopLeftovers}, want: running},
 		"reading the input fails": {
 			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: decision{requeueAfter: minRetryBackoff}, want: running,
 		},
 		"reading the input fails until the deadline": {
-			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Minute, step: decision{stopLeftovers: true}, want: running,
+			run: build(retries(1), calledAt(0)), known: true, ended: &unasked, at: time.Minute, step: decision{command: stopLeftovers}, want: running,
 		},
 		"canceled while the input is read": {
-			run: build(wants(cancel), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: decision{stopLeftovers: true}, want: running,
+			run: build(wants(cancel), calledAt(0)), known: true, ended: &unasked, at: time.Second, step: decision{command: stopLeftovers}, want: running,
 		},
 		"not called yet": {
-			run: build(), step: decision{startCall: true}, want: running,
+			run: build(), step: decision{command: startCall}, want: running,
 		},
 		"to be called again": {
 			run: build(calledAt(0), answeredAt(time.Second, notDone)), at: 2 * time.Second, step: decision{requeueAfter: 4 * time.Second},

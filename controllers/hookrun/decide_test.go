@@ -191,7 +191,7 @@ func TestDecideStart(t *testing.T) {
 			want: summary{phase: pendingPhase, reason: "Pending", message: "Waiting for its turn"},
 		},
 		"started": {
-			run: build(), step: decision{startCall: true},
+			run: build(), step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 1", attempt: 1, attempts: []string{"open"}},
 		},
 		"the call still runs": {
@@ -239,7 +239,7 @@ func TestDecideAnswer(t *testing.T) {
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}, next: 5 * time.Second},
 		},
 		"the next call is due": {
-			run: build(calledAt(0), answeredAt(0, notDone)), at: 5 * time.Second, step: decision{startCall: true},
+			run: build(calledAt(0), answeredAt(0, notDone)), at: 5 * time.Second, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "CalledAgainLater", message: "half way", attempt: 1, attempts: []string{"open"}},
 		},
 		"not done before the deadline": {

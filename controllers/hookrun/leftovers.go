@@ -76,7 +76,7 @@ func (r *Reconciler) startLeftoverRemoval(run *v1alpha1.HookRun, by executor.Res
 		return ctrl.Result{RequeueAfter: time.Second} // once its plugin is loaded
 	}
 	call, log := newCall(run), r.callLogger(run, newCall(run))
-	started := r.calls.EnsureStarted(leftoversID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (callResult, error) {
+	return r.startTask(leftoversID(run), run, func(ctx context.Context) (callResult, error) {
 		limited, cancel := context.WithTimeout(logr.NewContext(ctx, log), stopTimeout)
 		defer cancel()
 		err := by.Stop(limited, call)
@@ -85,10 +85,6 @@ func (r *Reconciler) startLeftoverRemoval(run *v1alpha1.HookRun, by executor.Res
 		}
 		return callResult{}, err
 	})
-	if !started {
-		return ctrl.Result{RequeueAfter: time.Second}
-	}
-	return ctrl.Result{}
 }
 
 // releaseOrphan removes the finalizer of a HookRun whose parent no longer exists, once the HookRun
@@ -125,13 +121,11 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, run *v1alpha1.HookRun) (
 	if slices.ContainsFunc(siblings, func(other v1alpha1.HookRun) bool { return isOrphanedCleanupOwed(&other, siblings) }) {
 		return true, orphanRecheckInterval, r.finishOrphan(ctx, run) // the clean-up needs its outputs, and the record that it was called
 	}
-	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
-	if err := client.IgnoreNotFound(r.Client.Patch(ctx, run, patch)); err != nil {
+	if err := client.IgnoreNotFound(r.removeFinalizer(ctx, run)); err != nil {
 		return false, 0, fmt.Errorf("releasing HookRun %s: %w", run.Name, err)
 	}
 	r.calls.Forget(leftoversID(run))
-	r.deletedParents.removeParent(run)
+	r.deletedParents.Delete(run.Spec.ParentRef.UID)
 	if !ended {
 		r.emitCleanupAbandoned(run)
 	}

@@ -6,7 +6,7 @@ package hookrun
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,19 +22,8 @@ const orphanRecheckInterval = time.Second
 
 // listSiblings returns the other HookRuns of the same parent.
 func (r *Reconciler) listSiblings(ctx context.Context, run *v1alpha1.HookRun) ([]v1alpha1.HookRun, error) {
-	var list v1alpha1.HookRunList
-	err := r.Client.List(ctx, &list, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.ParentRef.UID})
-	if err != nil {
-		return nil, fmt.Errorf("listing the other HookRuns of %s %s: %w", run.Spec.ParentRef.Kind, run.Spec.ParentRef.Name, err)
-	}
-	others := list.Items[:0]
-	for _, other := range list.Items {
-		// Users can change the labels of a HookRun, but not its parent.
-		if other.UID != run.UID && other.Spec.ParentRef.UID == run.Spec.ParentRef.UID {
-			others = append(others, other)
-		}
-	}
-	return others, nil
+	all, err := r.listHookRuns(ctx, run.Namespace, run.Spec.ParentRef.UID)
+	return slices.DeleteFunc(all, func(other v1alpha1.HookRun) bool { return other.UID == run.UID }), err
 }
 
 // isOrphanedCleanupOwed reports whether a HookRun whose parent no longer exists must still run: its
@@ -96,38 +85,14 @@ func (r *Reconciler) finishOrphan(ctx context.Context, run *v1alpha1.HookRun) er
 	return nil
 }
 
-// deletedParentCache keeps the last state of Backups and Restores that were deleted without their
-// finalizer while they owed clean-up. It is safe for concurrent use.
-type deletedParentCache struct {
-	mu    sync.Mutex
-	byUID map[string]client.Object
-}
-
-// addParent keeps a deleted parent.
-func (s *deletedParentCache) addParent(parent client.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byUID == nil {
-		s.byUID = map[string]client.Object{}
-	}
-	s.byUID[string(parent.GetUID())] = parent
-}
-
-// removeParent drops the parent of an owed HookRun.
-func (s *deletedParentCache) removeParent(run *v1alpha1.HookRun) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byUID, run.Spec.ParentRef.UID)
-}
-
-// getParentOrStub returns the last state of a parent, or else a stub with the fields that the
+// lastParentState returns the last state of a deleted parent, or else a stub with the fields that the
 // HookRun has. After a restart of the operator, the parent's namespaces are unknown.
-func (s *deletedParentCache) getParentOrStub(run *v1alpha1.HookRun) client.Object {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last := s.byUID[run.Spec.ParentRef.UID]; last != nil {
-		copied, _ := last.DeepCopyObject().(client.Object) // a copy has the type of the original
-		return copied
+func (r *Reconciler) lastParentState(run *v1alpha1.HookRun) client.Object {
+	if last, found := r.deletedParents.Load(run.Spec.ParentRef.UID); found {
+		if parent, ok := last.(client.Object); ok {
+			copied, _ := parent.DeepCopyObject().(client.Object) // a copy has the type of the original
+			return copied
+		}
 	}
 	stub := newParent(run)
 	stub.SetNamespace(run.Namespace)

@@ -86,7 +86,7 @@ func isNotFoundOrReplaced(err error) bool {
 func (r *Reconciler) addCallContext(ctx context.Context, run *v1alpha1.HookRun, call *executor.Call) error {
 	parent, err := readParentWithRetry(ctx, r.Reader, run)
 	if isNotFoundOrReplaced(err) && run.Spec.Owed {
-		parent, err = r.deletedParents.getParentOrStub(run), nil
+		parent, err = r.lastParentState(run), nil
 	}
 	if err != nil {
 		return err
@@ -143,17 +143,13 @@ func toStringOutputs(outputs map[string]v1alpha1.ParameterSet) map[string]map[st
 
 // listOutputs returns the outputs of the actions of another hook point of the same parent.
 func (r *Reconciler) listOutputs(ctx context.Context, run *v1alpha1.HookRun, point v1alpha1.HookPoint) (map[string]map[string]string, error) {
-	var siblings v1alpha1.HookRunList
-	err := r.Client.List(ctx, &siblings, client.InNamespace(run.Namespace),
-		client.MatchingLabels{v1alpha1.LabelParentUID: run.Spec.ParentRef.UID, v1alpha1.LabelHook: string(point)})
+	siblings, err := r.listHookRuns(ctx, run.Namespace, run.Spec.ParentRef.UID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the outputs of the %s actions: %w", point, err)
 	}
 	outputs := map[string]map[string]string{}
-	for _, sibling := range siblings.Items {
-		// Users can change the labels of a HookRun, but not its parent.
-		theirs := sibling.Spec.ParentRef.UID != run.Spec.ParentRef.UID || sibling.Spec.Hook != point
-		if !theirs && len(sibling.Status.Outputs) > 0 {
+	for _, sibling := range siblings {
+		if sibling.Spec.Hook == point && len(sibling.Status.Outputs) > 0 {
 			outputs[sibling.Spec.ActionName] = lifecycle.ToStringMap(sibling.Status.Outputs)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -57,15 +56,12 @@ func (r *Reconciler) requeueUntilPluginLoaded(ctx context.Context, run *v1alpha1
 		return false, 0, fmt.Errorf("reading Plugin %s: %w", name, err)
 	}
 	//nolint:contextcheck // the wait outlives the reconcile that starts it; the runner gives it its context
-	started := r.calls.EnsureStarted(pluginLoadID(run), client.ObjectKeyFromObject(run), func(ctx context.Context) (callResult, error) {
+	result := r.startTask(pluginLoadID(run), run, func(ctx context.Context) (callResult, error) {
 		select {
 		case <-tried:
 		case <-ctx.Done():
 		}
 		return callResult{}, ctx.Err()
 	})
-	if !started {
-		after = time.Second
-	}
-	return true, after, nil
+	return true, result.RequeueAfter, nil
 }

@@ -76,7 +76,7 @@ func (w *walk) pass() {
 	if w.ended != nil {
 		w.known, w.ended = false, nil
 	}
-	if next.startCall {
+	if next.command == startCall {
 		w.known = true
 	}
 	w.last = next
@@ -92,9 +92,9 @@ func (w *walk) checkPass(before *v1alpha1.HookRun, next decision, changed bool) 
 		}
 	}
 	must(before.Status.CompletionTimestamp == nil || (!changed && next == decision{}), "a finished HookRun changed")
-	must(!next.startCall || (changed && openAttempt(w.run) != nil), "an unrecorded call is made")
-	must(!next.startCall || !w.known || w.ended != nil, "a call is made while another one runs")
-	must(!next.startCall || w.run.Spec.DesiredState == v1alpha1.HookDesiredStateRun || (w.run.Spec.Owed && before.Status.StartTimestamp != nil), "a call is made without a request to run")
+	must(next.command != startCall || (changed && openAttempt(w.run) != nil), "an unrecorded call is made")
+	must(next.command != startCall || !w.known || w.ended != nil, "a call is made while another one runs")
+	must(next.command != startCall || w.run.Spec.DesiredState == v1alpha1.HookDesiredStateRun || (w.run.Spec.Owed && before.Status.StartTimestamp != nil), "a call is made without a request to run")
 	must(len(s.Attempts) <= maxRecordedAttempts, "the status lists too many attempts")
 	for i, a := range s.Attempts {
 		must(a.Number == s.Attempt-int32(len(s.Attempts)-1-i), "the attempts have wrong numbers")
@@ -103,7 +103,7 @@ func (w *walk) checkPass(before *v1alpha1.HookRun, next decision, changed bool) 
 	}
 	must(w.run.Spec.Owed || numFailedAttempts(w.run) <= w.run.Spec.Retries+1, "the action was retried too often")
 	if s.CompletionTimestamp == nil {
-		idle := !next.startCall && !next.cancelCall && next.requeueAfter <= 0 && (!w.known || w.ended != nil)
+		idle := next.command != startCall && next.command != cancelCall && next.requeueAfter <= 0 && (!w.known || w.ended != nil)
 		must(!idle || w.run.Spec.DesiredState == waits, "the HookRun waits without a reason")
 		return
 	}

@@ -59,9 +59,7 @@ func (r *Reconciler) deleteIfUnneeded(ctx context.Context, run *v1alpha1.HookRun
 func (r *Reconciler) deleteHookRun(ctx context.Context, run *v1alpha1.HookRun) error {
 	var err error
 	if controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
-		patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		controllerutil.RemoveFinalizer(run, v1alpha1.FinalizerHookRun)
-		err = r.Client.Patch(ctx, run, patch)
+		err = r.removeFinalizer(ctx, run)
 	}
 	if err == nil {
 		err = r.Client.Delete(ctx, run, client.Preconditions{UID: &run.UID, ResourceVersion: &run.ResourceVersion})
@@ -125,16 +123,14 @@ func parentFinalizedPredicate() predicate.Predicate {
 
 // finalizedParentToHookRuns maps a finalized parent to its HookRuns that still wait.
 func (r *Reconciler) finalizedParentToHookRuns(ctx context.Context, parent client.Object) []reconcile.Request {
-	var runs v1alpha1.HookRunList
-	err := r.Client.List(ctx, &runs, client.InNamespace(parent.GetNamespace()),
-		client.MatchingLabels{v1alpha1.LabelParentUID: string(parent.GetUID())})
+	runs, err := r.listHookRuns(ctx, parent.GetNamespace(), string(parent.GetUID()))
 	if err != nil {
 		return nil // the cache cannot fail once it has started
 	}
 	var requests []reconcile.Request
-	for i := range runs.Items {
-		if isWaitingForTurn(&runs.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
+	for i := range runs {
+		if isWaitingForTurn(&runs[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs[i])})
 		}
 	}
 	return requests

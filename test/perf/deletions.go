@@ -42,6 +42,7 @@ type deletions struct{ stored, expired int }
 type deleted struct {
 	deletions
 	resync
+	idle idleOperator
 	// calls are those of a store for one deletion, together of a thousand files.
 	calls float64
 	// most is how many backups were destroyed at a time, and seconds how long all took.
@@ -56,6 +57,9 @@ func (d deletions) measureDeletions(ctx context.Context, e *environment) (m dele
 	if m.resync, err = d.measureResync(ctx, e); err != nil {
 		return m, err
 	}
+	if m.idle, err = measureIdle(ctx, e, d.stored); err != nil {
+		return m, err
+	}
 	if m.calls, err = callsOfDeletion(ctx, e); err != nil {
 		return m, err
 	}
@@ -63,12 +67,12 @@ func (d deletions) measureDeletions(ctx context.Context, e *environment) (m dele
 }
 
 func (m deleted) figures() []figure {
-	return []figure{
+	return append(m.idle.figures(),
 		newFigure(fmt.Sprintf("sync of %d unchanged backups", m.stored), "s", m.resync.seconds, m.limit, resyncTarget),
 		newFigure(fmt.Sprintf("writes to the API, %d syncs of %d unchanged backups", resyncLooks, m.stored), "", m.writes, 0, resyncWriteTarget),
 		newFigure("calls of the store for a deletion, besides the manifest", "", m.calls, 0, deletionCallTarget),
 		newFigure(fmt.Sprintf("backups destroyed at a time, %d expired", m.expired), "", float64(m.most), 0, deletionSlots),
-	}
+	)
 }
 
 func (m deleted) rates() string {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -44,7 +45,9 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	flags.IntVar(&w.operations.plugins, "plugins", 50, "plugins that they belong to; one of them hangs")
 	flags.IntVar(&w.deletions.stored, "stored", 5_000, "backups of an unchanged location")
 	flags.IntVar(&w.deletions.expired, "expired", 1_000, "backups that expire at once")
-	flags.StringVar(&w.only, "only", "", "the one part to measure: operations or deletions; empty means all")
+	flags.IntVar(&w.large.objects, "large-objects", 300_000, "mixed objects of a large cluster")
+	flags.IntVar(&w.large.namespaces, "large-namespaces", 3_000, "namespaces of a large cluster")
+	flags.StringVar(&w.only, "only", "", "the one part to measure: mix, scale, operations or deletions; empty means all")
 	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -63,7 +66,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	if err := errors.Join(printTable(out, figures), writeJSON(*path, figures)); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(out, "\n%s\n%s\n", rates, where)
+	_, _ = fmt.Fprintf(out, "\n%s%s\n", rates, where)
 	if n := missed(figures); n > 0 {
 		return fmt.Errorf("%d of %d figures miss their target", n, len(figures))
 	}
@@ -73,15 +76,18 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 // work is what is measured.
 type work struct {
 	mix
+	large      mix
 	operations operations
 	deletions  deletions
 	// only names the one part that is measured; empty means all.
 	only string
 }
 
-// The parts that can be measured by themselves: running operations, and the end of
-// backups.
+// The parts that can be measured by themselves: backups and restores, those of a large cluster,
+// running operations, and an operator with many backups, which it deletes in the end.
 const (
+	onlyMix        = "mix"
+	onlyScale      = "scale"
 	onlyOperations = "operations"
 	onlyDeletions  = "deletions"
 )
@@ -89,13 +95,13 @@ const (
 // check says what is wrong with the flags.
 func (w work) check() error {
 	switch {
-	case w.objects < 1 || w.namespaces < 1 || w.rounds < 1 || w.operations.count < 1 ||
+	case min(w.objects, w.namespaces, w.large.objects, w.large.namespaces) < 1 || w.rounds < 1 || w.operations.count < 1 ||
 		w.deletions.stored < 1 || w.deletions.expired < 1:
 		return errors.New("the numbers of objects, namespaces, rounds, operations and backups must be positive")
 	case w.operations.plugins < 2 || w.operations.plugins > 100:
 		return errors.New("-plugins must be from 2 to 100: one of them hangs")
-	case w.only != "" && w.only != onlyOperations && w.only != onlyDeletions:
-		return fmt.Errorf("-only: %q is not known; known are %s and %s", w.only, onlyOperations, onlyDeletions)
+	case !slices.Contains([]string{"", onlyMix, onlyScale, onlyOperations, onlyDeletions}, w.only):
+		return fmt.Errorf("-only: unknown part %q; use %s, %s, %s or %s", w.only, onlyMix, onlyScale, onlyOperations, onlyDeletions)
 	}
 	return nil
 }
@@ -107,25 +113,32 @@ func (w work) measure(ctx context.Context, notes io.Writer) (figures []figure, r
 	if err != nil {
 		return nil, "", err
 	}
-	if w.only == "" {
-		if figures, rates, err = w.mix.measure(ctx, e); err != nil {
-			return nil, "", err
+	for _, part := range []struct {
+		name    string
+		measure func() ([]figure, string, error)
+	}{
+		{onlyMix, func() ([]figure, string, error) { return w.mix.measure(ctx, e) }},
+		{onlyScale, func() ([]figure, string, error) {
+			s, err := w.large.measureScale(ctx, e)
+			return s.figures(), s.rates(), err
+		}},
+		{onlyDeletions, func() ([]figure, string, error) {
+			gone, err := w.deletions.measureDeletions(ctx, e)
+			return gone.figures(), gone.rates(), err
+		}},
+		{onlyOperations, func() ([]figure, string, error) {
+			followed, err := w.operations.measureOperations(ctx, e)
+			return followed.figures(), followed.rates(), err
+		}},
+	} {
+		if w.only != "" && w.only != part.name {
+			continue
 		}
-		rates += "\n"
-	}
-	if w.only != onlyOperations {
-		gone, err := w.deletions.measureDeletions(ctx, e)
+		more, text, err := part.measure()
 		if err != nil {
 			return nil, "", err
 		}
-		figures, rates = append(figures, gone.figures()...), rates+gone.rates()+"\n"
-	}
-	if w.only != onlyDeletions {
-		followed, err := w.operations.measureOperations(ctx, e)
-		if err != nil {
-			return nil, "", err
-		}
-		figures, rates = append(figures, followed.figures()...), rates+followed.rates()
+		figures, rates = append(figures, more...), rates+text+"\n"
 	}
 	return figures, rates, nil
 }

@@ -92,8 +92,9 @@ func TestReadLeavesOutThePluginThatHangs(t *testing.T) {
 
 func TestWorkIsChecked(t *testing.T) {
 	good := work{
-		mix: mix{objects: 1, namespaces: 1, rounds: 1}, operations: operations{count: 1, plugins: 2},
-		deletions: deletions{stored: 1, expired: 1},
+		mix: mix{objects: 1, namespaces: 1, rounds: 1}, large: mix{objects: 1, namespaces: 1},
+		operations: operations{count: 1, plugins: 2},
+		deletions:  deletions{stored: 1, expired: 1},
 	}
 	for name, tc := range map[string]struct {
 		change func(*work)
@@ -104,6 +105,7 @@ func TestWorkIsChecked(t *testing.T) {
 		"no such part":        {change: func(w *work) { w.only = "all" }, wrong: true},
 		"no objects":          {change: func(w *work) { w.objects = 0 }, wrong: true},
 		"deletions only":      {change: func(w *work) { w.only = onlyDeletions }},
+		"no large cluster":    {change: func(w *work) { w.large.namespaces = 0 }, wrong: true},
 		"no operations":       {change: func(w *work) { w.operations.count = 0 }, wrong: true},
 		"none is stored":      {change: func(w *work) { w.deletions.stored = 0 }, wrong: true},
 		"none expires":        {change: func(w *work) { w.deletions.expired = 0 }, wrong: true},

@@ -101,26 +101,26 @@ func (m mix) measureRestoring(ctx context.Context, e *environment) (restoring, e
 		if err != nil {
 			return r, err
 		}
-		if err := m.measurePosts(ctx, e, &r); err != nil {
+		posts, err := m.measurePosts(ctx, e, namespaces, objects)
+		if err != nil {
 			return r, err
 		}
+		r.posts = append(r.posts, posts)
 		e.note("Round %d: %d objects restored in %.2f s, limit %.2f s, memory +%.0f MiB",
 			round+1, r.objects, r.created[round], r.posts[round].Seconds, r.growth[round]/mebibyte)
 	}
 	return r, m.measureMany(ctx, e, &r)
 }
 
-// measurePosts measures the limit of a restore into new namespaces.
-func (m mix) measurePosts(ctx context.Context, e *environment, r *restoring) error {
-	requests, err := m.createRequests(e.client)
+// measurePosts measures the limit of a restore of these objects into new namespaces, the first of
+// the mix.
+func (m mix) measurePosts(ctx context.Context, e *environment, namespaces int, objects []int) (limit raw.SendTimes, err error) {
+	requests, err := m.createRequests(e.client, namespaces, objects)
 	if err != nil {
-		return err
+		return limit, err
 	}
-	return e.withNewPlane(ctx, func(*operator.Operator) error {
-		var limit raw.SendTimes
-		err := e.askLimit(ctx, requests, &limit, "send")
-		r.posts = append(r.posts, limit)
-		return err
+	return limit, e.withNewPlane(ctx, func(*operator.Operator) error {
+		return e.askLimit(ctx, requests, &limit, "send")
 	})
 }
 
@@ -179,8 +179,7 @@ func (m mix) measureMany(ctx context.Context, e *environment, r *restoring) erro
 }
 
 // createRequests are those that create what a restore creates.
-func (m mix) createRequests(c client.Client) (raw.SendRequest, error) {
-	namespaces, objects := m.few()
+func (m mix) createRequests(c client.Client, namespaces int, objects []int) (raw.SendRequest, error) {
 	target := func(i int) string { return limitPrefix + load.NamespaceName(i%m.namespaces) }
 	var first, then []raw.Message
 	for i := range namespaces {

@@ -33,7 +33,8 @@ func TestLimitHasTheObjectsOfTheRestore(t *testing.T) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	posts, err := m.createRequests(fake.NewClientBuilder().WithScheme(scheme).Build())
+	namespaces, objects := m.few()
+	posts, err := m.createRequests(fake.NewClientBuilder().WithScheme(scheme).Build(), namespaces, objects)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long runs may take before the benchmark gives up.
-const patience = 10 * time.Minute
+const patience = 30 * time.Minute
 
 // subject is a Backup or a Restore.
 type subject interface {

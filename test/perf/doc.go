@@ -4,8 +4,9 @@
 // Perf measures the operator against what the API server and the disk allow, in
 // one run and on one machine.
 //
-//	go run ./test/perf [-objects N] [-namespaces N] [-rounds N] [-operations N]
-//	        [-plugins N] [-stored N] [-expired N] [-only operations|deletions] [-out FILE]
+//	go run ./test/perf [-objects N] [-namespaces N] [-rounds N] [-large-objects N]
+//	        [-large-namespaces N] [-operations N] [-plugins N] [-stored N] [-expired N]
+//	        [-only mix|scale|operations|deletions] [-out FILE]
 //
 // It starts a control plane without controllers, fills it, runs the operator as a
 // real process, creates Backups and Restores and watches them to their end. It
@@ -16,9 +17,9 @@
 //	main.go      the order of things
 //	set-up       environment.go (control plane, operator), load/ (the objects)
 //	watching     watch.go, backups.go, restores.go, runlog.go
-//	figures      archive.go, memory.go, small.go, items.go, restoring.go, operations.go (with
-//	             operationscluster.go, cpu/ and polls/), deletions.go (with resync.go), figure.go,
-//	             machine.go
+//	figures      archive.go, memory.go, small.go, items.go, restoring.go, scale.go, operations.go
+//	             (with operationscluster.go, cpu/ and polls/), deletions.go (with resync.go and
+//	             idle.go), figure.go, machine.go
 //	plugins      nothing/, whose action does nothing; operations/, which starts operations
 //	limits       raw/ and limit/, a separate program
 package main

@@ -172,20 +172,20 @@ func expanding(t *testing.T, limits Limits, n, size int) []byte {
 // TestRatio asserts that a decompression bomb is rejected when it begins to expand, and
 // that no cluster can make a Writer write one.
 func TestRatio(t *testing.T) {
-	limits := Limits{RatioFrom: 32 << 20, Ratio: 100}
+	limits := Limits{RatioFrom: 4 << 20, Ratio: 100}
 	lax := Limits{RatioFrom: 1 << 40}
 	bombs := map[string][]byte{
-		"objects": expanding(t, lax, 200, 1<<20),
+		"objects": expanding(t, lax, 24, 1<<20),
 		"zeros behind the end": append(written(t), func() []byte {
 			var out bytes.Buffer
 			w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-			for range 200 {
+			for range 24 {
 				_, _ = w.Write(make([]byte, 1<<20))
 			}
 			_ = w.Close()
 			return out.Bytes()
 		}()...),
-		"holes": gzipped(t, sparse(t, 15<<20, 12)),
+		"holes": gzipped(t, sparse(t, 2<<20, 12)),
 	}
 	for name, bomb := range bombs {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestRatio(t *testing.T) {
 		})
 	}
 	t.Run("of our own", func(t *testing.T) {
-		spooled(t, expanding(t, limits, 200, 1<<20), SpoolOptions{Limits: limits})
+		spooled(t, expanding(t, limits, 24, 1<<20), SpoolOptions{Limits: limits})
 	})
 }
 

@@ -211,8 +211,8 @@ func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
 	}
 }
 
-// TestFoldersSayHowTheyAreUsed checks for the lines that users copy.
-func TestFoldersSayHowTheyAreUsed(t *testing.T) {
+// TestDirectorysSayHowTheyAreUsed checks for the lines that users copy.
+func TestDirectorysSayHowTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("components/*/kustomization.yaml")
 	if err != nil {

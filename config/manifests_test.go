@@ -174,7 +174,7 @@ func ofKind[T any](t *testing.T, objects []*unstructured.Unstructured, kinds ...
 	return found
 }
 
-func TestEveryFolderIsTried(t *testing.T) {
+func TestEveryDirectoryIsTried(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{}
 	for _, i := range installations {

@@ -124,13 +124,13 @@ func (s *suite) testBucket(t *testing.T, options operatorprocess.Options) {
 }
 
 // copyToBucket copies a directory, as users do with any tool.
-func copyToBucket(t *testing.T, folder string, server *s3server.Server, prefix string) {
+func copyToBucket(t *testing.T, directory string, server *s3server.Server, prefix string) {
 	t.Helper()
 	bucket, err := s3.New(server.S3Options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := os.DirFS(folder)
+	files := os.DirFS(directory)
 	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

@@ -274,11 +274,11 @@ func objectsOf(t *testing.T, manifest string) []*unstructured.Unstructured {
 }
 
 // codeBelow returns all code in directories, without that of tests.
-func codeBelow(t *testing.T, folders ...string) string {
+func codeBelow(t *testing.T, directories ...string) string {
 	t.Helper()
 	var code strings.Builder
-	for _, folder := range folders {
-		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+	for _, directory := range directories {
+		err := filepath.WalkDir(directory, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
 			}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestLocationsHaveFoldersOfTheirOwn checks the locations on a volume that users copy: one in
+// TestLocationsHaveDirectorysOfTheirOwn checks the locations on a volume that users copy: one in
 // the directory of another would make that one Unavailable.
-func TestLocationsHaveFoldersOfTheirOwn(t *testing.T) {
+func TestLocationsHaveDirectorysOfTheirOwn(t *testing.T) {
 	manifests := map[string][]string{}
 	for path, text := range documents(t) {
 		manifests[path] = blocks(text, "yaml")
@@ -23,7 +23,7 @@ func TestLocationsHaveFoldersOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifests["config/samples"] = []string{string(sample)}
-	folders := map[string]string{}
+	directories := map[string]string{}
 	for path, texts := range manifests {
 		for _, text := range texts {
 			for _, object := range objectsOf(t, text) {
@@ -31,22 +31,22 @@ func TestLocationsHaveFoldersOfTheirOwn(t *testing.T) {
 				if object.GetKind() != "BackupStorageLocation" || !found {
 					continue
 				}
-				folder, _ := filesystem["path"].(string)
-				if folder == "" {
+				directory, _ := filesystem["path"].(string)
+				if directory == "" {
 					t.Errorf("%s: location %s has the whole volume", path, object.GetName())
 				}
-				folders[object.GetName()] = folder + "/"
+				directories[object.GetName()] = directory + "/"
 			}
 		}
 	}
-	for outer, folder := range folders {
-		for inner, within := range folders {
-			if outer != inner && strings.HasPrefix(within, folder) {
+	for outer, directory := range directories {
+		for inner, within := range directories {
+			if outer != inner && strings.HasPrefix(within, directory) {
 				t.Errorf("location %s lies in the directory of %s", inner, outer)
 			}
 		}
 	}
-	if len(folders) < 2 {
-		t.Errorf("found only the locations %v", folders)
+	if len(directories) < 2 {
+		t.Errorf("found only the locations %v", directories)
 	}
 }

@@ -31,7 +31,7 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		velero(t, root, "one", "unwanted", "v-2")
 		velero(t, root, "two", "other", "v-3")
 		east(t, root, "one", "east", "u-1")
-		bsl := folder(env, "main", "one")
+		bsl := directory(env, "main", "one")
 		if err := tombstone.AddRecords(t.Context(), env.Client, env.Client, env.Namespace, "main", tombstone.Records{"unwanted": "v-2"}); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		if n := len(backups(t, env)); n != 6 { // east, mine, again, other, asked and early
 			t.Errorf("there are %d Backups, want 6", n)
 		}
-		check(t, env, folder(env, "main", "two"), metav1.ConditionTrue)
+		check(t, env, directory(env, "main", "two"), metav1.ConditionTrue)
 		awaitPhase(env, "early", v1alpha1.RunPhaseCompleted)
 	})
 
@@ -96,7 +96,7 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		}
 		turns, writes := make(tokens), &writing{}
 		operator(t, env, root, through(writes), func(r *backupsync.Reconciler) { r.Limiter = turns })
-		bsl := folder(env, "main", "")
+		bsl := directory(env, "main", "")
 		check(t, env, bsl, metav1.ConditionTrue)
 		for range 5 {
 			turns <- struct{}{} // received once the previous one was used
@@ -127,7 +127,7 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		put(t, root, "", "bad", "no JSON")
 		looks, writes := &opener{}, &writing{}
 		operator(t, env, root, often, counted(looks), through(writes))
-		bsl := folder(env, "main", "")
+		bsl := directory(env, "main", "")
 		check(t, env, bsl, metav1.ConditionTrue)
 		awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "1 backup cannot be imported: bad: file")
 		env.WaitForEvent(bsl, "Warning BackupsUnreadable: 1 backup cannot be imported")
@@ -159,10 +159,10 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		velero(t, root, "b", "nightly", "v-2")
 		put(t, root, "b", "odd", strings.Replace(manifestOf("odd", "v-3", "Completed"), `["shop"]`, `[""]`, 1))
 		operator(t, env, root)
-		first := folder(env, "a", "a")
+		first := directory(env, "a", "a")
 		check(t, env, first, metav1.ConditionTrue)
 		awaitPhase(env, "nightly", v1alpha1.RunPhaseCompleted)
-		second := folder(env, "b", "b")
+		second := directory(env, "b", "b")
 		check(t, env, second, metav1.ConditionTrue)
 		awaitCondition(env, second, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonBackupsUnreadable, "odd: the API server rejected the imported Backup")
 		list := backups(t, env)
@@ -190,7 +190,7 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		dying := &writing{}
 		dying.broken.Store(true)
 		stop := operator(t, env, root, through(dying))
-		bsl := folder(env, "main", "")
+		bsl := directory(env, "main", "")
 		check(t, env, bsl, metav1.ConditionTrue)
 		awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonSyncFailed, "the operator died")
 		stop()
@@ -209,7 +209,7 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		velero(t, root, "", "b", "v-2")
 		turns := make(tokens)
 		stop := operator(t, env, root, func(r *backupsync.Reconciler) { r.Limiter = turns })
-		bsl := folder(env, "main", "")
+		bsl := directory(env, "main", "")
 		check(t, env, bsl, metav1.ConditionTrue)
 		turns <- struct{}{}
 		awaitPhase(env, "a", v1alpha1.RunPhaseCompleted)

@@ -136,8 +136,8 @@ func through(w *writing) func(*backupsync.Reconciler) {
 	return func(r *backupsync.Reconciler) { w.Client, r.Client = r.Client, w }
 }
 
-// folder creates a location in a directory. It is not checked yet.
-func folder(env *suite.Env, name, path string) *v1alpha1.BackupStorageLocation {
+// directory creates a location in a directory. It is not checked yet.
+func directory(env *suite.Env, name, path string) *v1alpha1.BackupStorageLocation {
 	return suite.Create(env, &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{Path: path}},

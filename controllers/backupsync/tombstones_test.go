@@ -29,7 +29,7 @@ var _ = Describe("The record of removed Backups", Label("import"), func() {
 		t := GinkgoTB()
 		env, root := cluster.NewEnv(t), t.TempDir()
 		stop := operator(t, env, root)
-		bsl := folder(env, "main", "")
+		bsl := directory(env, "main", "")
 		check(t, env, bsl, metav1.ConditionTrue)
 		awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 
@@ -70,7 +70,7 @@ var _ = Describe("The record of removed Backups", Label("import"), func() {
 	It("survives concurrent writers", func() {
 		t := GinkgoTB()
 		env := cluster.NewEnv(t)
-		folder(env, "main", "")
+		directory(env, "main", "")
 		want := tombstone.Records{}
 		var all sync.WaitGroup
 		for i := range 40 {

@@ -54,7 +54,7 @@ var _ = Describe("A Plugin with a real process", Label("plugins"), func() {
 			{Name: "example.io/copy", Kind: v1alpha1.ActionKindDelete, Version: "v1"},
 			{Name: "example.io/copy", Kind: v1alpha1.ActionKindDeleteItem, Version: "v1"},
 			{Name: "example.io/snapshot", Kind: v1alpha1.ActionKindDeleteItem, Version: "v1"},
-			{Name: "example.io/folder", Kind: v1alpha1.ActionKindObjectStore, Version: "v1"},
+			{Name: "example.io/directory", Kind: v1alpha1.ActionKindObjectStore, Version: "v1"},
 			{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
 			{Name: "example.io/notify", Kind: v1alpha1.ActionKindPostBackup, Version: "v1"},
 			{Name: "example.io/freeze", Kind: v1alpha1.ActionKindPostRestore, Version: "v1"},

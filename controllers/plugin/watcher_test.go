@@ -100,8 +100,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestLinkToFolder watches a directory through a link.
-func TestLinkToFolder(t *testing.T) {
+// TestLinkToDirectory watches a directory through a link.
+func TestLinkToDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	if err := os.Symlink(t.TempDir(), dir); err != nil {
 		t.Fatal(err)
@@ -111,8 +111,8 @@ func TestLinkToFolder(t *testing.T) {
 	awaitChange(t, changes, file, func() { write(t, file) })
 }
 
-// TestFolderComesLater begins before the directory exists.
-func TestFolderComesLater(t *testing.T) {
+// TestDirectoryComesLater begins before the directory exists.
+func TestDirectoryComesLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mnt", "plugins")
 	file := filepath.Join(dir, "plugin")
 	changes := watch(t, dir)

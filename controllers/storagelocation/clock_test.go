@@ -24,7 +24,7 @@ var _ = Describe("A storage location and clocks", Label("import"), func() {
 		if err := os.Mkdir(filepath.Join(root, "main"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		bsl := folder(env, "main")
+		bsl := directory(env, "main")
 		await(env, bsl, available)
 		ahead := metav1.NewTime(time.Now().Add(720 * time.Hour))
 		patch := client.MergeFrom(bsl.DeepCopy())

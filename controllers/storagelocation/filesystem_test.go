@@ -47,7 +47,7 @@ var _ = Describe("A location in a directory", Label("import"), func() {
 		t := GinkgoTB()
 		env, root := cluster.NewEnv(t), t.TempDir()
 		operator(t, env, root)
-		bsl := folder(env, "archives/main")
+		bsl := directory(env, "archives/main")
 		await(env, bsl, available)
 		if bsl.Status.PutIfAbsent == nil || !*bsl.Status.PutIfAbsent {
 			t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
@@ -81,13 +81,13 @@ var _ = Describe("A location in a directory", Label("import"), func() {
 			"away":       unavailable(`opening directory "away"`),
 			"good":       available,
 		} {
-			bsl := folder(env, path)
+			bsl := directory(env, path)
 			await(env, bsl, want)
 			if bsl.Status.Phase == v1alpha1.LocationPhaseUnavailable && bsl.Status.PutIfAbsent != nil {
 				t.Errorf("%s: the location is unavailable, but putIfAbsent is %v", path, *bsl.Status.PutIfAbsent)
 			}
 		}
-		bsl := folder(env, "shared", func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Prefix = "cluster-1" })
+		bsl := directory(env, "shared", func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Prefix = "cluster-1" })
 		await(env, bsl, available)
 	})
 
@@ -96,7 +96,7 @@ var _ = Describe("A location in a directory", Label("import"), func() {
 		env, root := cluster.NewEnv(t), t.TempDir()
 		write(t, root, "unwritable/backups")
 		operator(t, env, root)
-		bsl := folder(env, "unwritable", readOnly)
+		bsl := directory(env, "unwritable", readOnly)
 		await(env, bsl, available)
 		suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.AccessMode = v1alpha1.AccessModeReadWrite })
 		await(env, bsl, unavailable("writing to it"))
@@ -107,13 +107,13 @@ var _ = Describe("A location in a directory", Label("import"), func() {
 			t := GinkgoTB()
 			env := cluster.NewEnv(t)
 			operator(t, env, "")
-			await(env, folder(env, "main"), invalid("--store-root"))
+			await(env, directory(env, "main"), invalid("--store-root"))
 		})
 		It("not there", func() {
 			t := GinkgoTB()
 			env := cluster.NewEnv(t)
 			operator(t, env, filepath.Join(t.TempDir(), "not-mounted"))
-			await(env, folder(env, "main"), unavailable("opening the root of filesystem locations"))
+			await(env, directory(env, "main"), unavailable("opening the root of filesystem locations"))
 		})
 	})
 
@@ -121,7 +121,7 @@ var _ = Describe("A location in a directory", Label("import"), func() {
 		t := GinkgoTB()
 		env, root := cluster.NewEnv(t), t.TempDir()
 		operator(t, env, root, often)
-		bsl := folder(env, "main")
+		bsl := directory(env, "main")
 		await(env, bsl, available)
 		obstacle := write(t, root, "main/foreign/file")
 		await(env, bsl, unavailable("foreign"))

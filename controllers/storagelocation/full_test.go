@@ -78,7 +78,7 @@ var _ = Describe("A location that is full or does not answer", Label("import"), 
 			r.Timeout, r.Interval = 500*time.Millisecond, time.Second
 			r.Opener = &deaf{Opener: r.Opener, path: "hung", release: release}
 		})
-		hung, good := folder(env, "hung"), folder(env, "good")
+		hung, good := directory(env, "hung"), directory(env, "good")
 		await(env, good, available)
 		await(env, hung, unavailable("does not answer"))
 		env.WaitForEvent(hung, "Warning Unavailable: the location does not answer")

@@ -73,18 +73,18 @@ func withPlugins(t testing.TB, env *suite.Env, options ...func(*storagelocation.
 }
 
 // newPlugin creates a Plugin whose program serves the directory.
-func newPlugin(t testing.TB, env *suite.Env, folder *storeplugin.BucketDir) *v1alpha1.Plugin {
+func newPlugin(t testing.TB, env *suite.Env, directory *storeplugin.BucketDir) *v1alpha1.Plugin {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	process := &v1alpha1.ProcessExecutor{Command: filepath.Base(self)}
-	for name, value := range folder.Env() {
+	for name, value := range directory.Env() {
 		process.Env = append(process.Env, v1alpha1.EnvVar{Name: name, Value: value})
 	}
 	return suite.Create(env, &v1alpha1.Plugin{
-		ObjectMeta: metav1.ObjectMeta{Name: env.Namespace + "-folders"},
+		ObjectMeta: metav1.ObjectMeta{Name: env.Namespace + "-directories"},
 		Spec:       v1alpha1.PluginSpec{Executor: v1alpha1.Executor{Process: process}},
 	})
 }
@@ -111,19 +111,19 @@ var _ = Describe("A location of a plugin", Label("import"), func() {
 		withPlugins(t, env)
 		store := storeplugin.NewBucketDir(t, "bucket")
 		bsl := inPlugin(env, "bucket")
-		await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/folder": create the Plugin`))
+		await(env, bsl, unavailable(`no Plugin provides the ObjectStore "test.example.io/directory": create the Plugin`))
 		if bsl.Status.PutIfAbsent != nil {
 			t.Errorf("the location is unavailable, but putIfAbsent is %v", *bsl.Status.PutIfAbsent)
 		}
-		folders := newPlugin(t, env, store)
+		directories := newPlugin(t, env, store)
 		await(env, bsl, available)
 		if bsl.Status.PutIfAbsent == nil || *bsl.Status.PutIfAbsent {
 			t.Errorf("putIfAbsent is %v", bsl.Status.PutIfAbsent)
 		}
-		if err := env.Client.Delete(t.Context(), folders); err != nil {
+		if err := env.Client.Delete(t.Context(), directories); err != nil {
 			t.Fatal(err)
 		}
-		await(env, bsl, unavailable("the Plugin "+folders.Name+", which provided it, was deleted"))
+		await(env, bsl, unavailable("the Plugin "+directories.Name+", which provided it, was deleted"))
 		env.WaitForEvent(bsl, "Warning Unavailable: no Plugin provides")
 		newPlugin(t, env, store)
 		await(env, bsl, available)
@@ -133,22 +133,22 @@ var _ = Describe("A location of a plugin", Label("import"), func() {
 		t := GinkgoTB()
 		env := cluster.NewEnv(t)
 		_, stop := withPlugins(t, env)
-		folders := newPlugin(t, env, storeplugin.NewBucketDir(t, "bucket"))
+		directories := newPlugin(t, env, storeplugin.NewBucketDir(t, "bucket"))
 		bsl := inPlugin(env, "bucket")
 		await(env, bsl, available)
 		stop()
-		command := folders.Spec.Executor.Process.Command
-		suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
+		command := directories.Spec.Executor.Process.Command
+		suite.UpdateWithRetry(env, directories, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = "missing" })
 		withPlugins(t, env)
-		await(env, bsl, unavailable("the Plugin "+folders.Name+`, which provides the ObjectStore "test.example.io/folder", is not ready: `))
-		suite.WaitFor(env, folders, func(p *v1alpha1.Plugin) string {
+		await(env, bsl, unavailable("the Plugin "+directories.Name+`, which provides the ObjectStore "test.example.io/directory", is not ready: `))
+		suite.WaitFor(env, directories, func(p *v1alpha1.Plugin) string {
 			suite.GetIfExists(env, bsl)
 			if ready := conditions.Get(p, v1alpha1.ConditionReady); !strings.Contains(bsl.Status.Message, ready.Message) {
 				return "the location says " + bsl.Status.Message + ", the Plugin " + ready.Message
 			}
 			return ""
 		})
-		suite.UpdateWithRetry(env, folders, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
+		suite.UpdateWithRetry(env, directories, func(p *v1alpha1.Plugin) { p.Spec.Executor.Process.Command = command })
 		await(env, bsl, available)
 	})
 

@@ -60,8 +60,8 @@ func operator(t testing.TB, env *suite.Env, root string, options ...func(*storag
 
 func often(r *storagelocation.Reconciler) { r.Interval = time.Second }
 
-// folder creates a location in a directory.
-func folder(env *suite.Env, path string, edits ...func(*v1alpha1.BackupStorageLocation)) *v1alpha1.BackupStorageLocation {
+// directory creates a location in a directory.
+func directory(env *suite.Env, path string, edits ...func(*v1alpha1.BackupStorageLocation)) *v1alpha1.BackupStorageLocation {
 	bsl := &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "directory-"},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{Path: path}},

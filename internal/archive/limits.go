@@ -100,7 +100,7 @@ type indexMemory struct{ used, limit int64 }
 const (
 	refCost       = 56
 	namespaceCost = 160
-	folderCost    = 640
+	directoryCost = 640
 )
 
 func (f *indexMemory) addObjectRef() { f.used += refCost }
@@ -109,7 +109,7 @@ func (f *indexMemory) addObjectName(name string) { f.used += int64(len(name)) }
 
 func (f *indexMemory) addNamespace(name string) { f.used += namespaceCost + int64(len(name)) }
 
-func (f *indexMemory) addFolder(nameBytes int) { f.used += folderCost + int64(nameBytes) }
+func (f *indexMemory) addDirectory(nameBytes int) { f.used += directoryCost + int64(nameBytes) }
 
 // checkLimit returns ErrLimitExceeded if the objects so far need too much memory.
 func (f *indexMemory) checkLimit(objects int64) error {
@@ -121,11 +121,11 @@ func (f *indexMemory) checkLimit(objects int64) error {
 
 // limitChecker checks written data against the Limits of its readers.
 type limitChecker struct {
-	limits     Limits
-	entries    int64
-	memory     indexMemory
-	folders    map[Identity]struct{}
-	namespaces map[string]struct{}
+	limits      Limits
+	entries     int64
+	memory      indexMemory
+	directories map[Identity]struct{}
+	namespaces  map[string]struct{}
 	// last is the last added object, if its second copy may follow.
 	last Identity
 }
@@ -133,7 +133,7 @@ type limitChecker struct {
 func newLimitChecker(limits Limits) *limitChecker {
 	return &limitChecker{
 		limits: limits, memory: indexMemory{limit: limits.IndexBytes},
-		folders: map[Identity]struct{}{}, namespaces: map[string]struct{}{"": {}},
+		directories: map[Identity]struct{}{}, namespaces: map[string]struct{}{"": {}},
 	}
 }
 
@@ -162,10 +162,10 @@ func (t *limitChecker) countFile(totalBytes int64) error {
 
 // countObject counts one copy of an object.
 func (t *limitChecker) countObject(id Identity) error {
-	folder := Identity{Group: id.Group, Version: id.Version, Resource: id.Resource, Preferred: id.Preferred}
-	if _, known := t.folders[folder]; !known {
-		t.folders[folder] = struct{}{}
-		t.memory.addFolder(len(id.GroupResource()) + len(id.Version))
+	directory := Identity{Group: id.Group, Version: id.Version, Resource: id.Resource, Preferred: id.Preferred}
+	if _, known := t.directories[directory]; !known {
+		t.directories[directory] = struct{}{}
+		t.memory.addDirectory(len(id.GroupResource()) + len(id.Version))
 	}
 	if _, known := t.namespaces[id.Namespace]; !known {
 		t.namespaces[strings.Clone(id.Namespace)] = struct{}{}

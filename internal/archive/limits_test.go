@@ -273,20 +273,20 @@ func TestFootprint(t *testing.T) {
 		if cap(refs) == before {
 			continue
 		}
-		real, counted := (before+cap(refs))*int(unsafe.Sizeof(objectRef{})), folderCost/2+n*refCost
+		real, counted := (before+cap(refs))*int(unsafe.Sizeof(objectRef{})), directoryCost/2+n*refCost
 		if real > counted {
 			t.Fatalf("%d objects take %d bytes while they are copied, and %d are counted", n, real, counted)
 		}
 	}
-	for name, tc := range map[string]struct{ folders, objects, namespaces int }{
-		"one kind":         {folders: 1, objects: 100_000, namespaces: 50},
-		"many small kinds": {folders: 5_000, objects: 3, namespaces: 5},
-		"many namespaces":  {folders: 1, objects: 20_000, namespaces: 20_000},
+	for name, tc := range map[string]struct{ directories, objects, namespaces int }{
+		"one kind":         {directories: 1, objects: 100_000, namespaces: 50},
+		"many small kinds": {directories: 5_000, objects: 3, namespaces: 5},
+		"many namespaces":  {directories: 1, objects: 20_000, namespaces: 20_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heapBytes()
 			x := newSpoolIndex(DefaultIndexBytes)
-			for f := range tc.folders {
+			for f := range tc.directories {
 				for o := range tc.objects {
 					id := Identity{
 						Resource: fmt.Sprintf("widgets%d", f), Group: "example.org", Version: "v1",

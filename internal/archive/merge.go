@@ -77,30 +77,30 @@ func newVersionError(which, version string) error {
 
 // merger is the state of one Merge.
 type merger struct {
-	out       *Writer
-	overlay   *Spool
-	preferred map[string]string // preferred versions of the overlay, by resource
-	folders   map[folderKey]*overlayFolder
-	result    MergeResult
+	out         *Writer
+	overlay     *Spool
+	preferred   map[string]string // preferred versions of the overlay, by resource
+	directories map[directoryKey]*overlayDirectory
+	result      MergeResult
 	// hasFormatVersion reports that the base had its format version.
 	hasFormatVersion bool
 	content          []byte
 }
 
-// overlayFolder is a directory of the overlay.
-type overlayFolder struct {
+// overlayDirectory is a directory of the overlay.
+type overlayDirectory struct {
 	objects Objects
 	// written marks the objects that already replaced another.
 	written []bool
 }
 
 func newMerger(out *Writer, overlay *Spool) *merger {
-	m := &merger{out: out, overlay: overlay, preferred: map[string]string{}, folders: map[folderKey]*overlayFolder{}}
+	m := &merger{out: out, overlay: overlay, preferred: map[string]string{}, directories: map[directoryKey]*overlayDirectory{}}
 	for _, resource := range overlay.Resources() {
 		m.preferred[resource.Name] = resource.Preferred
 		for _, version := range append(slices.Clone(resource.Versions), "") {
 			objects := overlay.Objects(resource.Name, version)
-			m.folders[folderKey{resource.Name, version}] = &overlayFolder{objects: objects, written: make([]bool, objects.Len())}
+			m.directories[directoryKey{resource.Name, version}] = &overlayDirectory{objects: objects, written: make([]bool, objects.Len())}
 		}
 	}
 	return m
@@ -115,7 +115,7 @@ func (m *merger) mergeBaseEntry(entry Entry) error {
 	if err := m.checkPreferredVersion(resource, entry.Object); err != nil {
 		return fmt.Errorf("merging archives: %w", err)
 	}
-	in, at, found := m.findInOverlay(folderKey{resource, entry.Object.Version}, entry.Object)
+	in, at, found := m.findInOverlay(directoryKey{resource, entry.Object.Version}, entry.Object)
 	if !found {
 		return m.writeObject(entry.Object, entry.Content)
 	}
@@ -133,8 +133,8 @@ func (m *merger) mergeBaseEntry(entry Entry) error {
 }
 
 // findInOverlay returns the position of an object of the base in the overlay.
-func (m *merger) findInOverlay(place folderKey, id Identity) (in *overlayFolder, at int, found bool) {
-	in, found = m.folders[place]
+func (m *merger) findInOverlay(place directoryKey, id Identity) (in *overlayDirectory, at int, found bool) {
+	in, found = m.directories[place]
 	if found {
 		at, found = in.objects.Find(id.Namespace, id.Name)
 	}
@@ -163,7 +163,7 @@ func (m *merger) checkPreferredVersion(resource string, id Identity) error {
 		return nil
 	}
 	preferred := m.preferred[resource]
-	_, shared := m.folders[folderKey{resource, id.Version}]
+	_, shared := m.directories[directoryKey{resource, id.Version}]
 	if shared && id.Preferred != (id.Version == preferred) || id.Preferred && preferred != "" && preferred != id.Version {
 		return fmt.Errorf("%w: the preferred version of %s in the overlay (%q) differs from the base", ErrAmbiguous, resource, preferred)
 	}
@@ -174,10 +174,10 @@ func (m *merger) checkPreferredVersion(resource string, id Identity) error {
 // object next to each other.
 func (m *merger) addRemainingObjects(ctx context.Context) error {
 	for _, resource := range m.overlay.Resources() {
-		plain := m.folders[folderKey{resource.Name, ""}]
+		plain := m.directories[directoryKey{resource.Name, ""}]
 		for _, version := range resource.Versions {
 			preferred := version == resource.Preferred
-			in := m.folders[folderKey{resource.Name, version}]
+			in := m.directories[directoryKey{resource.Name, version}]
 			for at, item := range in.objects.All() {
 				if err := ctx.Err(); err != nil {
 					return fmt.Errorf("merging archives: %w", err)
@@ -202,7 +202,7 @@ func (m *merger) addRemainingObjects(ctx context.Context) error {
 }
 
 // addOverlayObject writes an object of the overlay, unless it is already written.
-func (m *merger) addOverlayObject(resource, version string, preferred bool, in *overlayFolder, at int) error {
+func (m *merger) addOverlayObject(resource, version string, preferred bool, in *overlayDirectory, at int) error {
 	if in.written[at] {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (m *merger) addOverlayObject(resource, version string, preferred bool, in *
 }
 
 // readOverlayObject returns an object of the overlay and marks it as written.
-func (m *merger) readOverlayObject(in *overlayFolder, at int) ([]byte, error) {
+func (m *merger) readOverlayObject(in *overlayDirectory, at int) ([]byte, error) {
 	in.written[at] = true
 	var err error
 	m.content, err = m.overlay.Read(in.objects.At(at), m.content)

@@ -23,8 +23,8 @@ const (
 // are preferred, or one is both preferred and not.
 var ErrAmbiguous = errors.New("archive is ambiguous")
 
-// folderKey is a resource in one version, or without one.
-type folderKey struct{ resource, version string }
+// directoryKey is a resource in one version, or without one.
+type directoryKey struct{ resource, version string }
 
 // objectRef is a compact SpooledObject: there may be millions of them.
 type objectRef struct {
@@ -35,8 +35,8 @@ type objectRef struct {
 	nameLength uint16
 }
 
-// spooledFolder has the objects of a directory.
-type spooledFolder struct {
+// spooledDirectory has the objects of a directory.
+type spooledDirectory struct {
 	refs      []objectRef
 	preferred bool
 }
@@ -44,8 +44,8 @@ type spooledFolder struct {
 // spoolIndex has the positions of the objects in a Spool. While it is filled, only one
 // goroutine may use it. After buildResources it does not change.
 type spoolIndex struct {
-	folders   map[folderKey]*spooledFolder
-	preferred map[string]string // by resource
+	directories map[directoryKey]*spooledDirectory
+	preferred   map[string]string // by resource
 	// twins are, by resource, the objects in two directories, the one without a version and
 	// the preferred one. They are stored once.
 	twins  map[string][]objectRef
@@ -64,7 +64,7 @@ type spoolIndex struct {
 // addedObject is the last added object.
 type addedObject struct {
 	resource    string
-	in          *spooledFolder
+	in          *spooledDirectory
 	unversioned bool // without a version
 	ref         objectRef
 }
@@ -105,7 +105,7 @@ func (n *nameTable) nameAt(r objectRef) string {
 
 func newSpoolIndex(limit int64) *spoolIndex {
 	return &spoolIndex{
-		folders:          map[folderKey]*spooledFolder{},
+		directories:      map[directoryKey]*spooledDirectory{},
 		preferred:        map[string]string{},
 		twins:            map[string][]objectRef{},
 		namespaces:       []string{""},
@@ -116,7 +116,7 @@ func newSpoolIndex(limit int64) *spoolIndex {
 
 // addObjectRef records the position of an object.
 func (x *spoolIndex) addObjectRef(id Identity, offset, size int64) error {
-	in, err := x.getOrCreateFolder(id)
+	in, err := x.getOrCreateDirectory(id)
 	if err != nil {
 		return err
 	}
@@ -161,26 +161,26 @@ func (a addedObject) isTwinOf(b addedObject) bool {
 		(a.unversioned && b.in.preferred || b.unversioned && a.in.preferred)
 }
 
-// getOrCreateFolder returns the directory of id. It clones what it keeps of id, which would
+// getOrCreateDirectory returns the directory of id. It clones what it keeps of id, which would
 // otherwise keep a whole path in memory.
-func (x *spoolIndex) getOrCreateFolder(id Identity) (*spooledFolder, error) {
-	key := folderKey{id.GroupResource(), id.Version}
-	if in, ok := x.folders[key]; ok {
+func (x *spoolIndex) getOrCreateDirectory(id Identity) (*spooledDirectory, error) {
+	key := directoryKey{id.GroupResource(), id.Version}
+	if in, ok := x.directories[key]; ok {
 		if in.preferred != id.Preferred {
 			return nil, fmt.Errorf("%w: version %q of %s is both preferred and not preferred", ErrAmbiguous, id.Version, key.resource)
 		}
 		return in, nil
 	}
-	key = folderKey{strings.Clone(key.resource), strings.Clone(key.version)}
+	key = directoryKey{strings.Clone(key.resource), strings.Clone(key.version)}
 	if id.Preferred {
 		if other, ok := x.preferred[key.resource]; ok {
 			return nil, fmt.Errorf("%w: %s has the preferred versions %q and %q", ErrAmbiguous, key.resource, other, key.version)
 		}
 		x.preferred[key.resource] = key.version
 	}
-	in := &spooledFolder{preferred: id.Preferred}
-	x.folders[key] = in
-	x.memory.addFolder(len(key.resource) + len(key.version))
+	in := &spooledDirectory{preferred: id.Preferred}
+	x.directories[key] = in
+	x.memory.addDirectory(len(key.resource) + len(key.version))
 	return in, nil
 }
 
@@ -207,8 +207,8 @@ func (x *spoolIndex) buildResources() ([]Resource, error) {
 		}
 	}
 	resources := map[string]*Resource{}
-	for key, in := range x.folders {
-		if err := x.objectsInFolder(in).sortDistinctObjects(key); err != nil {
+	for key, in := range x.directories {
+		if err := x.objectsInDirectory(in).sortDistinctObjects(key); err != nil {
 			return nil, err
 		}
 		resource, ok := resources[key.resource]
@@ -233,7 +233,7 @@ func (x *spoolIndex) buildResources() ([]Resource, error) {
 func (x *spoolIndex) distributeTwins(resource string, twins []objectRef) error {
 	delete(x.twins, resource)
 	for _, version := range []string{"", x.preferred[resource]} {
-		in := x.folders[folderKey{resource, version}]
+		in := x.directories[directoryKey{resource, version}]
 		if len(in.refs) == 0 {
 			in.refs = twins
 			continue
@@ -248,12 +248,12 @@ func (x *spoolIndex) distributeTwins(resource string, twins []objectRef) error {
 }
 
 func (x *spoolIndex) objectsInVersion(resource, version string) Objects {
-	if in, ok := x.folders[folderKey{resource, version}]; ok {
-		return x.objectsInFolder(in)
+	if in, ok := x.directories[directoryKey{resource, version}]; ok {
+		return x.objectsInDirectory(in)
 	}
 	return Objects{}
 }
 
-func (x *spoolIndex) objectsInFolder(in *spooledFolder) Objects {
+func (x *spoolIndex) objectsInDirectory(in *spooledDirectory) Objects {
 	return Objects{names: &x.names, namespaces: x.namespaces, refs: in.refs}
 }

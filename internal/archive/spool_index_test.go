@@ -118,16 +118,16 @@ func FuzzSpool(f *testing.F) {
 
 // model is the simplest possible Spool.
 type model struct {
-	files     map[string]string  // content by path
-	metadata  map[string]bool    // by path
-	preferred map[string]string  // version by resource
-	ordinary  map[folderKey]bool // versions that are not the preferred one
+	files     map[string]string     // content by path
+	metadata  map[string]bool       // by path
+	preferred map[string]string     // version by resource
+	ordinary  map[directoryKey]bool // versions that are not the preferred one
 	faulty    bool
 }
 
 func newModel() *model {
 	return &model{
-		files: map[string]string{}, metadata: map[string]bool{}, preferred: map[string]string{}, ordinary: map[folderKey]bool{},
+		files: map[string]string{}, metadata: map[string]bool{}, preferred: map[string]string{}, ordinary: map[directoryKey]bool{},
 	}
 }
 
@@ -140,7 +140,7 @@ func (m *model) add(path, content string) {
 	id, err := parseObjectPath(path)
 	_, taken := m.files[path]
 	m.files[path] = content
-	in := folderKey{id.GroupResource(), id.Version}
+	in := directoryKey{id.GroupResource(), id.Version}
 	if id.Preferred {
 		version, known := m.preferred[in.resource]
 		taken = taken || (known && version != in.version)

@@ -49,7 +49,7 @@ func (o Objects) Find(namespace, name string) (at int, found bool) {
 func (o Objects) objectName(r objectRef) string { return o.names.nameAt(r) }
 
 // sortDistinctObjects sorts the objects of a directory, which must be distinct.
-func (o Objects) sortDistinctObjects(in folderKey) error {
+func (o Objects) sortDistinctObjects(in directoryKey) error {
 	compare := func(a, b objectRef) int {
 		return cmp.Or(strings.Compare(o.namespaces[a.namespace], o.namespaces[b.namespace]), strings.Compare(o.objectName(a), o.objectName(b)))
 	}

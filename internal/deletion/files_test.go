@@ -247,8 +247,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestCleanFolder: nothing of an archive stays in the scratch directory, whatever happens.
-func TestCleanFolder(t *testing.T) {
+// TestCleanDirectory: nothing of an archive stays in the scratch directory, whatever happens.
+func TestCleanDirectory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := worker(t)

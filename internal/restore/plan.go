@@ -71,8 +71,8 @@ func (r *enginePass) defaultStoredVersion(resource archive.Resource) string {
 	return resource.Preferred
 }
 
-func (r *enginePass) archivedObjects(resource archive.Resource, folder string) archive.Objects {
-	return r.req.Archive.Objects(resource.Name, folder)
+func (r *enginePass) archivedObjects(resource archive.Resource, directory string) archive.Objects {
+	return r.req.Archive.Objects(resource.Name, directory)
 }
 
 // makePlan plans everything that is not planned yet, which are all kinds except

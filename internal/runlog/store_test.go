@@ -211,7 +211,7 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-func TestFolderThatCannotBeWritten(t *testing.T) {
+func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	blocked := filepath.Join(parent, "file")

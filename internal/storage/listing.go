@@ -32,7 +32,7 @@ func (s *Store) ListEntries(ctx context.Context) iter.Seq2[Entry, error] {
 		// One list of everything costs a request per hundred backups. A request for each
 		// manifest would cost one per backup.
 		dir := s.prefix + backupsDir
-		var in backupFolder
+		var in backupDirectory
 		for entry, err := range s.objects.List(ctx, objectstore.ListOptions{Prefix: dir}) {
 			if err != nil {
 				yield(Entry{}, fmt.Errorf("listing backups: %w", err))
@@ -46,7 +46,7 @@ func (s *Store) ListEntries(ctx context.Context) iter.Seq2[Entry, error] {
 				if in.isBackup() && !yield(in.toEntry(), nil) {
 					return
 				}
-				in = backupFolder{name: name}
+				in = backupDirectory{name: name}
 			}
 			in.addListedFile(base, entry.Info)
 		}
@@ -56,15 +56,15 @@ func (s *Store) ListEntries(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// backupFolder is the listed directory of a backup. The list has its files one after the
+// backupDirectory is the listed directory of a backup. The list has its files one after the
 // other.
-type backupFolder struct {
+type backupDirectory struct {
 	name            string
 	velero, grapnel *objectstore.Info
 }
 
 // addListedFile records a file.
-func (f *backupFolder) addListedFile(base string, info objectstore.Info) {
+func (f *backupDirectory) addListedFile(base string, info objectstore.Info) {
 	switch base {
 	case manifestName:
 		f.velero = &info
@@ -73,9 +73,9 @@ func (f *backupFolder) addListedFile(base string, info objectstore.Info) {
 	}
 }
 
-func (f *backupFolder) isBackup() bool { return f.velero != nil && ValidateName(f.name) == nil }
+func (f *backupDirectory) isBackup() bool { return f.velero != nil && ValidateName(f.name) == nil }
 
-func (f *backupFolder) toEntry() Entry {
+func (f *backupDirectory) toEntry() Entry {
 	found := Entry{Name: f.name, Version: f.velero.ETag, Stored: f.velero.ModTime}
 	if found.Version != "" && f.grapnel != nil {
 		found.Version += " " + f.grapnel.ETag

@@ -60,9 +60,9 @@ func (s *Store) checkForeignPrefixes(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("listing it: %w", err)
 		}
-		folder := strings.TrimSuffix(strings.TrimPrefix(entry.Key, s.prefix), "/")
-		if entry.IsPrefix && !slices.Contains(allowed, folder) {
-			foreign = append(foreign, folder)
+		directory := strings.TrimSuffix(strings.TrimPrefix(entry.Key, s.prefix), "/")
+		if entry.IsPrefix && !slices.Contains(allowed, directory) {
+			foreign = append(foreign, directory)
 		}
 	}
 	if len(foreign) > 0 {

@@ -19,8 +19,8 @@
 //	pod := plugintest.SampleObjects()[0]
 //	resp, err := p.BackupItemActionV1("example.io/secrets").Execute(ctx, plugintest.NewBackupItemRequest(pod))
 //
-//	store := p.ObjectStoreV1("example.io/folder")
-//	err := store.Init(ctx, map[string]string{"bucket": "backups", "folder": t.TempDir()})
+//	store := p.ObjectStoreV1("example.io/directory")
+//	err := store.Init(ctx, map[string]string{"bucket": "backups", "directory": t.TempDir()})
 //
 // Where to look:
 //

@@ -185,9 +185,9 @@ func (e errorForMissing) GetObject(ctx context.Context, bucket, key string) (io.
 	return object, err
 }
 
-type listsFolders struct{ *memoryStore }
+type listsDirectories struct{ *memoryStore }
 
-func (l listsFolders) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
+func (l listsDirectories) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
 	if !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
 	}
@@ -237,7 +237,7 @@ func TestFaultsOfStoresAreFound(t *testing.T) {
 		"mixes uploads":                      {store: func(m *memoryStore) objectstorev1.ObjectStore { return mixes{m} }, check: "serves concurrent calls", want: "none of the stored contents"},
 		"empty object for a missing one":     {store: func(m *memoryStore) objectstorev1.ObjectStore { return emptyForMissing{m} }, check: "reports a missing object", want: "does not match ErrNotExist"},
 		"another error for a missing object": {store: func(m *memoryStore) objectstorev1.ObjectStore { return errorForMissing{m} }, check: "reports a missing object", want: "the error is: 404"},
-		"lists more than the prefix":         {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsFolders{m} }, check: "lists keys", want: `ListObjects with the prefix "a`},
+		"lists more than the prefix":         {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsDirectories{m} }, check: "lists keys", want: `ListObjects with the prefix "a`},
 		"lists keys as prefixes":             {store: func(m *memoryStore) objectstorev1.ObjectStore { return listsLoose{m} }, check: "lists common prefixes", want: "ListCommonPrefixes with the prefix"},
 		"deletes only once":                  {store: func(m *memoryStore) objectstorev1.ObjectStore { return deletesOnce{m} }, check: "deletes", want: "a second time"},
 		"deletes nothing":                    {store: func(m *memoryStore) objectstorev1.ObjectStore { return deletesNothing{m} }, check: "deletes", want: "ObjectExists says true of a/1"},

@@ -27,7 +27,7 @@ func (backups) kind() lifecycle.KindTraits { return lifecycle.BackupKind }
 
 func (backups) setUp(*testing.T, *testOperator) {}
 
-func (backups) folder(name string) string { return "backups/" + name }
+func (backups) directory(name string) string { return "backups/" + name }
 
 func (b backups) begin(_ *testing.T, l *testOperator, name string) lifecycle.Object {
 	object := &v1alpha1.Backup{ObjectMeta: l.meta(name)}

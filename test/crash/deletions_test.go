@@ -35,7 +35,7 @@ func (deletions) setUp(*testing.T, *testOperator) {}
 // victim is the name of the Backup that a DeletionRun destroys, and of its Restore.
 func victim(name string) string { return name + "-victim" }
 
-func (deletions) folder(name string) string { return "backups/" + victim(name) }
+func (deletions) directory(name string) string { return "backups/" + victim(name) }
 
 func (deletions) begin(t *testing.T, l *testOperator, name string) lifecycle.Object {
 	t.Helper()

@@ -46,7 +46,7 @@ var (
 
 func (restores) kind() lifecycle.KindTraits { return lifecycle.RestoreKind }
 
-func (restores) folder(name string) string { return "restores/" + name }
+func (restores) directory(name string) string { return "restores/" + name }
 
 // backup is the name of what all Restores of a lane restore.
 func (restores) backup(l *testOperator) string { return l.name + "-data" }

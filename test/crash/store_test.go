@@ -29,7 +29,7 @@ func (l *testOperator) observeStore(t *testing.T, o lifecycle.Object, r *result)
 			t.Errorf("the status names %s, which is not stored", key)
 		}
 	}
-	if parts, err := l.objects.AbortUploads(t.Context(), l.folder(o.GetName())); err != nil || parts > 0 {
+	if parts, err := l.objects.AbortUploads(t.Context(), l.directory(o.GetName())); err != nil || parts > 0 {
 		t.Errorf("%d uploads were left behind (%v)", parts, err)
 	}
 	for _, key := range r.Stored {

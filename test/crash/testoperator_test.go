@@ -213,13 +213,15 @@ func (l *testOperator) wipe(t *testing.T) {
 // cleaned is the file in which a DeleteItemAction notes what it was shown.
 func (l *testOperator) cleaned() string { return filepath.Join(l.dir, "cleaned") }
 
-// folder returns the prefix of the stored files of a run.
-func (l *testOperator) folder(name string) string { return l.name + "/" + l.work.folder(name) + "/" }
+// directory returns the prefix of the stored files of a run.
+func (l *testOperator) directory(name string) string {
+	return l.name + "/" + l.work.directory(name) + "/"
+}
 
 // keys returns what is stored of a run.
 func (l *testOperator) keys(ctx context.Context, name string) ([]string, error) {
 	var keys []string
-	for entry, err := range l.objects.List(ctx, objectstore.ListOptions{Prefix: l.folder(name)}) {
+	for entry, err := range l.objects.List(ctx, objectstore.ListOptions{Prefix: l.directory(name)}) {
 		if err != nil {
 			return nil, err
 		}

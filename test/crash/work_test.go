@@ -19,9 +19,9 @@ type work interface {
 	// begin returns what a person creates for a run, after the cluster was made what
 	// the run is to find.
 	begin(t *testing.T, l *testOperator, name string) lifecycle.Object
-	// folder is where the files that a run of that name concerns are stored, below the
+	// directory is where the files that a run of that name concerns are stored, below the
 	// prefix of the lane.
-	folder(name string) string
+	directory(name string) string
 	// left returns what a run that is over has left behind, as texts by name. The
 	// operator ended so many times.
 	left(t *testing.T, l *testOperator, o lifecycle.Object, ends int) map[string]string

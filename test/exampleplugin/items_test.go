@@ -93,7 +93,7 @@ func TestASnapshotFromItsBeginningToItsEnd(t *testing.T) {
 	}
 }
 
-func TestASnapshotOfAHostileNameIsInItsFolder(t *testing.T) {
+func TestASnapshotOfAHostileNameIsInItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	p := plugintest.Start(t, newServer(dir))
 	victim := filepath.Join(dir, "victim")
@@ -171,14 +171,14 @@ func TestAPodWaitsForItsClaims(t *testing.T) {
 	}
 }
 
-func TestKeysStayInTheFolder(t *testing.T) {
+func TestKeysStayInTheDirectory(t *testing.T) {
 	outside := t.TempDir()
-	inside := filepath.Join(outside, "folder")
-	store := plugintest.Start(t, newServer(t.TempDir())).ObjectStoreV1(nameFolder)
-	if err := store.Init(t.Context(), map[string]string{"bucket": "b"}); err == nil || !strings.Contains(err.Error(), "set folder in spec.plugin.config") {
+	inside := filepath.Join(outside, "directory")
+	store := plugintest.Start(t, newServer(t.TempDir())).ObjectStoreV1(nameDirectory)
+	if err := store.Init(t.Context(), map[string]string{"bucket": "b"}); err == nil || !strings.Contains(err.Error(), "set directory in spec.plugin.config") {
 		t.Errorf("error without a directory is %v", err)
 	}
-	if err := store.Init(t.Context(), map[string]string{"bucket": "b", "folder": inside}); err != nil {
+	if err := store.Init(t.Context(), map[string]string{"bucket": "b", "directory": inside}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"../../victim", "/victim", "a/../../../victim", "", "a//b"} {

@@ -21,7 +21,7 @@
 //	removecopies.go  a DeleteAction that removes all copies of a backup
 //	movedata.go      an action that starts operations that another program executes:
 //	                 the one in mover, through the kind of package datamove
-//	folder.go        an ObjectStore
+//	directory.go        an ObjectStore
 //
 // It imports nothing of Grapnel except the SDK. Only movedata.go needs the Kubernetes
 // clients.
@@ -51,15 +51,15 @@ import (
 
 // The registered names.
 const (
-	nameFreeze   = "example.io/freeze"
-	nameNotify   = "example.io/notify"
-	nameSecrets  = "example.io/secrets" //nolint:gosec // the name of an action
-	nameSnapshot = "example.io/snapshot"
-	nameRegistry = "example.io/registry"
-	nameClaims   = "example.io/claims"
-	nameFolder   = "example.io/folder"
-	nameCopy     = "example.io/copy"
-	nameMove     = "example.io/move"
+	nameFreeze    = "example.io/freeze"
+	nameNotify    = "example.io/notify"
+	nameSecrets   = "example.io/secrets" //nolint:gosec // the name of an action
+	nameSnapshot  = "example.io/snapshot"
+	nameRegistry  = "example.io/registry"
+	nameClaims    = "example.io/claims"
+	nameDirectory = "example.io/directory"
+	nameCopy      = "example.io/copy"
+	nameMove      = "example.io/move"
 )
 
 func main() {
@@ -77,7 +77,7 @@ func newServerWithDeps(dir string, c *copies, newClient func() (client.Client, e
 	registerHooks(server, newState(dir))
 	registerItemActions(server, newSnapshots(dir))
 	registerAsyncActions(server, c, newClient)
-	return server.RegisterObjectStoreV1(nameFolder, func() (objectstorev1.ObjectStore, error) { return &folderStore{}, nil })
+	return server.RegisterObjectStoreV1(nameDirectory, func() (objectstorev1.ObjectStore, error) { return &directoryStore{}, nil })
 }
 
 // registerHooks registers the hooks, which share the state.

@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 				Objects: func(plugintest.Action) []*unstructured.Unstructured { return labelledSamples() },
 				// The ObjectStore needs the path of its directory.
 				Store: func(plugintest.Action) map[string]string {
-					return map[string]string{"bucket": "backups", "folder": t.TempDir()}
+					return map[string]string{"bucket": "backups", "directory": t.TempDir()}
 				},
 			})
 		})

@@ -31,7 +31,7 @@ func (r removeCopies) Execute(ctx context.Context, req *deletev1.DeleteRequest) 
 	if err != nil {
 		return err
 	}
-	sdk.Logger(ctx).Info("Removed the copies of a backup", "backup", req.Backup.Name, "folders", removed)
+	sdk.Logger(ctx).Info("Removed the copies of a backup", "backup", req.Backup.Name, "directories", removed)
 	return nil
 }
 
@@ -53,12 +53,12 @@ func (c *copies) removeCopiesOfBackup(ctx context.Context, backup string) (remov
 		return 0, fmt.Errorf("opening the directory of copies: %w", err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	folders, err := fs.ReadDir(root.FS(), ".")
+	directories, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return 0, fmt.Errorf("listing the directories of copies: %w", err)
 	}
-	for _, folder := range folders {
-		if name := folder.Name(); name == backup || strings.HasPrefix(name, partialDirName(backup+"/")) {
+	for _, directory := range directories {
+		if name := directory.Name(); name == backup || strings.HasPrefix(name, partialDirName(backup+"/")) {
 			if err := root.RemoveAll(name); err != nil {
 				return removed, fmt.Errorf("removing copies: %w", err)
 			}

@@ -45,7 +45,7 @@ func TestTheCopiesOfABackupGoWithIt(t *testing.T) {
 		t.Errorf("an empty directory is left: %v", err)
 	}
 	has(t, ct.data, "shop/data-web-0/a", "shop/data-web-0/b", "shop/data-web-0/c/d")
-	if lines := strings.Join(ct.LogLines("key"), "\n"); !strings.Contains(lines, `"folders":2`) {
+	if lines := strings.Join(ct.LogLines("key"), "\n"); !strings.Contains(lines, `"directories":2`) {
 		t.Errorf("the log does not say what was removed: %s", lines)
 	}
 }

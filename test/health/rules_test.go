@@ -107,14 +107,14 @@ patches:
 }
 
 // build has kustomize build a directory that makes one object.
-func build(t *testing.T, files filesys.FileSystem, folder string) *unstructured.Unstructured {
+func build(t *testing.T, files filesys.FileSystem, directory string) *unstructured.Unstructured {
 	t.Helper()
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, folder)
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, directory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if made.Size() != 1 {
-		t.Fatalf("%s makes %d objects, want one", folder, made.Size())
+		t.Fatalf("%s makes %d objects, want one", directory, made.Size())
 	}
 	object, err := made.Resources()[0].Map()
 	if err != nil {

@@ -58,7 +58,7 @@ func (d deletions) measureResync(ctx context.Context, e *environment) (r resync,
 	if err := d.storeVelero(ctx, e); err != nil {
 		return r, err
 	}
-	if r.limit, err = listFolder(e.store()); err != nil {
+	if r.limit, err = listDirectory(e.store()); err != nil {
 		return r, err
 	}
 	return r, e.withOperator(ctx, func(op *operator.Operator) error {
@@ -135,8 +135,8 @@ func (e *environment) createEnded(ctx context.Context, b *v1alpha1.Backup) error
 	return nil
 }
 
-// listFolder returns the seconds that it takes to find all files below a directory.
-func listFolder(dir string) (float64, error) {
+// listDirectory returns the seconds that it takes to find all files below a directory.
+func listDirectory(dir string) (float64, error) {
 	began := time.Now()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {

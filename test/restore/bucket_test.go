@@ -96,9 +96,9 @@ func (s site) fromVelero(t testing.TB, manifest string, archive []byte, others .
 	return name
 }
 
-// archiveOfFolder returns an archive with the files of a directory. As in every archive of
+// archiveOfDirectory returns an archive with the files of a directory. As in every archive of
 // format 1.1.0, what is in the preferred version of its kind is there twice.
-func archiveOfFolder(t testing.TB, dir string) []byte {
+func archiveOfDirectory(t testing.TB, dir string) []byte {
 	t.Helper()
 	return newArchive(t, func(w *tar.Writer) {
 		root := os.DirFS(dir)
@@ -110,7 +110,7 @@ func archiveOfFolder(t testing.TB, dir string) []byte {
 			if err != nil {
 				return err
 			}
-			if plain := preferredFolder.ReplaceAllString(path, "/"); plain != path {
+			if plain := preferredDirectory.ReplaceAllString(path, "/"); plain != path {
 				file(t, w, plain, string(content))
 			}
 			file(t, w, path, string(content))
@@ -120,4 +120,4 @@ func archiveOfFolder(t testing.TB, dir string) []byte {
 	})
 }
 
-var preferredFolder = regexp.MustCompile(`/[^/]+-preferredversion/`)
+var preferredDirectory = regexp.MustCompile(`/[^/]+-preferredversion/`)

@@ -35,7 +35,7 @@ var _ = Describe("Restores from the store of a plugin", Label("plugins"), func()
 		location := env.Create(t, world.Client, &v1alpha1.BackupStorageLocation{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "in-plugin"},
 			Spec: v1alpha1.BackupStorageLocationSpec{Prefix: "cluster", Plugin: &v1alpha1.PluginLocation{
-				Provider: "example.io/folder", Bucket: "backups", Config: v1alpha1.ProviderConfig{"folder": v1alpha1.ParameterValue(dir)},
+				Provider: "example.io/directory", Bucket: "backups", Config: v1alpha1.ProviderConfig{"directory": v1alpha1.ParameterValue(dir)},
 				Credential: &v1alpha1.SecretKeyReference{Name: "cloud", Key: "ini"},
 			}},
 		})

@@ -54,7 +54,7 @@ var _ = Describe("Backups of Velero", Label("restore"), func() {
 				By(format+" "+feature, func() {
 					manifest, err := os.ReadFile(filepath.Join("testdata", format, "velero-backup.json"))
 					Expect(err).NotTo(HaveOccurred())
-					archive := archiveOfFolder(t, filepath.Join("testdata", format, "archive"))
+					archive := archiveOfDirectory(t, filepath.Join("testdata", format, "archive"))
 					r, target := s.restoreOf(s.fromVelero(t, string(manifest), archive, c.others...), "shop")
 					r = outcome(t, env.Create(t, world.Client, r), c.phase, c.message)
 					theShop(t, target)

@@ -221,13 +221,13 @@ type kept struct {
 	objects map[string]string
 }
 
-// folder is a store that keeps its objects below its configured directory.
-type folder struct {
+// directory is a store that keeps its objects below its configured directory.
+type directory struct {
 	kept *kept
 	dir  string
 }
 
-func (f *folder) Init(_ context.Context, config map[string]string) error {
+func (f *directory) Init(_ context.Context, config map[string]string) error {
 	if f.dir != "" {
 		return errors.New("the store is in use")
 	}
@@ -235,7 +235,7 @@ func (f *folder) Init(_ context.Context, config map[string]string) error {
 	return nil
 }
 
-func (f *folder) PutObject(_ context.Context, _, key string, body io.Reader) error {
+func (f *directory) PutObject(_ context.Context, _, key string, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	f.kept.mu.Lock()
 	defer f.kept.mu.Unlock()
@@ -243,23 +243,23 @@ func (f *folder) PutObject(_ context.Context, _, key string, body io.Reader) err
 	return err
 }
 
-func (f *folder) GetObject(_ context.Context, _, key string) (io.ReadCloser, error) {
+func (f *directory) GetObject(_ context.Context, _, key string) (io.ReadCloser, error) {
 	f.kept.mu.Lock()
 	defer f.kept.mu.Unlock()
 	return io.NopCloser(strings.NewReader(f.kept.objects[f.dir+"/"+key])), nil
 }
 
-func (*folder) ObjectExists(context.Context, string, string) (bool, error) { return false, nil }
+func (*directory) ObjectExists(context.Context, string, string) (bool, error) { return false, nil }
 
-func (*folder) ListCommonPrefixes(context.Context, string, string, string) ([]string, error) {
+func (*directory) ListCommonPrefixes(context.Context, string, string, string) ([]string, error) {
 	return nil, nil
 }
 
-func (*folder) ListObjects(context.Context, string, string) ([]string, error) { return nil, nil }
+func (*directory) ListObjects(context.Context, string, string) ([]string, error) { return nil, nil }
 
-func (*folder) DeleteObject(context.Context, string, string) error { return nil }
+func (*directory) DeleteObject(context.Context, string, string) error { return nil }
 
-func (*folder) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
+func (*directory) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
 	return "", nil
 }
 
@@ -270,7 +270,7 @@ func TestEndpoint_ObjectStores(t *testing.T) {
 	socket := "unix://" + filepath.Join(t.TempDir(), "s")
 	all := &kept{objects: map[string]string{}}
 	listen(t, socket, serve.New().SetLogOutput(io.Discard).RegisterObjectStoreV1(storeName,
-		func() (objectstorev1.ObjectStore, error) { return &folder{kept: all}, nil }))
+		func() (objectstorev1.ObjectStore, error) { return &directory{kept: all}, nil }))
 	load(t, c, served(socket))
 	one, other := openBucket(t, c, "l1", "one"), openBucket(t, c, "l2", "other")
 	one.mustPut("k", "of one")

@@ -26,9 +26,9 @@ import (
 
 // processes runs plugins for a test.
 type processes struct {
-	t       *testing.T
-	catalog *catalog.Catalog
-	folder  *storeplugin.BucketDir
+	t         *testing.T
+	catalog   *catalog.Catalog
+	directory *storeplugin.BucketDir
 }
 
 func newProcesses(t *testing.T, buckets ...string) *processes {
@@ -39,8 +39,8 @@ func newProcesses(t *testing.T, buckets ...string) *processes {
 		defer cancel()
 		c.Close(ctx)
 	})
-	p := &processes{t: t, catalog: c, folder: storeplugin.NewBucketDir(t, buckets...)}
-	if _, err := c.Load(t.Context(), p.folder.PluginSpec("folder")); err != nil {
+	p := &processes{t: t, catalog: c, directory: storeplugin.NewBucketDir(t, buckets...)}
+	if _, err := c.Load(t.Context(), p.directory.PluginSpec("directory")); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -49,7 +49,7 @@ func newProcesses(t *testing.T, buckets ...string) *processes {
 // store returns the store of a location in a bucket.
 func (p *processes) store(location, inBucket string) *pluginclient.Store {
 	resolve := p.catalog.ObjectStore(catalog.StoreSpec{
-		Plugin: "folder", Name: storeplugin.Provider, Location: location, Config: map[string]string{"bucket": inBucket},
+		Plugin: "directory", Name: storeplugin.Provider, Location: location, Config: map[string]string{"bucket": inBucket},
 	})
 	return pluginclient.NewStore(pluginclient.NewCaller(resolve, redact.New()), pluginclient.StoreOptions{Action: storeplugin.Provider, Bucket: inBucket})
 }
@@ -60,7 +60,7 @@ func TestStore_ConformanceOfProcess(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store {
 		n++
 		name := fmt.Sprintf("bucket-%d", n)
-		p.folder.CreateBucket(name)
+		p.directory.CreateBucket(name)
 		return p.store("location", name)
 	})
 }
@@ -85,13 +85,13 @@ func TestStore_ConformanceOfExamplePlugin(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store {
 		n++
 		resolve := p.catalog.ObjectStore(catalog.StoreSpec{
-			Plugin: "example", Name: exampleFolder, Location: fmt.Sprintf("location-%d", n), Config: map[string]string{"folder": t.TempDir()},
+			Plugin: "example", Name: exampleDirectory, Location: fmt.Sprintf("location-%d", n), Config: map[string]string{"directory": t.TempDir()},
 		})
-		return pluginclient.NewStore(pluginclient.NewCaller(resolve, redact.New()), pluginclient.StoreOptions{Action: exampleFolder, Bucket: bucket})
+		return pluginclient.NewStore(pluginclient.NewCaller(resolve, redact.New()), pluginclient.StoreOptions{Action: exampleDirectory, Bucket: bucket})
 	})
 }
 
-const exampleFolder = "example.io/folder"
+const exampleDirectory = "example.io/directory"
 
 // TestStore_ExitDuringPut kills the process after a part of the object has arrived: no object is
 // created, and an existing object stays.
@@ -109,7 +109,7 @@ func TestStore_ExitDuringPut(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Errorf("after the process exited there is %q, error %v", keys, err)
 	}
-	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID || starts[1].Config["bucket"] != bucket {
+	if starts := p.directory.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID || starts[1].Config["bucket"] != bucket {
 		t.Errorf("the store was initialized with %+v", starts)
 	}
 }
@@ -174,7 +174,7 @@ func TestStore_TwoLocations(t *testing.T) {
 			t.Errorf("%s holds %q, error %v", want, got, err)
 		}
 	}
-	if starts := p.folder.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID {
+	if starts := p.directory.AcceptedInits(); len(starts) != 2 || starts[0].PID == starts[1].PID {
 		t.Errorf("the stores were initialized with %+v", starts)
 	}
 }
@@ -202,7 +202,7 @@ func TestStore_NoLeftovers(t *testing.T) {
 		t.Error(err)
 	}
 	p.catalog.Close(t.Context())
-	if starts := p.folder.AcceptedInits(); len(starts) == 0 {
+	if starts := p.directory.AcceptedInits(); len(starts) == 0 {
 		t.Error("nothing was started")
 	}
 	for _, process := range plugintesting.ListChildren("/nowhere") {

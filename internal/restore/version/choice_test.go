@@ -60,12 +60,12 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Choose("widgets.example.org", vs(tc.source), vs(tc.target), strings.Fields(tc.user))
-			folder := got.Version
-			if got.SourcePreferred && folder != "" {
-				folder += "-preferredversion"
+			directory := got.Version
+			if got.SourcePreferred && directory != "" {
+				directory += "-preferredversion"
 			}
-			if folder != tc.want || got.Rule != tc.wantRule {
-				t.Errorf("chose %q by %s, want %q by %s", folder, got.Rule, tc.want, tc.wantRule)
+			if directory != tc.want || got.Rule != tc.wantRule {
+				t.Errorf("chose %q by %s, want %q by %s", directory, got.Rule, tc.want, tc.wantRule)
 			}
 		})
 	}

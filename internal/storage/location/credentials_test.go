@@ -64,10 +64,10 @@ func TestPluginRestarted(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(left)); err != nil {
 		t.Fatal(err)
 	}
-	if process, err := os.FindProcess(s.folder.AcceptedInits()[0].PID); err != nil || process.Kill() != nil {
+	if process, err := os.FindProcess(s.directory.AcceptedInits()[0].PID); err != nil || process.Kill() != nil {
 		t.Fatal("the process cannot be killed")
 	}
-	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
+	s.awaitEnd(s.directory.AcceptedInits()[0].PID)
 	s.mustProbe(at)
 	if err := s.opener.Close(); err != nil {
 		t.Error(err)
@@ -91,7 +91,7 @@ func TestPluginReplaced(t *testing.T) {
 	s.mustProbe(after)
 	s.opener.ReleaseReplacedLocation(t.Context(), before.UID)
 	s.opener.ReleaseReplacedLocation(t.Context(), "uid-0")
-	starts := s.folder.AcceptedInits()
+	starts := s.directory.AcceptedInits()
 	s.awaitEnd(starts[0].PID)
 	s.mustProbe(after)
 	if files := s.credentials(); !slices.Equal(files, []string{starts[1].Config["credentialsFile"]}) {
@@ -102,7 +102,7 @@ func TestPluginReplaced(t *testing.T) {
 			t.Errorf("opening %s: %v", at.UID, err)
 		}
 	}
-	if again := s.folder.AcceptedInits(); len(again) != 2 {
+	if again := s.directory.AcceptedInits(); len(again) != 2 {
 		t.Errorf("unexpected initialization of the store: %+v", again)
 	}
 }

@@ -42,7 +42,7 @@ func bsl(spec v1alpha1.BackupStorageLocationSpec) *v1alpha1.BackupStorageLocatio
 	return &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: "backups", Name: "main"}, Spec: spec}
 }
 
-func folder(path, prefix string) *v1alpha1.BackupStorageLocation {
+func directory(path, prefix string) *v1alpha1.BackupStorageLocation {
 	return bsl(v1alpha1.BackupStorageLocationSpec{Filesystem: &v1alpha1.FilesystemLocation{Path: path}, Prefix: prefix})
 }
 
@@ -70,7 +70,7 @@ func store(ctx context.Context, o *location.Opener, at *v1alpha1.BackupStorageLo
 	return errors.Join(err, s.Close())
 }
 
-func TestFolder(t *testing.T) {
+func TestDirectory(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	o := opener(root, nil)
@@ -82,7 +82,7 @@ func TestFolder(t *testing.T) {
 		{path: "new/one", prefix: "cluster-1", want: "new/one/cluster-1/backups/c/c-logs.gz"},
 	} {
 		name := strings.TrimSuffix(filepath.Base(tc.want), "-logs.gz")
-		if err := store(t.Context(), o, folder(tc.path, tc.prefix), name); err != nil {
+		if err := store(t.Context(), o, directory(tc.path, tc.prefix), name); err != nil {
 			t.Errorf("%+v: %v", tc, err)
 		}
 		if content, err := os.ReadFile(filepath.Join(root, tc.want)); err != nil || string(content) != "content" {
@@ -91,9 +91,9 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestFolderStaysBelowTheRoot uses paths outside of the root; the API rejects the first of
+// TestDirectoryStaysBelowTheRoot uses paths outside of the root; the API rejects the first of
 // these already.
-func TestFolderStaysBelowTheRoot(t *testing.T) {
+func TestDirectoryStaysBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	root := filepath.Join(parent, "root")
@@ -107,7 +107,7 @@ func TestFolderStaysBelowTheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"../outside", "a/../../outside", "/" + parent + "/outside", "link", "link/below", "a//b", "a\x00b"} {
-		if err := store(t.Context(), opener(root, nil), folder(path, ""), "a"); err == nil {
+		if err := store(t.Context(), opener(root, nil), directory(path, ""), "a"); err == nil {
 			t.Errorf("the path %q was accepted", path)
 		}
 	}
@@ -127,7 +127,7 @@ func TestWhatCannotWork(t *testing.T) {
 		text string
 	}{
 		"nothing configured":    {root: t.TempDir(), at: bsl(v1alpha1.BackupStorageLocationSpec{}), text: "the location has no provider; set spec.filesystem, spec.s3 or spec.plugin"},
-		"filesystem is refused": {at: folder("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
+		"filesystem is refused": {at: directory("main", ""), text: "filesystem locations need the flag --store-root on the operator"},
 		"no secretAccessKey":    {keys: map[string]string{"accessKeyID": "a"}, at: bucket(server), text: "Secret keys needs the keys accessKeyID and secretAccessKey"},
 		"no accessKeyID":        {keys: map[string]string{"secretAccessKey": "s", "aws_access_key_id": "a"}, at: bucket(server), text: "Secret keys needs the keys"},
 		"empty keys":            {keys: map[string]string{"accessKeyID": "", "secretAccessKey": ""}, at: bucket(server), text: "Secret keys needs the keys"},
@@ -159,7 +159,7 @@ func TestWhatMayHeal(t *testing.T) {
 			t.Errorf("%s: %v, want NotFound", name, err)
 		}
 	}
-	_, err := opener(filepath.Join(t.TempDir(), "not-mounted"), nil).Open(t.Context(), folder("main", ""))
+	_, err := opener(filepath.Join(t.TempDir(), "not-mounted"), nil).Open(t.Context(), directory("main", ""))
 	if !errors.Is(err, objectstore.ErrNoStore) || errors.Is(err, location.ErrInvalidSpec) {
 		t.Errorf("a missing root: %v, want ErrNoStore", err)
 	}

@@ -50,19 +50,19 @@ const (
 
 // site is an operator with a plugin, and its cluster.
 type site struct {
-	t       *testing.T
-	folder  *storeplugin.BucketDir
-	catalog *catalog.Catalog
-	cluster client.Client
-	opener  *location.Opener
-	scratch string
+	t         *testing.T
+	directory *storeplugin.BucketDir
+	catalog   *catalog.Catalog
+	cluster   client.Client
+	opener    *location.Opener
+	scratch   string
 }
 
 // newSite returns a site with a loaded Plugin.
 func newSite(t *testing.T, buckets ...string) *site {
 	t.Helper()
 	s := newSiteWithout(t, buckets...)
-	if _, err := s.catalog.Load(t.Context(), s.folder.PluginSpec(pluginName)); err != nil {
+	if _, err := s.catalog.Load(t.Context(), s.directory.PluginSpec(pluginName)); err != nil {
 		t.Fatal(err)
 	}
 	s.create(provider(pluginName, true, ""))
@@ -77,7 +77,7 @@ func newSiteWithout(t *testing.T, buckets ...string) *site {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	s := &site{
-		t: t, folder: storeplugin.NewBucketDir(t, buckets...), scratch: t.TempDir(),
+		t: t, directory: storeplugin.NewBucketDir(t, buckets...), scratch: t.TempDir(),
 		catalog: catalog.New(catalog.Options{Redactor: redactor, Grace: 100 * time.Millisecond}),
 		cluster: fake.NewClientBuilder().WithScheme(scheme).Build(),
 	}
@@ -190,7 +190,7 @@ func TestPlugin(t *testing.T) {
 			s.mustProbe(at)
 		}
 	}
-	starts := s.folder.AcceptedInits()
+	starts := s.directory.AcceptedInits()
 	if len(starts) != 2 {
 		t.Fatalf("unexpected initialization of the stores: %+v", starts)
 	}
@@ -206,13 +206,13 @@ func TestPlugin(t *testing.T) {
 	if err := store(t.Context(), s.opener, first, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if content, err := os.ReadFile(s.folder.Path("first", "cluster/one/backups/a/a-logs.gz")); err != nil || string(content) != "content" {
+	if content, err := os.ReadFile(s.directory.Path("first", "cluster/one/backups/a/a-logs.gz")); err != nil || string(content) != "content" {
 		t.Errorf("stored is %q, %v", content, err)
 	}
 
 	s.secret("password=another-" + password)
 	s.mustProbe(first)
-	again := s.folder.AcceptedInits()[2]
+	again := s.directory.AcceptedInits()[2]
 	if again.Credentials != "password=another-"+password || again.Config["credentialsFile"] == file {
 		t.Errorf("after the Secret changed, the first store received %+v", again)
 	}
@@ -243,10 +243,10 @@ func TestPluginWithAnotherProvider(t *testing.T) {
 	s.secret("password=" + password)
 	at := inPlugin("uid-1", "first", withCredential)
 	s.mustProbe(at)
-	elsewhere := folder("main", "")
+	elsewhere := directory("main", "")
 	elsewhere.UID, elsewhere.Name = at.UID, at.Name
 	s.mustProbe(elsewhere)
-	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
+	s.awaitEnd(s.directory.AcceptedInits()[0].PID)
 	if files := s.credentials(); len(files) > 0 {
 		t.Errorf("remaining files %q", files)
 	}
@@ -272,7 +272,7 @@ func TestPluginWhileOpen(t *testing.T) {
 	if err := run.Probe(t.Context()); err != nil {
 		t.Errorf("the run lost its location: %v", err)
 	}
-	starts := s.folder.AcceptedInits()
+	starts := s.directory.AcceptedInits()
 	if last := starts[len(starts)-1]; last.Credentials != "password="+password {
 		t.Errorf("the run has other credentials: %+v", last)
 	}
@@ -305,7 +305,7 @@ func TestPluginCredentialGone(t *testing.T) {
 	if err := s.probe(at); err == nil {
 		t.Error("the location can be used without its Secret")
 	}
-	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
+	s.awaitEnd(s.directory.AcceptedInits()[0].PID)
 	if files := s.credentials(); len(files) > 0 {
 		t.Errorf("remaining files %q", files)
 	}
@@ -343,7 +343,7 @@ func TestPluginDies(t *testing.T) {
 		t.Errorf("after the process died: read %q, %v", content, err)
 	}
 	_ = r.Close()
-	if starts := s.folder.AcceptedInits(); len(starts) != 2 || !maps.Equal(starts[0].Config, starts[1].Config) {
+	if starts := s.directory.AcceptedInits(); len(starts) != 2 || !maps.Equal(starts[0].Config, starts[1].Config) {
 		t.Errorf("unexpected initialization of the store: %+v", starts)
 	}
 }
@@ -364,7 +364,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 	}{
 		"no Plugin": {
 			at:   inPlugin("uid", "first"),
-			want: []string{`no Plugin provides the ObjectStore "test.example.io/folder"`, "create the Plugin, or fix spec.plugin.provider"},
+			want: []string{`no Plugin provides the ObjectStore "test.example.io/directory"`, "create the Plugin, or fix spec.plugin.provider"},
 		},
 		"a Plugin that never ran": {
 			plugins: []*v1alpha1.Plugin{func() *v1alpha1.Plugin {
@@ -407,7 +407,7 @@ func TestPluginThatCannotWork(t *testing.T) {
 				s.create(plugin.DeepCopy())
 			}
 			s.secret("wrong=" + password)
-			spec := s.folder.PluginSpec(pluginName)
+			spec := s.directory.PluginSpec(pluginName)
 			if !tc.loaded {
 				spec.Process.Path = "/nowhere/directories"
 			}
@@ -448,7 +448,7 @@ func TestPluginDeleted(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the Plugin directories, which provided it, was deleted; create it again") {
 		t.Errorf("error %v", err)
 	}
-	s.awaitEnd(s.folder.AcceptedInits()[0].PID)
+	s.awaitEnd(s.directory.AcceptedInits()[0].PID)
 }
 
 // TestPluginNotLoadedYet waits until an operator that has just started has loaded the plugin.
@@ -458,7 +458,7 @@ func TestPluginNotLoadedYet(t *testing.T) {
 	s.create(provider(pluginName, true, ""))
 	ended := make(chan error, 1)
 	go func() { ended <- s.probe(inPlugin("uid-1", "first")) }()
-	if _, err := s.catalog.Load(t.Context(), s.folder.PluginSpec(pluginName)); err != nil {
+	if _, err := s.catalog.Load(t.Context(), s.directory.PluginSpec(pluginName)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Provider is the registered name of the ObjectStore.
-const Provider = "test.example.io/folder"
+const Provider = "test.example.io/directory"
 
 // The process dies when keys with these prefixes are put or read.
 const (

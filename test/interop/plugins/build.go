@@ -22,12 +22,12 @@ func Releases() []string { return []string{"v1.14", "v1.18"} }
 //
 // The settings are those that "go vet" and the build of Velero's server for other tests
 // have, so that what they have in common is compiled once: it is nearly everything.
-func Build(ctx context.Context, folder string) (string, error) {
+func Build(ctx context.Context, directory string) (string, error) {
 	root, err := program.ModuleRoot()
 	if err != nil {
 		return "", fmt.Errorf("looking for the source of the plugins: %w", err)
 	}
-	dir := filepath.Join(root, "bin", "test", folder)
+	dir := filepath.Join(root, "bin", "test", directory)
 	for _, release := range Releases() {
 		cmd := exec.CommandContext(ctx, "go", "build", "-p=2", "-buildvcs=false", "-ldflags=-s -w",
 			"-o", filepath.Join(dir, release), ".")

@@ -29,7 +29,7 @@ var (
 	_ riav1.RestoreItemAction = (*actions.RestoreActionV1)(nil)
 	_ riav2.RestoreItemAction = (*actions.RestoreActionV2)(nil)
 	_ velero.DeleteItemAction = (*actions.DeleteAction)(nil)
-	_ velero.ObjectStore      = (*actions.FolderStore)(nil)
+	_ velero.ObjectStore      = (*actions.DirectoryStore)(nil)
 )
 
 func TestEveryKindIsListed(t *testing.T) {
@@ -41,8 +41,8 @@ func TestEveryKindIsListed(t *testing.T) {
 			{Kind: "BackupItemAction", Version: "v2", Name: actions.BackupV2},
 			{Kind: "DeleteItemAction", Version: "v1", Name: actions.Delete},
 			{Kind: "DeleteItemAction", Version: "v1", Name: actions.DeleteToo},
-			{Kind: "ObjectStore", Version: "v1", Name: actions.Folder},
-			{Kind: "ObjectStore", Version: "v1", Name: actions.FolderToo},
+			{Kind: "ObjectStore", Version: "v1", Name: actions.Directory},
+			{Kind: "ObjectStore", Version: "v1", Name: actions.DirectoryToo},
 			{Kind: "RestoreItemAction", Version: "v1", Name: actions.RestoreBoth},
 			{Kind: "RestoreItemAction", Version: "v2", Name: actions.RestoreBoth},
 			{Kind: "RestoreItemAction", Version: "v1", Name: actions.RestoreV1},

@@ -42,9 +42,9 @@ func TestObjectStoreConforms(t *testing.T) {
 		stores := 0
 		storetest.RunConformance(t, func() objectstore.Store {
 			stores++
-			to, _ := h.locate(fmt.Sprintf("location-%d", stores), actions.Folder)
+			to, _ := h.locate(fmt.Sprintf("location-%d", stores), actions.Directory)
 			return pluginclient.NewStore(pluginclient.NewCaller(to.resolve, h.catalog.Redactor()),
-				pluginclient.StoreOptions{Action: actions.Folder, Bucket: bucket, Log: h.log.Logger()})
+				pluginclient.StoreOptions{Action: actions.Directory, Bucket: bucket, Log: h.log.Logger()})
 		})
 	})
 }
@@ -53,9 +53,9 @@ func TestObjectStoreConforms(t *testing.T) {
 func TestLocationsDoNotMix(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
-		first, firstRoot := h.locate("first", actions.Folder)
-		second, secondRoot := h.locate("second", actions.Folder)
-		other, otherRoot := h.locate("first-too", actions.FolderToo)
+		first, firstRoot := h.locate("first", actions.Directory)
+		second, secondRoot := h.locate("second", actions.Directory)
+		other, otherRoot := h.locate("first-too", actions.DirectoryToo)
 		for root, to := range map[string]target[pluginclient.ObjectStore]{firstRoot: first, secondRoot: second, otherRoot: other} {
 			if err := h.put(to, "who", root); err != nil {
 				t.Fatal(err)
@@ -80,8 +80,8 @@ func (h *host) put(to target[pluginclient.ObjectStore], key, text string) error 
 func TestSignedURL(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
-		to, root := h.locate("main", actions.Folder)
-		direct := actions.NewFolder()
+		to, root := h.locate("main", actions.Directory)
+		direct := actions.NewDirectory()
 		if err := direct.Init(map[string]string{actions.ConfigRoot: root}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestSignedURL(t *testing.T) {
 func TestStoreThatRefusesItsConfiguration(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
-		if err := h.put(h.store("main", actions.Folder, nil), "key", "text"); err == nil || !strings.Contains(err.Error(), `the configuration has no "root"`) {
+		if err := h.put(h.store("main", actions.Directory, nil), "key", "text"); err == nil || !strings.Contains(err.Error(), `the configuration has no "root"`) {
 			t.Errorf("a store without its configuration answers %v", err)
 		}
 	})

@@ -47,7 +47,7 @@ func servePlugin() {
 		RegisterRestoreItemActionV1(nameOlder, func() (restoreitemv1.RestoreItemAction, error) { return olderRestore{}, nil }).
 		RegisterRestoreItemActionV2(nameNewer, func() (restoreitemv2.RestoreItemAction, error) { return newerRestore{}, nil }).
 		RegisterDeleteItemActionV1(nameOlder, func() (deleteitemv1.DeleteItemAction, error) { return clean{}, nil }).
-		RegisterObjectStoreV1(nameStore, func() (objectstorev1.ObjectStore, error) { return folder{actions.NewFolder()}, nil }).
+		RegisterObjectStoreV1(nameStore, func() (objectstorev1.ObjectStore, error) { return directory{actions.NewDirectory()}, nil }).
 		Serve()
 }
 
@@ -165,35 +165,37 @@ func (clean) Execute(_ context.Context, req *item.DeleteRequest) error {
 	return errors.New("cannot clean up after " + req.Item.GetName() + " of " + req.Backup.Name)
 }
 
-// folder is the store of package actions in the form of the SDK.
-type folder struct{ store *actions.FolderStore }
+// directory is the store of package actions in the form of the SDK.
+type directory struct{ store *actions.DirectoryStore }
 
-func (f folder) Init(_ context.Context, config map[string]string) error { return f.store.Init(config) }
+func (f directory) Init(_ context.Context, config map[string]string) error {
+	return f.store.Init(config)
+}
 
-func (f folder) PutObject(_ context.Context, bucket, key string, body io.Reader) error {
+func (f directory) PutObject(_ context.Context, bucket, key string, body io.Reader) error {
 	return f.store.PutObject(bucket, key, body)
 }
 
-func (f folder) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
+func (f directory) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
 	return f.store.ObjectExists(bucket, key)
 }
 
-func (f folder) GetObject(_ context.Context, bucket, key string) (io.ReadCloser, error) {
+func (f directory) GetObject(_ context.Context, bucket, key string) (io.ReadCloser, error) {
 	return f.store.GetObject(bucket, key)
 }
 
-func (f folder) ListCommonPrefixes(_ context.Context, bucket, prefix, delimiter string) ([]string, error) {
+func (f directory) ListCommonPrefixes(_ context.Context, bucket, prefix, delimiter string) ([]string, error) {
 	return f.store.ListCommonPrefixes(bucket, prefix, delimiter)
 }
 
-func (f folder) ListObjects(_ context.Context, bucket, prefix string) ([]string, error) {
+func (f directory) ListObjects(_ context.Context, bucket, prefix string) ([]string, error) {
 	return f.store.ListObjects(bucket, prefix)
 }
 
-func (f folder) DeleteObject(_ context.Context, bucket, key string) error {
+func (f directory) DeleteObject(_ context.Context, bucket, key string) error {
 	return f.store.DeleteObject(bucket, key)
 }
 
-func (f folder) CreateSignedURL(_ context.Context, bucket, key string, ttl time.Duration) (string, error) {
+func (f directory) CreateSignedURL(_ context.Context, bucket, key string, ttl time.Duration) (string, error) {
 	return f.store.CreateSignedURL(bucket, key, ttl)
 }

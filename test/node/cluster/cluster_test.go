@@ -27,7 +27,7 @@ import (
 func testLayout(t *testing.T) layout {
 	t.Helper()
 	l := layout{Root: t.TempDir(), State: t.TempDir()}
-	for _, dir := range append(l.folders(), l.logs()) {
+	for _, dir := range append(l.directories(), l.logs()) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -75,8 +75,8 @@ func (l layout) pki() string          { return filepath.Join(l.State, "pki") }
 func (l layout) socket() string       { return filepath.Join(l.State, "containerd.sock") }
 func (l layout) volumes() string      { return filepath.Join(l.State, "volumes") }
 
-// folders returns the directories that are created before anything starts.
-func (l layout) folders() []string {
+// directories returns the directories that are created before anything starts.
+func (l layout) directories() []string {
 	return []string{l.pki(), filepath.Join(l.State, "cni", "conf"), l.volumes()}
 }
 

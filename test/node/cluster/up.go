@@ -125,7 +125,7 @@ func (l layout) prepare(ctx context.Context) (*processes, error) {
 	if err := os.RemoveAll(l.logs()); err != nil {
 		return nil, err
 	}
-	for _, dir := range append(l.folders(), l.logs()) {
+	for _, dir := range append(l.directories(), l.logs()) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, fmt.Errorf("creating directories: %w", err)
 		}

@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %q, %v; want %q", path, got, err, want)
 		}
 	}
-	if err := (Settings{"no/folder": "1", "panic": "3"}).Apply(root); !errors.Is(err, fs.ErrNotExist) {
+	if err := (Settings{"no/directory": "1", "panic": "3"}).Apply(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error is %v, want that there is no such file", err)
 	}
 	if got, _ := os.ReadFile(panics); string(got) != "3\n" {

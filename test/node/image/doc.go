@@ -12,7 +12,7 @@
 //		Content:    []image.Item{image.File{Path: "/hello", Source: "bin/hello", Mode: 0o755}},
 //	}.Save("hello.tar")
 //
-// The content is a list of [File], [Data], [Link], [Folder] and [Tree], packed in its
+// The content is a list of [File], [Data], [Link], [Directory] and [Tree], packed in its
 // order into one layer; a later item replaces an earlier one with the same path. Every
 // image has a world-writable /tmp and an /etc/passwd with root and
 // the user of [NonRoot]. The same content gives the same bytes, and so the same image ID.

@@ -157,7 +157,7 @@ func TestItems(t *testing.T) {
 		Tree{Source: filepath.Join(tree, "usr"), Path: "/copy"},
 		Data{Path: "/replaced", Content: "new", Mode: 0o640},
 		Link{Path: "/usr/bin/other", Target: "tool"},
-		Folder{Path: "/data", Mode: 0o700, Owner: 999},
+		Directory{Path: "/data", Mode: 0o700, Owner: 999},
 	}); err != nil {
 		t.Fatal(err)
 	}

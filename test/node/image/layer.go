@@ -23,7 +23,7 @@ import (
 // make a difference.
 var epoch = time.Unix(0, 0).UTC()
 
-// Item is a part of an image's content: [File], [Data], [Link], [Folder] or [Tree].
+// Item is a part of an image's content: [File], [Data], [Link], [Directory] or [Tree].
 type Item interface {
 	add(l *layer) error
 }
@@ -45,9 +45,9 @@ type Link struct {
 	Path, Target string
 }
 
-// Folder is a directory in an image that needs a mode or an owner: other directories are made
+// Directory is a directory in an image that needs a mode or an owner: other directories are made
 // where something lies in them, with mode 0755, as root's.
-type Folder struct {
+type Directory struct {
 	Path string
 	// Mode may have the sticky bit, [fs.ModeSticky].
 	Mode fs.FileMode
@@ -98,7 +98,7 @@ func writeLayer(out io.Writer, items []Item) (string, error) {
 
 func base() []Item {
 	return []Item{
-		Folder{Path: "/tmp", Mode: 0o777 | fs.ModeSticky},
+		Directory{Path: "/tmp", Mode: 0o777 | fs.ModeSticky},
 		Data{Path: "/etc/passwd", Mode: 0o644, Content: "root:x:0:0:root:/root:/bin/sh\nnonroot:x:65532:65532:nonroot:/tmp:/bin/sh\n"},
 		Data{Path: "/etc/group", Mode: 0o644, Content: "root:x:0:\nnonroot:x:65532:\n"},
 	}
@@ -176,7 +176,7 @@ func (s Link) add(l *layer) error {
 	return l.put(s.Path, entry{header: tar.Header{Typeflag: tar.TypeSymlink, Linkname: s.Target, Mode: 0o777}})
 }
 
-func (f Folder) add(l *layer) error {
+func (f Directory) add(l *layer) error {
 	return l.put(f.Path, entry{header: tar.Header{Typeflag: tar.TypeDir, Mode: mode(f.Mode), Uid: f.Owner, Gid: f.Owner}})
 }
 

@@ -66,10 +66,10 @@ func postgres(items []Item, dir, version string) Image {
 		Data{Path: "/etc/passwd", Mode: 0o644, Content: "root:x:0:0:root:/root:/bin/sh\npostgres:x:" + user + ":postgres:" + home + ":/bin/sh\n"},
 		Data{Path: "/etc/group", Mode: 0o644, Content: "root:x:0:\npostgres:x:" + fmt.Sprint(postgresUser) + ":\n"},
 		Data{Path: "/usr/local/bin/start-postgres", Mode: 0o755, Content: postgresScript},
-		Folder{Path: home, Mode: 0o700, Owner: postgresUser},
-		Folder{Path: home + "/data", Mode: 0o700, Owner: postgresUser},
-		Folder{Path: "/var/run/postgresql", Mode: 0o777 | fs.ModeSticky},
-		Folder{Path: "/tmp", Mode: 0o777 | fs.ModeSticky},
+		Directory{Path: home, Mode: 0o700, Owner: postgresUser},
+		Directory{Path: home + "/data", Mode: 0o700, Owner: postgresUser},
+		Directory{Path: "/var/run/postgresql", Mode: 0o777 | fs.ModeSticky},
+		Directory{Path: "/tmp", Mode: 0o777 | fs.ModeSticky},
 	)
 	return Image{
 		Name: PostgresName, User: user, WorkingDir: home,

@@ -205,11 +205,11 @@ func durable(dir, name string) error {
 	if err := os.Rename(temporary, filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	folder, err := os.Open(dir)
+	directory, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(directory.Sync(), directory.Close())
 }
 
 func (r *runner) remove(ctx context.Context) error {

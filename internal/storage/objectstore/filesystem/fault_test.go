@@ -97,9 +97,9 @@ func TestErrorsOfTheReaderStayItsOwn(t *testing.T) {
 	}
 }
 
-// TestHostileFolder uses a directory with entries that are not objects, some of which lead
+// TestHostileDirectory uses a directory with entries that are not objects, some of which lead
 // outside.
-func TestHostileFolder(t *testing.T) {
+func TestHostileDirectory(t *testing.T) {
 	t.Parallel()
 	outside, root := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(outside, "secret"))
@@ -144,7 +144,7 @@ func TestHostileFolder(t *testing.T) {
 	}
 }
 
-func TestObjectAndFolderOfOneName(t *testing.T) {
+func TestObjectAndDirectoryOfOneName(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), "")
 	put(t, s, "a", "x")
@@ -158,7 +158,7 @@ func TestObjectAndFolderOfOneName(t *testing.T) {
 	wantKeys(t, s, objectstore.ListOptions{}, "a", "b/c")
 }
 
-func TestUnwritableFolder(t *testing.T) {
+func TestUnwritableDirectory(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root, "store")
 	put(t, s, "dir/key", "x")

@@ -25,11 +25,11 @@ const lostAndFound = "lost+found"
 // in one directory.
 func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[objectstore.Entry, error] {
 	return func(yield func(objectstore.Entry, error) bool) {
-		w := &folderWalk{store: s, ctx: ctx, opts: opts, yield: yield}
+		w := &directoryWalk{store: s, ctx: ctx, opts: opts, yield: yield}
 		err := opts.Validate()
 		if err == nil {
 			dir := path.Dir(opts.Prefix + "x") // the part before the last slash
-			_, err = w.walkFolder(dir)
+			_, err = w.walkDirectory(dir)
 		}
 		if err != nil {
 			yield(objectstore.Entry{}, toStoreError("listing", opts.Prefix, err))
@@ -37,20 +37,20 @@ func (s *Store) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq
 	}
 }
 
-// folderWalk is the state of one listing.
-type folderWalk struct {
+// directoryWalk is the state of one listing.
+type directoryWalk struct {
 	store *Store
 	ctx   context.Context //nolint:containedctx // Lives as long as one call of List.
 	opts  objectstore.ListOptions
 	yield func(objectstore.Entry, error) bool
 }
 
-// walkFolder lists one directory and its contents, and returns whether to continue.
-func (w *folderWalk) walkFolder(dir string) (bool, error) {
+// walkDirectory lists one directory and its contents, and returns whether to continue.
+func (w *directoryWalk) walkDirectory(dir string) (bool, error) {
 	if err := w.ctx.Err(); err != nil {
 		return false, err
 	}
-	names, err := w.store.listSortedFolder(dir)
+	names, err := w.store.listSortedDirectory(dir)
 	if err != nil {
 		return false, err
 	}
@@ -62,9 +62,9 @@ func (w *folderWalk) walkFolder(dir string) (bool, error) {
 	return true, nil
 }
 
-func (w *folderWalk) visitEntry(key string, e fs.DirEntry) (bool, error) {
+func (w *directoryWalk) visitEntry(key string, e fs.DirEntry) (bool, error) {
 	if e.IsDir() {
-		return w.visitFolder(key)
+		return w.visitDirectory(key)
 	}
 	if !strings.HasPrefix(key, w.opts.Prefix) || key <= w.opts.StartAfter {
 		return true, nil
@@ -79,7 +79,7 @@ func (w *folderWalk) visitEntry(key string, e fs.DirEntry) (bool, error) {
 	return w.yield(objectstore.Entry{Info: toObjectInfo(key, info)}, nil), nil
 }
 
-func (w *folderWalk) visitFolder(dir string) (bool, error) {
+func (w *directoryWalk) visitDirectory(dir string) (bool, error) {
 	key := dir + "/"
 	beyond := strings.HasPrefix(key, w.opts.Prefix)
 	if !beyond && !strings.HasPrefix(w.opts.Prefix, key) {
@@ -90,7 +90,7 @@ func (w *folderWalk) visitFolder(dir string) (bool, error) {
 		return true, nil
 	}
 	if !beyond || w.opts.Delimiter == "" {
-		return w.walkFolder(dir)
+		return w.walkDirectory(dir)
 	}
 	if key <= w.opts.StartAfter {
 		return true, nil
@@ -104,7 +104,7 @@ func (w *folderWalk) visitFolder(dir string) (bool, error) {
 // hasObjectBelow reports whether there is an object below dir. Empty leftover directories
 // are not listed.
 func (s *Store) hasObjectBelow(dir string) (bool, error) {
-	names, err := s.listSortedFolder(dir)
+	names, err := s.listSortedDirectory(dir)
 	if err != nil {
 		return false, err
 	}
@@ -119,10 +119,10 @@ func (s *Store) hasObjectBelow(dir string) (bool, error) {
 	return false, nil
 }
 
-// listSortedFolder returns the regular files and directories of dir in the order of their
+// listSortedDirectory returns the regular files and directories of dir in the order of their
 // keys. That is not the order of their names: a directory "a" holds keys that
 // start with "a/", which sort after "a-b".
-func (s *Store) listSortedFolder(dir string) ([]fs.DirEntry, error) {
+func (s *Store) listSortedDirectory(dir string) ([]fs.DirEntry, error) {
 	all, err := s.readDir(dir)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (s *Store) removeStaleInTree(ctx context.Context, dir string, before time.T
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := s.removeStaleInFolder(dir, before)
+	n, err := s.removeStaleInDirectory(dir, before)
 	if err != nil {
 		return n, err
 	}
@@ -196,12 +196,12 @@ func (s *Store) removeStaleInTree(ctx context.Context, dir string, before time.T
 			n += below
 		}
 	}
-	s.removeEmptyFolders(dir)
+	s.removeEmptyDirectories(dir)
 	return n, err
 }
 
-// removeStaleInFolder removes the stale temporary files of one directory.
-func (s *Store) removeStaleInFolder(dir string, before time.Time) (int, error) {
+// removeStaleInDirectory removes the stale temporary files of one directory.
+func (s *Store) removeStaleInDirectory(dir string, before time.Time) (int, error) {
 	all, err := s.readDir(dir)
 	if err != nil {
 		return 0, err

@@ -42,11 +42,11 @@ func Open(root, dir string) (*Store, error) {
 	if dir == "" || dir == "." {
 		return &Store{root: base}, nil
 	}
-	sub, err := openSubfolder(base, dir)
+	sub, err := openSubdirectory(base, dir)
 	return sub, errors.Join(err, base.Close())
 }
 
-func openSubfolder(base *os.Root, dir string) (*Store, error) {
+func openSubdirectory(base *os.Root, dir string) (*Store, error) {
 	if err := objectstore.ValidateKey(dir); err != nil {
 		return nil, fmt.Errorf("opening directory %q: %w", dir, err)
 	}

@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "") })
 }
 
-func TestConformanceInSubfolder(t *testing.T) {
+func TestConformanceInSubdirectory(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "some/dir") })
 }

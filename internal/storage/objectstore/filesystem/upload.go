@@ -54,11 +54,11 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, opts objectsto
 	if err != nil {
 		// Best effort: a leftover file is invisible and is removed later.
 		_ = s.root.Remove(name)
-		s.removeEmptyFolders(path.Dir(key))
+		s.removeEmptyDirectories(path.Dir(key))
 		return objectstore.Info{}, toStoreError(op, key, err)
 	}
 	// This only cleans up and must not fail the Put.
-	_, _ = s.removeStaleInFolder(path.Dir(key), info.ModTime().Add(-staleTempAge))
+	_, _ = s.removeStaleInDirectory(path.Dir(key), info.ModTime().Add(-staleTempAge))
 	return toObjectInfo(key, info), nil
 }
 
@@ -168,8 +168,8 @@ func (s *Store) linkTempFile(tmp, key string) error {
 	return s.renameTempFile(tmp, key)
 }
 
-// removeEmptyFolders removes dir and its parents while they are empty.
-func (s *Store) removeEmptyFolders(dir string) {
+// removeEmptyDirectories removes dir and its parents while they are empty.
+func (s *Store) removeEmptyDirectories(dir string) {
 	_ = s.removeEmptyParents(dir)
 }
 

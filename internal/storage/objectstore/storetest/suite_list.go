@@ -71,18 +71,18 @@ func testListOrder(t *testing.T, s objectstore.Store) {
 }
 
 func testListPages(t *testing.T, s objectstore.Store) {
-	var folders, all []string
+	var directories, all []string
 	for i := range 1200 {
-		folder := fmt.Sprintf("pages/%04d/", i)
-		keys := []string{folder + "x"}
+		directory := fmt.Sprintf("pages/%04d/", i)
+		keys := []string{directory + "x"}
 		if i%100 == 0 {
-			keys = append(keys, folder+"y")
+			keys = append(keys, directory+"y")
 		}
 		if i%3 == 0 {
-			keys = append(keys, strings.TrimSuffix(folder, "/")+"-object")
-			folders = append(folders, strings.TrimSuffix(folder, "/")+"-object")
+			keys = append(keys, strings.TrimSuffix(directory, "/")+"-object")
+			directories = append(directories, strings.TrimSuffix(directory, "/")+"-object")
 		}
-		folders = append(folders, folder)
+		directories = append(directories, directory)
 		all = append(all, keys...)
 	}
 	const writers = 8
@@ -98,7 +98,7 @@ func testListPages(t *testing.T, s objectstore.Store) {
 		t.Fatal(err)
 	}
 	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/"}, sortedKeys(all)...)
-	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/", Delimiter: "/"}, sortedKeys(folders)...)
+	wantKeys(t, s, objectstore.ListOptions{Prefix: "pages/", Delimiter: "/"}, sortedKeys(directories)...)
 	if err := s.Delete(t.Context(), all...); err != nil {
 		t.Fatal(err)
 	}

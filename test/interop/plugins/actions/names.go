@@ -26,8 +26,8 @@ const (
 	RestoreBoth    = "interop.example.io/restore-both"
 	Delete         = "interop.example.io/delete"
 	DeleteToo      = "interop.example.io/delete-too"
-	Folder         = "interop.example.io/folder"
-	FolderToo      = "interop.example.io/folder-too"
+	Directory      = "interop.example.io/directory"
+	DirectoryToo   = "interop.example.io/directory-too"
 	Snapshots      = "interop.example.io/snapshots"
 )
 
@@ -67,8 +67,8 @@ func Register(server framework.Server) framework.Server {
 	for _, name := range []string{Delete, DeleteToo} {
 		server = server.RegisterDeleteItemAction(name, newHandlerInitializer(func(log logrus.FieldLogger) any { return NewDelete(name, log) }))
 	}
-	for _, name := range []string{Folder, FolderToo} {
-		server = server.RegisterObjectStore(name, newHandlerInitializer(func(logrus.FieldLogger) any { return NewFolder() }))
+	for _, name := range []string{Directory, DirectoryToo} {
+		server = server.RegisterObjectStore(name, newHandlerInitializer(func(logrus.FieldLogger) any { return NewDirectory() }))
 	}
 	if os.Getenv(UnusableVariable) != "" {
 		server = server.RegisterBackupItemAction(BackupUnusable, func(logrus.FieldLogger) (any, error) {

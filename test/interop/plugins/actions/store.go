@@ -21,17 +21,17 @@ import (
 // with the buckets.
 const ConfigRoot = "root"
 
-// FolderStore is an ObjectStore. A bucket is a directory, and an object a file in it.
-type FolderStore struct {
+// DirectoryStore is an ObjectStore. A bucket is a directory, and an object a file in it.
+type DirectoryStore struct {
 	mu   sync.Mutex
 	root string
 }
 
-// NewFolder returns a store; call Init before use.
-func NewFolder() *FolderStore { return &FolderStore{} }
+// NewDirectory returns a store; call Init before use.
+func NewDirectory() *DirectoryStore { return &DirectoryStore{} }
 
 // Init takes the directory with the buckets from the configuration.
-func (f *FolderStore) Init(config map[string]string) error {
+func (f *DirectoryStore) Init(config map[string]string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if config[ConfigRoot] == "" {
@@ -42,14 +42,14 @@ func (f *FolderStore) Init(config map[string]string) error {
 }
 
 // objectPath returns the name of the file of an object, or of the bucket for an empty key.
-func (f *FolderStore) objectPath(bucket, key string) string {
+func (f *DirectoryStore) objectPath(bucket, key string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return filepath.Join(f.root, bucket, filepath.FromSlash(key))
 }
 
 // PutObject stores an object, all of it or nothing.
-func (f *FolderStore) PutObject(bucket, key string, body io.Reader) (err error) {
+func (f *DirectoryStore) PutObject(bucket, key string, body io.Reader) (err error) {
 	if _, err := os.Stat(f.objectPath(bucket, "")); err != nil {
 		return errors.Wrap(err, "looking for the bucket")
 	}
@@ -77,7 +77,7 @@ func (f *FolderStore) PutObject(bucket, key string, body io.Reader) (err error) 
 }
 
 // ObjectExists reports whether there is an object.
-func (f *FolderStore) ObjectExists(bucket, key string) (bool, error) {
+func (f *DirectoryStore) ObjectExists(bucket, key string) (bool, error) {
 	info, err := os.Stat(f.objectPath(bucket, key))
 	if isNotExistError(err) {
 		return false, nil
@@ -86,13 +86,13 @@ func (f *FolderStore) ObjectExists(bucket, key string) (bool, error) {
 }
 
 // GetObject opens an object.
-func (f *FolderStore) GetObject(bucket, key string) (io.ReadCloser, error) {
+func (f *DirectoryStore) GetObject(bucket, key string) (io.ReadCloser, error) {
 	file, err := os.Open(f.objectPath(bucket, key))
 	return file, errors.WithStack(err)
 }
 
 // ListObjects returns the keys that begin with a prefix.
-func (f *FolderStore) ListObjects(bucket, prefix string) ([]string, error) {
+func (f *DirectoryStore) ListObjects(bucket, prefix string) ([]string, error) {
 	root := f.objectPath(bucket, "")
 	keys := []string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -111,7 +111,7 @@ func (f *FolderStore) ListObjects(bucket, prefix string) ([]string, error) {
 
 // ListCommonPrefixes returns what the keys that begin with a prefix have in common up
 // to the next delimiter.
-func (f *FolderStore) ListCommonPrefixes(bucket, prefix, delimiter string) ([]string, error) {
+func (f *DirectoryStore) ListCommonPrefixes(bucket, prefix, delimiter string) ([]string, error) {
 	keys, err := f.ListObjects(bucket, prefix)
 	prefixes := []string{}
 	for _, key := range keys {
@@ -124,7 +124,7 @@ func (f *FolderStore) ListCommonPrefixes(bucket, prefix, delimiter string) ([]st
 }
 
 // DeleteObject removes an object, and succeeds if there is none.
-func (f *FolderStore) DeleteObject(bucket, key string) error {
+func (f *DirectoryStore) DeleteObject(bucket, key string) error {
 	err := os.Remove(f.objectPath(bucket, key))
 	if isNotExistError(err) {
 		return nil
@@ -133,7 +133,7 @@ func (f *FolderStore) DeleteObject(bucket, key string) error {
 }
 
 // CreateSignedURL returns a URL with the time for which it is good.
-func (f *FolderStore) CreateSignedURL(bucket, key string, ttl time.Duration) (string, error) {
+func (f *DirectoryStore) CreateSignedURL(bucket, key string, ttl time.Duration) (string, error) {
 	signed := url.URL{Scheme: "file", Path: f.objectPath(bucket, key), RawQuery: "ttl=" + ttl.String()}
 	return signed.String(), nil
 }

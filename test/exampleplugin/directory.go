@@ -23,15 +23,15 @@ import (
 // uploadsDir is the directory for incomplete objects. No bucket has such a name.
 const uploadsDir = ".uploads"
 
-// folderStore is an ObjectStore that stores objects as files: "bucket/key" below the
+// directoryStore is an ObjectStore that stores objects as files: "bucket/key" below the
 // directory that the location names. No key can reach a file outside it.
-type folderStore struct{ root *os.Root }
+type directoryStore struct{ root *os.Root }
 
 // Init opens the directory.
-func (f *folderStore) Init(_ context.Context, config map[string]string) error {
-	name := config["folder"]
+func (f *directoryStore) Init(_ context.Context, config map[string]string) error {
+	name := config["directory"]
 	if name == "" {
-		return errors.New("set folder in spec.plugin.config of the BackupStorageLocation")
+		return errors.New("set directory in spec.plugin.config of the BackupStorageLocation")
 	}
 	if err := os.MkdirAll(name, 0o700); err != nil {
 		return fmt.Errorf("creating the directory: %w", err)
@@ -55,7 +55,7 @@ func objectPath(bucket, key string) (string, error) {
 
 // PutObject writes the object to a separate file and renames it into place when it is
 // complete and synced. Readers never see a part of it.
-func (f *folderStore) PutObject(_ context.Context, bucket, key string, body io.Reader) (err error) {
+func (f *directoryStore) PutObject(_ context.Context, bucket, key string, body io.Reader) (err error) {
 	name, err := objectPath(bucket, key)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (f *folderStore) PutObject(_ context.Context, bucket, key string, body io.R
 }
 
 // writeObjectFile returns an error if body fails: then the object is not complete.
-func (f *folderStore) writeObjectFile(name string, body io.Reader) error {
+func (f *directoryStore) writeObjectFile(name string, body io.Reader) error {
 	out, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (f *folderStore) writeObjectFile(name string, body io.Reader) error {
 }
 
 // ObjectExists checks whether the file exists.
-func (f *folderStore) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
+func (f *directoryStore) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
 	name, err := objectPath(bucket, key)
 	if err != nil {
 		return false, err
@@ -103,7 +103,7 @@ func (f *folderStore) ObjectExists(_ context.Context, bucket, key string) (bool,
 }
 
 // GetObject opens the file.
-func (f *folderStore) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+func (f *directoryStore) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
 	exists, err := f.ObjectExists(ctx, bucket, key)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (f *folderStore) GetObject(ctx context.Context, bucket, key string) (io.Rea
 }
 
 // ListObjects walks through all files of the bucket.
-func (f *folderStore) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
+func (f *directoryStore) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
 	if _, err := objectPath(bucket, "any"); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (f *folderStore) ListObjects(ctx context.Context, bucket, prefix string) ([
 }
 
 // ListCommonPrefixes shortens the keys.
-func (f *folderStore) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+func (f *directoryStore) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
 	keys, err := f.ListObjects(ctx, bucket, prefix)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (f *folderStore) ListCommonPrefixes(ctx context.Context, bucket, prefix, de
 
 // DeleteObject removes the file. Its parent directories stay: another object may be about
 // to be stored there.
-func (f *folderStore) DeleteObject(_ context.Context, bucket, key string) error {
+func (f *directoryStore) DeleteObject(_ context.Context, bucket, key string) error {
 	name, err := objectPath(bucket, key)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (f *folderStore) DeleteObject(_ context.Context, bucket, key string) error 
 }
 
 // CreateSignedURL returns an error: there are no URLs.
-func (*folderStore) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
+func (*directoryStore) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
 	return "", errors.New("objects in a directory have no URL")
 }
 

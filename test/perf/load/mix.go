@@ -65,6 +65,11 @@ func Namespace(i int) client.Object {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: NamespaceName(i)}}
 }
 
+// addressedNamespaces is the number of namespaces whose Services have addresses; the others are
+// headless. The API server counts all addresses whenever it assigns one: with 30,000 Services, that
+// would be all that is measured.
+const addressedNamespaces = 300
+
 // Object returns the i-th object of a mix that is spread over namespaces. Every
 // namespace gets the same mix.
 func Object(i, namespaces int) client.Object {
@@ -78,7 +83,11 @@ func Object(i, namespaces int) client.Object {
 			"app.kubernetes.io/part-of": "bench",
 		},
 	}
-	return k.build(meta, rand.New(rand.NewPCG(seed, uint64(i))))
+	object := k.build(meta, rand.New(rand.NewPCG(seed, uint64(i))))
+	if service, ok := object.(*corev1.Service); ok && i%namespaces >= addressedNamespaces {
+		service.Spec.ClusterIP = corev1.ClusterIPNone
+	}
+	return object
 }
 
 // Path returns the URL path of the collection, in a namespace, that the i-th

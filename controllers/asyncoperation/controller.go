@@ -60,8 +60,8 @@ type Limits struct {
 	// applies, separately, to calls of Cancel and to polls of operations whose Cancel was
 	// answered.
 	CallsPerPlugin int
-	// WritesPerSecond limits the rate of status writes, and WriteBurst is its burst; 80 and 10
-	// by default.
+	// WritesPerSecond limits the rate of status writes that only record progress, and WriteBurst is
+	// its burst; 80 and 10 by default. Changes of the phase are not limited.
 	WritesPerSecond float64
 	WriteBurst      int
 	// TTL is how long a finished operation is kept after its Backup or Restore has finished,
@@ -113,8 +113,9 @@ type Reconciler struct {
 	// pollSlots, cancelSlots and confirmSlots limit the calls. confirmSlots are for polls of
 	// operations whose Cancel the plugin has answered.
 	pollSlots, cancelSlots, confirmSlots callSlots
-	// writeLimiter limits the rate of status writes.
-	writeLimiter *rate.Limiter
+	// optionalWrites limits the rate of status writes, and requiredWrites that of attempts to write
+	// what must be written.
+	optionalWrites, requiredWrites *rate.Limiter
 	// writeSlots has one entry per write in flight.
 	writeSlots chan struct{}
 }
@@ -124,6 +125,9 @@ const (
 	// maxConcurrentWrites how many of these may wait for a status write: a slow API server must
 	// not delay polls.
 	maxConcurrentReconciles, maxConcurrentWrites = 32, 20
+	// maxWriteAttempts is how many required writes per second try to get a slot. It is more than an
+	// API server completes, and keeps thousands that wait from being reconciled all the time.
+	maxWriteAttempts = 2000
 )
 
 // SetupWithManager registers the controller and its background calls.
@@ -183,7 +187,8 @@ func (r *Reconciler) initializeState(wake func(types.NamespacedName)) {
 		places.perPlugin = r.Limits.CallsPerPlugin
 	}
 	r.writeSlots = make(chan struct{}, maxConcurrentWrites)
-	r.writeLimiter = rate.NewLimiter(rate.Limit(r.Limits.WritesPerSecond), r.Limits.WriteBurst)
+	r.optionalWrites = rate.NewLimiter(rate.Limit(r.Limits.WritesPerSecond), r.Limits.WriteBurst)
+	r.requiredWrites = rate.NewLimiter(maxWriteAttempts, maxConcurrentWrites)
 }
 
 // operationLogger returns a logger for one operation.

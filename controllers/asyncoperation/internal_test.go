@@ -231,7 +231,7 @@ func TestCallsAreForgotten(t *testing.T) {
 // TestWritesQueueUpAgain has the maximum number of writes in flight.
 func TestWritesQueueUpAgain(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{writeLimiter: rate.NewLimiter(10, 1), writeSlots: make(chan struct{}, 1)}
+	r := &Reconciler{optionalWrites: rate.NewLimiter(0, 0), requiredWrites: rate.NewLimiter(10, 1), writeSlots: make(chan struct{}, 1)}
 	r.writeSlots <- struct{}{}
 	progress, ends := &trackedOperation{}, &trackedOperation{}
 	if begun, after := r.acquireWriteSlot(progress, operation.OptionalWrite, noon); begun || after != 0 {

@@ -49,7 +49,7 @@ const minWriteRequeue = 100 * time.Millisecond
 // leaves it to a later change. A write that may begin holds a slot in r.writeSlots.
 func (r *Reconciler) acquireWriteSlot(k *trackedOperation, urgency operation.WriteUrgency, now time.Time) (begun bool, after time.Duration) {
 	if urgency == operation.OptionalWrite {
-		if !r.writeLimiter.AllowN(now, 1) {
+		if !r.optionalWrites.AllowN(now, 1) {
 			return false, 0
 		}
 	} else if wait := r.timeUntilWrite(k, now); wait > 0 {
@@ -72,7 +72,7 @@ func (r *Reconciler) acquireWriteSlot(k *trackedOperation, urgency operation.Wri
 // turn.
 func (r *Reconciler) timeUntilWrite(k *trackedOperation, now time.Time) time.Duration {
 	if k.writeTime.IsZero() {
-		k.writeTime = now.Add(r.writeLimiter.ReserveN(now, 1).DelayFrom(now))
+		k.writeTime = now.Add(r.requiredWrites.ReserveN(now, 1).DelayFrom(now))
 	}
 	return k.writeTime.Sub(now)
 }

@@ -63,6 +63,10 @@ type following struct {
 	// memory, from before the first operation to the peak up to the end of the window.
 	cores, writesPerSecond, growth float64
 	limit                          raw.CallTimes
+	// started and cancelled are the seconds until all operations were started, and until all had
+	// ended after the Backup was canceled.
+	started, cancelled      float64
+	startLimit, cancelLimit raw.SendTimes
 }
 
 // measureOperations has one Backup start operations, measures while they continue, and
@@ -77,7 +81,7 @@ func (o operations) measureOperations(ctx context.Context, e *environment) (foll
 		b.Labels = map[string]string{operationLabel: "yes"}
 		var window polls.Window
 		f.growth, err = growthDuring(op, func() error {
-			if err := o.start(ctx, e, b); err != nil {
+			if err := f.start(ctx, e, b); err != nil {
 				return err
 			}
 			window, err = f.watch(ctx, e, op)
@@ -90,12 +94,15 @@ func (o operations) measureOperations(ctx context.Context, e *environment) (foll
 		if err := o.checkOpen(ctx, e); err != nil {
 			return err
 		}
-		if err := o.cancel(ctx, e, b); err != nil {
+		if err := f.cancel(ctx, e, b); err != nil {
 			return err
 		}
 		return f.read(e, window)
 	})
 	if err != nil {
+		return f, err
+	}
+	if err := f.measureWrites(ctx, e); err != nil {
 		return f, err
 	}
 	request := raw.CallRequest{
@@ -105,8 +112,8 @@ func (o operations) measureOperations(ctx context.Context, e *environment) (foll
 }
 
 // start creates the Backup and waits until all of its operations continue.
-func (o operations) start(ctx context.Context, e *environment, b *v1alpha1.Backup) error {
-	e.note("Backing up %d objects, on each of which an operation is started", o.all())
+func (f *following) start(ctx context.Context, e *environment, b *v1alpha1.Backup) error {
+	e.note("Backing up %d objects, on each of which an operation is started", f.all())
 	begun := time.Now()
 	if err := e.client.Create(ctx, b); err != nil {
 		return fmt.Errorf("creating the Backup %s: %w", b.Name, err)
@@ -117,10 +124,11 @@ func (o operations) start(ctx context.Context, e *environment, b *v1alpha1.Backu
 	if err != nil {
 		return err
 	}
-	if counts := b.Status.Operations; int(counts.Attempted) != o.all() {
-		return fmt.Errorf("the Backup %s should have started %d operations: %+v", b.Name, o.all(), counts)
+	if counts := b.Status.Operations; int(counts.Attempted) != f.all() {
+		return fmt.Errorf("the Backup %s should have started %d operations: %+v", b.Name, f.all(), counts)
 	}
-	e.note("All of them were started after %.1f s", time.Since(begun).Seconds())
+	f.started = time.Since(begun).Seconds()
+	e.note("All of them were started after %.1f s", f.started)
 	return nil
 }
 
@@ -155,12 +163,12 @@ func (f *following) watch(ctx context.Context, e *environment, op *operator.Oper
 }
 
 // cancel cancels the Backup and checks that no operation is running.
-func (o operations) cancel(ctx context.Context, e *environment, b *v1alpha1.Backup) error {
-	e.note("Cancelling the Backup")
+func (f *following) cancel(ctx context.Context, e *environment, b *v1alpha1.Backup) error {
+	e.note("Canceling the Backup")
 	begun := time.Now()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"desiredState":"`+string(v1alpha1.DesiredStateCancel)+`"}}`))
 	if err := e.client.Patch(ctx, b, patch); err != nil {
-		return fmt.Errorf("cancelling the Backup %s: %w", b.Name, err)
+		return fmt.Errorf("canceling the Backup %s: %w", b.Name, err)
 	}
 	err := awaitBackup(ctx, e.client, b, func() bool {
 		return b.Status.Phase == v1alpha1.RunPhaseCancelled && ended(b.GetConditions())
@@ -172,9 +180,10 @@ func (o operations) cancel(ctx context.Context, e *environment, b *v1alpha1.Back
 	if err != nil {
 		return err
 	}
-	e.note("Cancelled after %.1f s: %v", time.Since(begun).Seconds(), phases)
-	if phases[v1alpha1.AsyncOperationPhaseCancelled] != o.all() {
-		return fmt.Errorf("%d operations should be cancelled: %v", o.all(), phases)
+	f.cancelled = time.Since(begun).Seconds()
+	e.note("Cancelled after %.1f s: %v", f.cancelled, phases)
+	if phases[v1alpha1.AsyncOperationPhaseCancelled] != f.all() {
+		return fmt.Errorf("%d operations should be canceled: %v", f.all(), phases)
 	}
 	return nil
 }
@@ -214,6 +223,9 @@ func (f following) figures() []figure {
 	}
 	late := fmt.Sprintf("polls later than %.0f s after the one before, ", lateAfter.Seconds())
 	return []figure{
+		newFigure(fmt.Sprintf("start of %d operations", f.all()), "s", f.started, f.startLimit.Seconds, operationWriteTarget*f.startLimit.Seconds),
+		newFigure(fmt.Sprintf("cancellation of %d operations", f.all()), "s",
+			f.cancelled, f.cancelLimit.Seconds, operationWriteTarget*f.cancelLimit.Seconds),
 		newFigure(late+fmt.Sprintf("%d plugins", len(f.counts)), "%", f.total().LateShare(), 0, lateTarget),
 		newFigure(late+"worst plugin", "%", worst, 0, lateTarget),
 		newFigure(fmt.Sprintf("processor time, %d open operations", f.all()), "cores", f.cores, f.limit.Cores, operationCPUTarget),

@@ -61,7 +61,8 @@ func TestReadLeavesOutThePluginThatHangs(t *testing.T) {
 	}
 	f := following{
 		operations: operations{count: 3, plugins: 3}, cores: 0.5, writesPerSecond: 7, growth: 3 << 20,
-		limit: raw.CallTimes{Cores: 0.25},
+		limit:   raw.CallTimes{Cores: 0.25},
+		started: 6, startLimit: raw.SendTimes{Seconds: 4}, cancelled: 9, cancelLimit: raw.SendTimes{Seconds: 6},
 	}
 	window := polls.Window{From: begin, To: begin.Add(time.Minute), Late: lateAfter}
 	if err := f.read(e, window); err == nil || !strings.Contains(err.Error(), "bench-operations-02 was asked to cancel 0 operations of 1") {
@@ -82,7 +83,7 @@ func TestReadLeavesOutThePluginThatHangs(t *testing.T) {
 	for _, figure := range f.figures() {
 		got = append(got, fmt.Sprintf("%g/%g", figure.Value, figure.Ratio))
 	}
-	if want := "10/0 25/0 0.5/2 3/0 7/0"; strings.Join(got, " ") != want {
+	if want := "6/1.5 9/1.5 10/0 25/0 0.5/2 3/0 7/0"; strings.Join(got, " ") != want {
 		t.Errorf("figures and ratios are %s, want %s", got, want)
 	}
 	if got := f.rates(); !strings.Contains(got, "polls of 2 plugins") || !strings.Contains(got, "median 10.0 s") || !strings.Contains(got, "longest 25.0 s") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/test/perf/memory"
 )
@@ -23,11 +24,13 @@ type SendRequest struct {
 	Steps [][]Message `json:"steps"`
 }
 
-// Message is one request: a POST if it has a body, a GET if not.
+// Message is one request: a GET without a body, a POST with one, or a JSON merge patch.
 type Message struct {
-	// Path is a URL path: that of a collection for a POST, of an object for a GET.
-	Path string          `json:"path"`
-	Body json.RawMessage `json:"body,omitempty"`
+	// Path is a URL path: that of a collection for a POST, otherwise of an object.
+	Path string `json:"path"`
+	// Patch makes it a patch, of which Body is the content.
+	Patch bool            `json:"patch,omitempty"`
+	Body  json.RawMessage `json:"body,omitempty"`
 }
 
 // SendTimes is what sending took.
@@ -77,7 +80,10 @@ func (c *Client) sendAll(ctx context.Context, workers int, messages []Message) e
 
 func (c *Client) send(ctx context.Context, m Message) error {
 	method, contentType := http.MethodGet, ""
-	if len(m.Body) > 0 {
+	switch {
+	case m.Patch:
+		method, contentType = http.MethodPatch, string(types.MergePatchType)
+	case len(m.Body) > 0:
 		method, contentType = http.MethodPost, "application/json"
 	}
 	_, err := c.exchange(ctx, method, m.Path, contentType, m.Body)

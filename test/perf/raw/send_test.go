@@ -21,13 +21,14 @@ func TestSend(t *testing.T) {
 	times, err := Send(t.Context(), newClient(server.URL, server.Client().Transport), SendRequest{
 		Workers: 2, Steps: [][]Message{
 			{{Path: "/a", Body: json.RawMessage(`{"n":1}`)}},
+			{{Path: "/a/1", Patch: true, Body: json.RawMessage(`{"n":3}`)}},
 			{{Path: "/b", Body: json.RawMessage(`{"n":2}`)}, {Path: "/b/1"}, {Path: "/b/1"}, {Path: "/b/2"}},
 		},
 	})
 	if err != nil || times.Seconds <= 0 {
 		t.Errorf("times are %+v (%v)", times, err)
 	}
-	want := map[string]int{"POST /a": 1, "POST /b": 1, "GET /b/1": 2, "GET /b/2": 1}
+	want := map[string]int{"POST /a": 1, "PATCH /a/1": 1, "POST /b": 1, "GET /b/1": 2, "GET /b/2": 1}
 	if diff := cmp.Diff(want, rec.requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}

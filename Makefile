@@ -73,8 +73,9 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code.
 	$(GOLANGCI_LINT) fmt
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Lint the Go code.
+lint: $(GOLANGCI_LINT) ## Lint the Go code, and the API by the conventions of Kubernetes.
 	$(GOLANGCI_LINT) run
+	$(GOLANGCI_LINT) run --config .golangci-kal.yml ./api/...
 
 .PHONY: lint-fix
 lint-fix: $(GOLANGCI_LINT) ## Lint the Go code and fix what can be fixed.

@@ -114,6 +114,7 @@ step unchanged unchanged
 step format formatted
 step tidy tidy
 step lint "$tools/golangci-lint" run
+step "lint the API" "$tools/golangci-lint" run --config .golangci-kal.yml ./api/...
 step words words
 step "vet nested modules" vet_nested
 step "manifests build" manifests_build

@@ -25,7 +25,7 @@ type OperationItem struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Resource string `json:"resource"`
+	Resource string `json:"resource,omitempty"`
 
 	// namespace of the object; empty for a cluster-scoped object. For a Restore it is the
 	// namespace that the object is restored into.
@@ -37,7 +37,7 @@ type OperationItem struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 }
 
 // AsyncOperationSpec is what an action started. Only desiredState and cancelReason may
@@ -48,31 +48,31 @@ type OperationItem struct {
 type AsyncOperationSpec struct {
 	// parentRef is the Backup or Restore that the operation belongs to.
 	// +required
-	ParentRef ParentReference `json:"parentRef"`
+	ParentRef ParentReference `json:"parentRef,omitzero"`
 
 	// kind is the kind of the action that started the operation.
 	// +required
-	Kind ActionKind `json:"kind"`
+	Kind ActionKind `json:"kind,omitempty"`
 
 	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ActionName string `json:"actionName"`
+	ActionName string `json:"actionName,omitempty"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required
-	PluginRef PluginReference `json:"pluginRef"`
+	PluginRef PluginReference `json:"pluginRef,omitzero"`
 
 	// operationID is the ID that the action gave the operation.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	OperationID string `json:"operationID"`
+	OperationID string `json:"operationID,omitempty"`
 
 	// item is the object that the operation works on.
 	// +required
-	Item OperationItem `json:"item"`
+	Item OperationItem `json:"item,omitzero"`
 
 	// postOperationItems are archived, if necessary again, after the operation has ended.
 	// +optional
@@ -85,7 +85,7 @@ type AsyncOperationSpec struct {
 	// canceled and does not count.
 	// +required
 	// +kubebuilder:validation:Minimum=1
-	Attempt int32 `json:"attempt"`
+	Attempt int32 `json:"attempt,omitempty"`
 
 	// timeout is how long the operation may take, measured from the creation of this
 	// object. When it expires, the operation is canceled and has failed.
@@ -94,7 +94,7 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
-	Timeout metav1.Duration `json:"timeout"`
+	Timeout metav1.Duration `json:"timeout,omitempty"`
 
 	// stallTimeout is how long the completed units may stay the same while the plugin
 	// answers. When it expires, the operation is canceled and has failed. Unset means no
@@ -113,7 +113,7 @@ type AsyncOperationSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms')",message="must be at least 100ms"
-	PollInterval metav1.Duration `json:"pollInterval"`
+	PollInterval metav1.Duration `json:"pollInterval,omitempty"`
 
 	// desiredState is Run, or Cancel to make the plugin stop the operation. Cancel cannot
 	// be reverted.
@@ -207,15 +207,15 @@ const (
 type AsyncOperationCancel struct {
 	// cause is why the operation is canceled.
 	// +required
-	Cause CancelCause `json:"cause"`
+	Cause CancelCause `json:"cause,omitempty"`
 
 	// requestTimestamp is when the operator decided to cancel it.
 	// +required
-	RequestTimestamp metav1.Time `json:"requestTimestamp"`
+	RequestTimestamp metav1.Time `json:"requestTimestamp,omitempty"`
 
 	// deadline is when the operation counts as failed if its end has not been confirmed.
 	// +required
-	Deadline metav1.Time `json:"deadline"`
+	Deadline metav1.Time `json:"deadline,omitempty"`
 
 	// answer is the answer of the plugin; empty until it answers.
 	// +optional
@@ -323,17 +323,18 @@ type AsyncOperationStatus struct {
 // +kubebuilder:printcolumn:name="ID",type=string,priority=1,JSONPath=`.spec.operationID`
 type AsyncOperation struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec describes what was started.
 	// +required
-	Spec AsyncOperationSpec `json:"spec"`
+	Spec AsyncOperationSpec `json:"spec,omitzero"`
 
 	// status is the observed state of the operation.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status AsyncOperationStatus `json:"status,omitempty"`
+	Status AsyncOperationStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the AsyncOperation.

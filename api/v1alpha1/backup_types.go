@@ -212,7 +212,7 @@ type ImportSource struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	StorageLocation string `json:"storageLocation"`
+	StorageLocation string `json:"storageLocation,omitempty"`
 
 	// backupUID is the UID of the Backup that wrote the backup, if it is known.
 	// +optional
@@ -346,18 +346,19 @@ type BackupStatus struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.parameters) == has(oldSelf.spec.parameters) && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",fieldPath=".spec.parameters",message="is immutable once the backup has started; create a new Backup instead"
 type Backup struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec says what to back up.
 	// +optional
 	// +default={}
-	Spec BackupSpec `json:"spec,omitempty"`
+	Spec BackupSpec `json:"spec,omitempty,omitzero"`
 
 	// status is the observed state of the backup.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status BackupStatus `json:"status,omitempty"`
+	Status BackupStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the Backup.

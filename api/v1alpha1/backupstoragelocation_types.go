@@ -108,7 +108,7 @@ type S3Location struct {
 	// +required
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
-	Bucket string `json:"bucket"`
+	Bucket string `json:"bucket,omitempty"`
 
 	// endpoint is the URL of the service, for example https://s3.example.com.
 	// Empty means AWS.
@@ -146,14 +146,14 @@ type PluginLocation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)?$`
-	Provider string `json:"provider"`
+	Provider string `json:"provider,omitempty"`
 
 	// bucket is what the provider calls a bucket or container. It must exist.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^/]+$`
-	Bucket string `json:"bucket"`
+	Bucket string `json:"bucket,omitempty"`
 
 	// config is the configuration of the ObjectStore; see its documentation for the keys.
 	// The bucket, the prefix of the location, caCert and the path of the credentials are
@@ -186,14 +186,14 @@ type SecretKeyReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// key in the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
-	Key string `json:"key"`
+	Key string `json:"key,omitempty"`
 }
 
 // SecretReference names a Secret in the namespace of the object that refers to it.
@@ -202,7 +202,7 @@ type SecretReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 }
 
 // LocationPhase summarizes the conditions of a location in one word.
@@ -267,17 +267,18 @@ type BackupStorageLocationStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 type BackupStorageLocation struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec says where archives are stored.
 	// +required
-	Spec BackupStorageLocationSpec `json:"spec"`
+	Spec BackupStorageLocationSpec `json:"spec,omitempty"`
 
 	// status is the observed state of the location.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status BackupStorageLocationStatus `json:"status,omitempty"`
+	Status BackupStorageLocationStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the location.

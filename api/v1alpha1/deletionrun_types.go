@@ -36,7 +36,7 @@ type DeletionRunSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
-	BackupName string `json:"backupName"`
+	BackupName string `json:"backupName,omitempty"`
 
 	// backupUID is the UID of the Backup to destroy. Another Backup of the same name is
 	// left alone. Unset means the Backup that exists when the deletion begins.
@@ -75,11 +75,11 @@ type DeletionItemAction struct {
 	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
-	ActionName string `json:"actionName"`
+	ActionName string `json:"actionName,omitempty"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required
-	PluginRef PluginReference `json:"pluginRef"`
+	PluginRef PluginReference `json:"pluginRef,omitzero"`
 
 	// items is the number of objects for which the action has cleaned up.
 	// +optional
@@ -178,17 +178,18 @@ type DeletionRunStatus struct {
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 200",message="metadata.name must have at most 200 characters"
 type DeletionRun struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec says which backup is destroyed.
 	// +required
-	Spec DeletionRunSpec `json:"spec"`
+	Spec DeletionRunSpec `json:"spec,omitzero"`
 
 	// status is the observed state of the deletion.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status DeletionRunStatus `json:"status,omitempty"`
+	Status DeletionRunStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the DeletionRun.

@@ -70,7 +70,7 @@ type GRPCExecutor struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^(unix:///[^ ]+|[a-zA-Z0-9.\-\[\]:]+:[0-9]{1,5})$`
-	Address string `json:"address"`
+	Address string `json:"address,omitempty"`
 
 	// tls of the connection; required unless the address is a socket.
 	// +optional
@@ -114,7 +114,7 @@ type JobExecutor struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	Image string `json:"image"`
+	Image string `json:"image,omitempty"`
 
 	// imagePullPolicy as in a pod.
 	// +optional
@@ -210,7 +210,7 @@ const (
 type PodExecExecutor struct {
 	// selector finds the pods by their labels.
 	// +required
-	Selector metav1.LabelSelector `json:"selector"`
+	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
 	// container in the pod; unset means the default of kubectl exec.
 	// +optional
@@ -268,7 +268,7 @@ type WebhookExecutor struct {
 	// url of the endpoint. The path of an action is appended.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
-	URL string `json:"url"`
+	URL string `json:"url,omitempty"`
 
 	// tls of the connection.
 	// +optional
@@ -356,7 +356,7 @@ type ProcessExecutor struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_][a-zA-Z0-9_.-]*)*$`
-	Command string `json:"command"`
+	Command string `json:"command,omitempty"`
 
 	// args are passed to the binary after --log-level and --features.
 	// +optional
@@ -389,7 +389,7 @@ type EnvVar struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// value of the variable.
 	// +optional

@@ -28,21 +28,21 @@ const (
 type HookRunSpec struct {
 	// hook is the point at which the action runs.
 	// +required
-	Hook HookPoint `json:"hook"`
+	Hook HookPoint `json:"hook,omitempty"`
 
 	// actionName is the registered name of the action.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ActionName string `json:"actionName"`
+	ActionName string `json:"actionName,omitempty"`
 
 	// pluginRef is the Plugin that provides the action.
 	// +required
-	PluginRef PluginReference `json:"pluginRef"`
+	PluginRef PluginReference `json:"pluginRef,omitzero"`
 
 	// parentRef is the Backup, Restore or DeletionRun that the action runs for.
 	// +required
-	ParentRef ParentReference `json:"parentRef"`
+	ParentRef ParentReference `json:"parentRef,omitzero"`
 
 	// order is the planned position of the action.
 	// +optional
@@ -54,7 +54,7 @@ type HookRunSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero"
-	Timeout metav1.Duration `json:"timeout"`
+	Timeout metav1.Duration `json:"timeout,omitempty"`
 
 	// retries is how often a failed attempt is retried.
 	// +optional
@@ -64,11 +64,11 @@ type HookRunSpec struct {
 
 	// failurePolicy determines what an unreachable plugin or a timeout does to the run.
 	// +required
-	FailurePolicy FailurePolicy `json:"failurePolicy"`
+	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
 	// onInterruption determines what happens if the operator stops during an attempt.
 	// +required
-	OnInterruption InterruptionPolicy `json:"onInterruption"`
+	OnInterruption InterruptionPolicy `json:"onInterruption,omitempty"`
 
 	// owed marks clean-up for an action that ran before: it is retried until it succeeds,
 	// regardless of retries.
@@ -89,7 +89,7 @@ type HookRunSpec struct {
 	// action; owed clean-up cannot be canceled this way.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Wait' || (oldSelf == 'Run' && self == 'Cancel')",message="goes from Wait to Run to Cancel and never back"
-	DesiredState HookDesiredState `json:"desiredState"`
+	DesiredState HookDesiredState `json:"desiredState,omitempty"`
 }
 
 // PluginReference names a Plugin.
@@ -98,7 +98,7 @@ type PluginReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 }
 
 // ParentReference names the Backup, Restore or DeletionRun in the same namespace that
@@ -107,19 +107,19 @@ type ParentReference struct {
 	// kind is Backup, Restore or DeletionRun.
 	// +required
 	// +kubebuilder:validation:Enum=Backup;Restore;DeletionRun
-	Kind string `json:"kind"`
+	Kind string `json:"kind,omitempty"`
 
 	// name of the parent.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// uid of the parent.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	UID string `json:"uid"`
+	UID string `json:"uid,omitempty"`
 }
 
 // HookRunPhase summarizes the conditions of a HookRun in one word.
@@ -148,11 +148,11 @@ const (
 type HookAttempt struct {
 	// number counts from 1 and is passed to the action.
 	// +required
-	Number int32 `json:"number"`
+	Number int32 `json:"number,omitempty"`
 
 	// startTimestamp is when the attempt was recorded, right before its call.
 	// +required
-	StartTimestamp metav1.Time `json:"startTimestamp"`
+	StartTimestamp metav1.Time `json:"startTimestamp,omitempty"`
 
 	// completionTimestamp is when the attempt ended.
 	// +optional
@@ -161,7 +161,7 @@ type HookAttempt struct {
 
 	// deadline is when the attempt times out.
 	// +required
-	Deadline metav1.Time `json:"deadline"`
+	Deadline metav1.Time `json:"deadline,omitempty"`
 
 	// reason says how the attempt failed.
 	// +optional
@@ -264,17 +264,18 @@ type HookRunStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 type HookRun struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is what was planned.
 	// +required
-	Spec HookRunSpec `json:"spec"`
+	Spec HookRunSpec `json:"spec,omitzero"`
 
 	// status is the observed state of the HookRun.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status HookRunStatus `json:"status,omitempty"`
+	Status HookRunStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the HookRun.

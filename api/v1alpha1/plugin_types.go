@@ -50,7 +50,7 @@ const (
 type PluginSpec struct {
 	// executor is how the plugin is run.
 	// +required
-	Executor Executor `json:"executor"`
+	Executor Executor `json:"executor,omitempty"`
 
 	// actions configures when and how the actions of the plugin run. An action that the
 	// plugin announces and that is not listed gets the defaults.
@@ -125,12 +125,12 @@ type PluginAction struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// kind is the kind of the action. One plugin may register the same name for
 	// several kinds.
 	// +required
-	Kind ActionKind `json:"kind"`
+	Kind ActionKind `json:"kind,omitempty"`
 
 	// order is the position of the action among the others: lower runs earlier, equal ones
 	// run by name. Post actions run in reverse. The built-in item actions of Grapnel run
@@ -206,11 +206,11 @@ type ProvidedAction struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// kind of the action.
 	// +required
-	Kind ActionKind `json:"kind"`
+	Kind ActionKind `json:"kind,omitempty"`
 
 	// version is the newest version of the kind that the plugin offers.
 	// +optional
@@ -279,17 +279,18 @@ type PluginStatus struct {
 // +kubebuilder:printcolumn:name="Actions",type=string,priority=1,JSONPath=`.status.actions[*].name`
 type Plugin struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec says how the plugin is run.
 	// +required
-	Spec PluginSpec `json:"spec"`
+	Spec PluginSpec `json:"spec,omitzero,omitempty"`
 
 	// status is the observed state of the plugin.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status PluginStatus `json:"status,omitempty"`
+	Status PluginStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the Plugin.

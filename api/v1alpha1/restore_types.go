@@ -378,17 +378,18 @@ type RestoreStatus struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.takeOver) == has(oldSelf.spec.takeOver) && (!has(self.spec.takeOver) || self.spec.takeOver == oldSelf.spec.takeOver))",fieldPath=".spec.takeOver",message="is immutable once the restore has started; create a new Restore instead"
 type Restore struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec says what to restore.
 	// +required
-	Spec RestoreSpec `json:"spec"`
+	Spec RestoreSpec `json:"spec,omitempty"`
 
 	// status is the observed state of the restore.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status RestoreStatus `json:"status,omitempty"`
+	Status RestoreStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the Restore.

@@ -133,11 +133,11 @@ type StepCrashes struct {
 	// step is the part of the run during which the operator crashed.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
-	Step string `json:"step"`
+	Step string `json:"step,omitempty"`
 
 	// count is the number of consecutive crashes.
 	// +required
-	Count int32 `json:"count"`
+	Count int32 `json:"count,omitempty"`
 }
 
 // OperationCounts counts the operations of a Backup or Restore. Operations that a
@@ -179,7 +179,7 @@ type OperationSum struct {
 	// units is the unit that is counted, for example bytes.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
-	Units string `json:"units"`
+	Units string `json:"units,omitempty"`
 
 	// completed is how many units are done.
 	// +optional
@@ -196,7 +196,7 @@ type PlannedItemAction struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// kind of the action.
 	// +optional
@@ -206,7 +206,7 @@ type PlannedItemAction struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Plugin string `json:"plugin"`
+	Plugin string `json:"plugin,omitempty"`
 
 	// timeout is how long one call may take.
 	// +optional

@@ -29,7 +29,7 @@ type ScheduleSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	Schedule string `json:"schedule"`
+	Schedule string `json:"schedule,omitempty"`
 
 	// timeZone is the name of the time zone of schedule, for example Europe/Berlin. The
 	// default is UTC.
@@ -87,7 +87,7 @@ type ScheduleSpec struct {
 
 	// template is the template of the Backups.
 	// +required
-	Template BackupTemplate `json:"template"`
+	Template BackupTemplate `json:"template,omitempty"`
 }
 
 // BackupTemplate is the template for the Backups of a Schedule.
@@ -102,7 +102,7 @@ type BackupTemplate struct {
 	// +default={}
 	// +kubebuilder:validation:XValidation:rule="!has(self.importedFrom)",message="importedFrom cannot be set in a template: a Schedule creates new backups"
 	// +kubebuilder:validation:XValidation:rule="!has(self.desiredState) || self.desiredState == 'Run'",message="desiredState can only be Run in a template; set spec.suspend of the Schedule to stop creating backups"
-	Spec BackupSpec `json:"spec,omitempty"`
+	Spec BackupSpec `json:"spec,omitempty,omitzero"`
 }
 
 // TemplateMetadata is added to created objects.
@@ -230,17 +230,18 @@ type ScheduleStatus struct {
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 180",message="metadata.name must have at most 180 characters, because the names of Backups are derived from it"
 type Schedule struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec says when Backups are created.
 	// +required
-	Spec ScheduleSpec `json:"spec"`
+	Spec ScheduleSpec `json:"spec,omitzero"`
 
 	// status is the observed state of the Schedule.
 	// +optional
 	// +default={"observedGeneration":-1}
-	Status ScheduleStatus `json:"status,omitempty"`
+	Status ScheduleStatus `json:"status,omitempty,omitzero"`
 }
 
 // GetConditions returns the conditions of the Schedule.

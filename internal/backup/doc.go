@@ -35,9 +35,10 @@
 // An action may start an operation that continues after the archive is written. The engine
 // reports it to the caller at once, through ArchiveRequest.OnOperationStarted, so that it
 // is tracked even if the run ends immediately afterwards. An operation that cannot be
-// reported is canceled (operation.go). The run does not wait for operations. When they have
-// ended, a second run with ArchiveRequest.OnlyItems archives their results (itemlist.go),
-// and archive.Merge adds them to the first archive.
+// reported is canceled (operation.go). While it is being reported, another object may have
+// the slot for calls of plugins. The run does not wait for operations. When they have ended,
+// a second run with ArchiveRequest.OnlyItems archives their results (itemlist.go), and
+// archive.Merge adds them to the first archive.
 //
 // Objects that actions name are read after everything is listed, each at most once and only
 // if it is not in the archive by then, until no new ones are named. So cycles end, and an

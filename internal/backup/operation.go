@@ -16,8 +16,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
-// operationCallbackTimeout bounds OnOperationStarted.
-const operationCallbackTimeout = 30 * time.Second
+const (
+	// operationCallbackTimeout bounds OnOperationStarted.
+	operationCallbackTimeout = 30 * time.Second
+	// maxConcurrentRecordings is how many operations of a run are recorded at a time.
+	maxConcurrentRecordings = 32
+)
 
 var (
 	// errOperationsUnsupported is the reason to cancel operations of a run without
@@ -58,7 +62,7 @@ func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAct
 	if s.external != nil {
 		op.Plugin, op.Kind = s.external.Plugin(), s.external.Kind()
 	}
-	err := c.notifyOperationStarted(ctx, op)
+	err := c.withoutActionSlot(s, func() error { return c.notifyOperationStarted(ctx, op) })
 	if err == nil {
 		c.reports.addOperation(op)
 		logr.FromContextOrDiscard(ctx).Info("An item action started an operation", "resource", c.resource.GroupResource().String(),
@@ -74,6 +78,20 @@ func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAct
 		return fmt.Errorf("%w; and it could not be canceled and may still be running: %w", err, cancelErr)
 	}
 	return fmt.Errorf("%w; it was canceled", err)
+}
+
+// withoutActionSlot lets another object have the slot of this one for calls of plugins while work
+// is done, of which maxConcurrentRecordings limits the number. Four slots would otherwise wait for
+// the API server most of the time when an operation starts for each of thousands of objects.
+func (r *enginePass) withoutActionSlot(s *resourceAction, work func() error) error {
+	if s.external == nil {
+		return work()
+	}
+	r.recordingSlots <- struct{}{}
+	<-r.actionSlots
+	defer func() { r.actionSlots <- struct{}{} }()
+	defer func() { <-r.recordingSlots }()
+	return work()
 }
 
 // notifyOperationStarted reports an operation to the caller of the run.

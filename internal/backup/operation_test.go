@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,4 +246,26 @@ func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	if len(result.Volumes) != 1 || result.Results.WarningCount != 1 || result.Results.ErrorCount != 1 {
 		t.Errorf("without a record: volumes %v, results %+v", result.Volumes, result.Results)
 	}
+}
+
+// TestRecordingHoldsNoSlot has one slot for calls of actions, and operations that are recorded
+// only when both are being recorded.
+func TestRecordingHoldsNoSlot(t *testing.T) {
+	l := &ledger{}
+	both := make(chan struct{})
+	var recording atomic.Int32
+	req := shop(l.action("one", nil))
+	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
+		if recording.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+			return l.record(ctx, op)
+		case <-time.After(10 * time.Second):
+			return errors.New("the other operation is not started")
+		}
+	}
+	backedUp(t, testCluster(), req, Options{ActionWorkers: 1})
+	l.want(t, []string{"one-a", "one-b"}, nil)
 }

@@ -33,9 +33,10 @@ type enginePass struct {
 	// listSlots are only for this run, so a slow store does not block other runs.
 	listSlots *rawclient.Slots
 
-	// actionSlots bounds the concurrent calls of plugins' actions.
-	actionSlots chan struct{}
-	reports     actionReports
+	// actionSlots bounds the concurrent calls of plugins' actions, and recordingSlots the
+	// operations that are being recorded.
+	actionSlots, recordingSlots chan struct{}
+	reports                     actionReports
 
 	// batches is the channel to the writer.
 	batches chan resourceBatch
@@ -70,6 +71,7 @@ func newEnginePass(e *Engine, req ArchiveRequest, w *archive.Writer) *enginePass
 		archive:         w,
 		listSlots:       rawclient.NewSlots(e.opts.InFlight, e.opts.Readers),
 		actionSlots:     make(chan struct{}, e.opts.ActionWorkers),
+		recordingSlots:  make(chan struct{}, maxConcurrentRecordings),
 		batches:         make(chan resourceBatch, maxQueuedBatches),
 		related:         relatedSet{capacity: maxExternalRefs},
 		namesByResource: map[discovery.Resource][]string{},

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -318,41 +317,48 @@ var _ = Describe("An operation and its environment", Label("operations"), func()
 		}
 	})
 
-	It("limits the rate of status writes, but not of phases", func() {
-		t := GinkgoTB()
-		const perSecond, burst, n = 0.01, 5, 30
-		env := cluster.NewEnv(t)
-		b := backup(env)
-		var mu sync.Mutex
-		var writes int
-		p := &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
-			return item.Progress{NCompleted: int64(n), NTotal: 20, Completed: n >= 20}, nil
-		}}
-		ops := make([]*v1alpha1.AsyncOperation, n)
-		for i := range ops {
-			ops[i] = begin(env, b, callResult(fmt.Sprintf("job-%d", i)))
-		}
-		operator(t, env, p, func(r *asyncoperation.Reconciler) {
-			r.Limits.WritesPerSecond, r.Limits.WriteBurst = perSecond, burst
-			r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
-				mu.Lock()
-				defer mu.Unlock()
-				writes++
-				return nil
-			}}
-		})
-		for _, op := range ops {
-			await(env, op, v1alpha1.AsyncOperationPhaseCompleted) // no outcome is skipped
-			if op.Status.Progress.Completed != 20 {
-				t.Errorf("the last answer was lost: %+v", op.Status.Progress)
+	for name, tc := range suite.SortedByName(map[string]struct {
+		edits  []func(*v1alpha1.AsyncOperation)
+		phase  v1alpha1.AsyncOperationPhase
+		writes int32
+	}{
+		"its outcome":                   {nil, v1alpha1.AsyncOperationPhaseCompleted, 1},
+		"its cancellation, and outcome": {[]func(*v1alpha1.AsyncOperation){cancel}, v1alpha1.AsyncOperationPhaseCancelled, 2},
+	}) {
+		It("limits the rate of status writes, except for "+name, func() {
+			t := GinkgoTB()
+			const perSecond, burst, n = 0.01, 5, 30
+			env := cluster.NewEnv(t)
+			b := backup(env)
+			ops := make([]*v1alpha1.AsyncOperation, n)
+			for i := range ops {
+				ops[i] = begin(env, b, append(tc.edits, callResult(fmt.Sprintf("job-%d", i)))...)
 			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if most := 2*n + burst; writes < n || writes > most { // InProgress, if it is not skipped, and Completed
-			t.Errorf("%d writes, want from %d to %d", writes, n, most)
-		}
-	})
+			p := stoppable()
+			if tc.edits == nil {
+				p = &plugin{progress: func(_ context.Context, _ asked, n int) (item.Progress, error) {
+					return item.Progress{NCompleted: int64(n), NTotal: 20, Completed: n >= 20}, nil
+				}}
+			}
+			var writes atomic.Int32
+			operator(t, env, p, func(r *asyncoperation.Reconciler) {
+				r.Limits.WritesPerSecond, r.Limits.WriteBurst = perSecond, burst
+				r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
+					writes.Add(1)
+					return nil
+				}}
+			})
+			for _, op := range ops {
+				await(env, op, tc.phase) // no outcome is skipped
+				if tc.edits == nil && op.Status.Progress.Completed != 20 {
+					t.Errorf("the last answer was lost: %+v", op.Status.Progress)
+				}
+			}
+			if least, most := n*tc.writes, n*tc.writes+burst+1; writes.Load() < least || writes.Load() > most {
+				t.Errorf("%d writes, want from %d to %d", writes.Load(), least, most)
+			}
+		})
+	}
 })
 
 // watched is a client that reports each status before it writes it.

@@ -21,6 +21,9 @@ import (
 func (r *Reconciler) patchStatus(
 	ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation, stored v1alpha1.AsyncOperationStatus, urgency operation.WriteUrgency,
 ) (written bool, after time.Duration, err error) {
+	if op.ResourceVersion == k.replacedVersion {
+		return false, 0, nil // the watch delivers the newer object
+	}
 	begun, after := r.acquireWriteSlot(k, urgency, r.Now())
 	if !begun {
 		return false, after, nil
@@ -37,6 +40,7 @@ func (r *Reconciler) patchStatus(
 		}
 		return false, 0, fmt.Errorf("writing the status of AsyncOperation %s: %w", op.Name, err)
 	}
+	k.replacedVersion = op.ResourceVersion
 	k.memory.RecordWritten(&op.Status)
 	r.emitStatusChange(k, op)
 	return true, 0, nil

@@ -42,6 +42,9 @@ type trackedOperation struct {
 	emittedReason string
 	// prioritized means that priority is closed.
 	prioritized bool
+	// replacedVersion is the version of the object that the last write replaced. A write of a cached
+	// object of that version would be a conflict.
+	replacedVersion string
 	// writeTime is when the waiting status may be written; zero if none waits.
 	writeTime time.Time
 }

@@ -99,7 +99,7 @@ func TestWriteUrgency(t *testing.T) {
 	}{
 		"new":                         {event: nothing(second), want: operation.NoWrite},
 		"new for a while":             {event: nothing(5 * second), want: operation.OptionalWrite},
-		"first answer":                {event: bytes(second, 0, 100), want: operation.RequiredWrite},
+		"first answer":                {event: bytes(second, 0, 100), want: operation.OptionalWrite},
 		"first failure":               {event: pollFailed(second, away), want: operation.OptionalWrite},
 		"ended at once":               {event: told(second, item.Progress{Completed: true}), want: operation.RequiredWrite},
 		"no progress":                 {before: []event{bytes(second, 50, 100)}, event: bytes(11*second, 50, 100), want: operation.NoWrite},

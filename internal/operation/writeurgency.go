@@ -34,9 +34,7 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 			return OptionalWrite
 		}
 		return NoWrite
-	case written.Phase != status.Phase:
-		return RequiredWrite
-	case mem.writtenReason != succeededReason(status), isWorthWriting(written, status, now):
+	case written.Phase != status.Phase, mem.writtenReason != succeededReason(status), isWorthWriting(written, status, now):
 		return OptionalWrite
 	}
 	return NoWrite

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -84,6 +85,9 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 	if err := e.replacePlane(ctx); err != nil {
 		return err
 	}
+	if err := e.allowMassExpiry(ctx); err != nil {
+		return err
+	}
 	e.note("Storing %d backups whose time is over", m.expired)
 	group, storing := errgroup.WithContext(ctx)
 	group.SetLimit(loadWorkers)
@@ -126,6 +130,17 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 		e.note("%d expired backups were destroyed in %.1f s, at most %d at a time", m.expired, m.seconds, m.most)
 		return nil
 	}, fmt.Sprintf("--max-concurrent-deletions=%d", deletionSlots))
+}
+
+// allowMassExpiry lets Backups expire all at once, which the operator does only with permission.
+func (e *environment) allowMassExpiry(ctx context.Context) error {
+	location := &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: locationName}}
+	until := time.Now().Add(operationPatience).UTC().Format(time.RFC3339)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationAllowMassExpiryUntil, until)
+	if err := e.client.Patch(ctx, location, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("allowing the mass expiry: %w", err)
+	}
+	return nil
 }
 
 // storeExpired creates a Backup whose time is over, and its files.

@@ -49,32 +49,43 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 		if len(b.Finalizers) > 0 && !controllerutil.ContainsFinalizer(b, v1alpha1.FinalizerStoredData) {
 			r.driver.ReleaseSlot(s) // others have to remove their finalizers
 		}
+		if slices.Equal(b.Finalizers, []string{v1alpha1.FinalizerStoredData}) {
+			return false, nil // the controller of retention removes it
+		}
 		s.MarkRunning(v1alpha1.ReasonRemovingObjects, fmt.Sprintf("Waiting for Backup %s to be deleted; it has the finalizers %s", b.Name, strings.Join(b.Finalizers, ", ")))
 		return false, nil
 	}
 	s.AfterStatusUpdate(func(ctx context.Context) error {
-		restores, err := r.listDeletableRestores(ctx, d, b)
+		// Those in the cache suffice: this process deleted the Restores whose files it removed.
+		restores, err := r.listDeletableRestores(ctx, r.Client, d, b)
 		if err != nil {
 			return err
 		}
-		for i := range restores {
-			if err := r.deleteObject(ctx, &restores[i]); err != nil {
-				return err
-			}
+		if err := r.deleteRestores(ctx, restores); err != nil {
+			return err
 		}
 		return r.deleteObject(ctx, b)
 	})
 	return false, nil
 }
 
+func (r *Reconciler) deleteRestores(ctx context.Context, restores []v1alpha1.Restore) error {
+	for i := range restores {
+		if err := r.deleteObject(ctx, &restores[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // listDeletableRestores returns the Restores that are deleted with a backup: the finalized ones,
 // if the backup was complete. Restores of a backup that was not complete restored an earlier
 // backup with the same name.
-func (r *Reconciler) listDeletableRestores(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
+func (r *Reconciler) listDeletableRestores(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) ([]v1alpha1.Restore, error) {
 	if b != nil && !lifecycle.IsCompletedOrPartiallyFailed(b) {
 		return nil, nil
 	}
-	all, err := listRestores(ctx, r.Reader, d)
+	all, err := listRestores(ctx, reader, d)
 	return slices.DeleteFunc(all, func(o v1alpha1.Restore) bool { return !lifecycle.IsFinalized(&o) }), err
 }
 

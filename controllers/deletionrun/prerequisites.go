@@ -63,27 +63,32 @@ func usesBackup(o *v1alpha1.Restore, d *v1alpha1.DeletionRun) bool {
 	return o.Status.BackupName == d.Status.StoredName && o.Status.StorageLocation == d.Status.StorageLocation
 }
 
-// awaitRestores waits for Restores that read the backup. A Restore that is created later is
-// rejected, because it sees this DeletionRun. The API server is queried only if the cache shows
-// none, because a DeletionRun may wait for a long time.
-func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, err error) {
-	for _, reader := range []client.Reader{r.Client, r.Reader} {
-		all, err := listRestores(ctx, reader, s.Object)
-		if err != nil {
-			return false, err
-		}
-		var reading []string
-		for i := range all {
-			if !lifecycle.IsFinished(&all[i]) {
-				reading = append(reading, all[i].Name)
-			}
-		}
-		if len(reading) > 0 {
-			s.MarkWaiting(v1alpha1.ReasonWaitingForRestore, "Waiting for Restores that read the backup: "+strings.Join(reading, ", "))
-			return false, nil
+// listActiveRestores returns the names of the Restores that read the backup of a DeletionRun.
+func listActiveRestores(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun) ([]string, error) {
+	all, err := listRestores(ctx, reader, d)
+	var names []string
+	for i := range all {
+		if !lifecycle.IsFinished(&all[i]) {
+			names = append(names, all[i].Name)
 		}
 	}
-	return true, nil
+	return names, err
+}
+
+// awaitRestores waits for Restores in the cache that read the backup. The survey lists them past
+// the cache once the DeletionRun is recorded on the Backup: a Restore that is created later sees
+// the DeletionRun, and is rejected.
+func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, err error) {
+	names, err := listActiveRestores(ctx, r.Client, s.Object)
+	if err != nil || len(names) == 0 {
+		return err == nil, err
+	}
+	markWaitingForRestores(s, names)
+	return false, nil
+}
+
+func markWaitingForRestores(s *scope, names []string) {
+	s.MarkWaiting(v1alpha1.ReasonWaitingForRestore, "Waiting for Restores that read the backup: "+strings.Join(names, ", "))
 }
 
 // endIfProtected ends a DeletionRun that no user requested, if its Backup has become one of the

@@ -4,21 +4,20 @@
 package deletionrun
 
 import (
-	"context"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
-// TestAwaitRestores checks that Restores are read from the API server only if the cache shows
-// none.
+// TestAwaitRestores checks that a DeletionRun waits for the Restores in the cache, and that the
+// survey finds those that the cache does not contain.
 func TestAwaitRestores(t *testing.T) {
 	t.Parallel()
 	// A fake client changes the objects that it is created with.
@@ -28,11 +27,11 @@ func TestAwaitRestores(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cached, live []client.Object
 		wantReady    bool
-		wantLists    int
+		wantFound    []string
 	}{
-		"none":                             {wantReady: true, wantLists: 1},
-		"one that the cache shows":         {cached: open(), live: open()},
-		"one that the cache does not show": {live: open(), wantLists: 1},
+		"none":                             {wantReady: true},
+		"one that the cache shows":         {cached: open(), live: open(), wantFound: []string{"back"}},
+		"one that the cache does not show": {live: open(), wantReady: true, wantFound: []string{"back"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,20 +39,22 @@ func TestAwaitRestores(t *testing.T) {
 			if err := v1alpha1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			lists := 0
-			reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.live...).Build(), interceptor.Funcs{
-				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-					lists++
-					return c.List(ctx, list, opts...)
-				},
-			})
-			cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.cached...).Build()
-			r := &Reconciler{Dependencies: lifecycle.Dependencies{Client: cache, Reader: reader}}
+			newClient := func(objects []client.Object) client.Client {
+				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+			}
+			r := &Reconciler{
+				Dependencies: lifecycle.Dependencies{Client: newClient(tc.cached), Reader: newClient(tc.live)},
+				driver:       &lifecycle.Driver[*v1alpha1.DeletionRun]{},
+			}
 			d := &v1alpha1.DeletionRun{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "away"}}
 			d.Status.BackupName = "nightly"
 			ready, err := r.awaitRestores(t.Context(), &scope{Object: d})
-			if err != nil || ready != tc.wantReady || lists != tc.wantLists {
-				t.Errorf("ready: %t after %d lists, want %t after %d; error %v", ready, lists, tc.wantReady, tc.wantLists, err)
+			if err != nil || ready != tc.wantReady {
+				t.Errorf("ready: %t, want %t; error %v", ready, tc.wantReady, err)
+			}
+			found, err := r.planDeleteActions(t.Context(), d, &v1alpha1.Backup{})
+			if err != nil || !slices.Equal(found.activeRestores, tc.wantFound) {
+				t.Errorf("the survey found %v, want %v; error %v", found.activeRestores, tc.wantFound, err)
 			}
 		})
 	}

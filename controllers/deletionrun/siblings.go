@@ -95,6 +95,10 @@ func (r *Reconciler) annotateDeletedBy(ctx context.Context, s *scope, b *v1alpha
 		}
 		return false, err
 	}
+	if r.driver.CancelSteps(s, stepSurvey) {
+		return false, nil // it may have listed Restores before this is recorded
+	}
+	r.driver.ResetStep(s, stepSurvey)
 	claimed := b.DeepCopy()
 	if claimed.Annotations == nil {
 		claimed.Annotations = map[string]string{}

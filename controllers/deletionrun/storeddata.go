@@ -41,8 +41,8 @@ func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, e
 	if len(d.Status.ItemActions) > 0 && !lifecycle.HasProcessedItems(d) {
 		return false, r.runItemActions(ctx, s, b)
 	}
-	r.removeFiles(ctx, s, b)
-	return false, nil // objects are deleted once the removal of the files is recorded
+	r.removeFiles(s, b)
+	return conditions.IsTrue(d, v1alpha1.ConditionDataDeleted), nil
 }
 
 // endIfDataUnreachable reports whether the work on stored data has to end, because there is none
@@ -97,7 +97,7 @@ func (r *Reconciler) runItemActions(ctx context.Context, s *scope, b *v1alpha1.B
 		}
 	}
 	s.MarkRunning(v1alpha1.ReasonDeleting, "Calling DeleteItemActions for the archived objects")
-	called := lifecycle.ExecuteStepWithStore(r.driver, s, stepCall, r.newActionsRequest(ctx, b), r.newItemActionsStep(d.Status.ItemActions, r.newBackupSource(ctx, d)))
+	called := lifecycle.ExecuteStepWithStore(r.driver, s, stepCall, r.newActionsRequest(b), r.newItemActionsStep(d.Status.ItemActions, r.newBackupSource(ctx, d)))
 	switch {
 	case called == nil:
 	case called.Err != nil:
@@ -137,11 +137,29 @@ func (r *Reconciler) newItemActionsStep(
 	}
 }
 
-// removeFiles removes the stored files, or records that they are left behind.
-func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Backup) {
+// removedFiles is the result of stepRemove.
+type removedFiles struct {
+	deletion.Result
+	// restores are the Restores whose files were removed.
+	restores []v1alpha1.Restore
+}
+
+// removeFiles removes the stored files, or records that they are left behind. The Restores whose
+// files were removed are deleted once that is recorded.
+func (r *Reconciler) removeFiles(s *scope, b *v1alpha1.Backup) {
 	d := s.Object
 	s.MarkRunning(v1alpha1.ReasonDeleting, "Removing the stored files")
-	gone := lifecycle.ExecuteStepWithStore(r.driver, s, stepRemove, func(s *scope) (deletion.Request, error) { return r.newRemovalRequest(ctx, s.Object, b) }, r.Runner.RemoveFiles)
+	gone := lifecycle.ExecuteStepWithStore(r.driver, s, stepRemove, func(*scope) (deletion.Request, error) { return r.newRequest(d, b), nil },
+		func(ctx context.Context, store *storage.Store, request deletion.Request) (removed removedFiles, err error) {
+			if removed.restores, err = r.listDeletableRestores(ctx, r.Reader, d, b); err != nil {
+				return removed, err
+			}
+			for i := range removed.restores {
+				request.Restores = append(request.Restores, removed.restores[i].Name)
+			}
+			removed.Result, err = r.Runner.RemoveFiles(ctx, store, request)
+			return removed, err
+		})
 	damaged := (*storage.CorruptError)(nil)
 	switch {
 	case gone == nil:
@@ -154,6 +172,7 @@ func (r *Reconciler) removeFiles(ctx context.Context, s *scope, b *v1alpha1.Back
 		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "Nothing of the backup was stored: "+gone.Value.NameConflict)
 	default:
 		conditions.Set(d, v1alpha1.ConditionDataDeleted, metav1.ConditionTrue, v1alpha1.ReasonDataDeleted, "The stored files were removed")
+		s.AfterStatusUpdate(func(ctx context.Context) error { return r.deleteRestores(ctx, gone.Value.restores) })
 	}
 }
 
@@ -171,13 +190,13 @@ func (r *Reconciler) retryStep(s *scope, step, what string, err error) {
 
 // newActionsRequest returns a function that creates the request for item actions; they receive
 // the Backup.
-func (r *Reconciler) newActionsRequest(ctx context.Context, b *v1alpha1.Backup) func(*scope) (deletion.Request, error) {
+func (r *Reconciler) newActionsRequest(b *v1alpha1.Backup) func(*scope) (deletion.Request, error) {
 	return func(s *scope) (deletion.Request, error) {
-		request, err := r.newRemovalRequest(ctx, s.Object, b)
-		if err != nil || b == nil || isAbridged(b) {
-			return request, err // the step reads the manifest
+		request := r.newRequest(s.Object, b)
+		if b == nil || isAbridged(b) {
+			return request, nil // the step reads the manifest
 		}
-		err = addBackupToRequest(&request, b)
+		err := addBackupToRequest(&request, b)
 		return request, err
 	}
 }
@@ -191,22 +210,14 @@ func addBackupToRequest(request *deletion.Request, b *v1alpha1.Backup) (err erro
 	return err
 }
 
-// newRemovalRequest returns the request of a DeletionRun, without the data of the Backup for
-// actions.
-func (r *Reconciler) newRemovalRequest(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) (deletion.Request, error) {
-	restores, err := r.listDeletableRestores(ctx, d, b)
-	if err != nil {
-		return deletion.Request{}, err
-	}
-	request := deletion.Request{
+// newRequest returns the request of a DeletionRun, without the data of the Backup for actions and
+// without Restores.
+func (r *Reconciler) newRequest(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) deletion.Request {
+	return deletion.Request{
 		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
 		Complete: b != nil && lifecycle.IsCompletedOrPartiallyFailed(b),
 		Actions: lifecycle.NewItemActionSpecs(d, func(pluginObject, _, action string) pluginclient.ResolveFunc[pluginclient.DeleteItemAction] {
 			return r.Actions.DeleteItemAction(pluginObject, action)
 		}),
 	}
-	for i := range restores {
-		request.Restores = append(request.Restores, restores[i].Name)
-	}
-	return request, nil
 }

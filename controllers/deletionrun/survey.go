@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -45,7 +46,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 		return false, nil
 	}
 	if ready, err := r.annotateDeletedBy(ctx, s, b); !ready || err != nil {
-		return false, err // the next pass checks for Restores again
+		return false, err // the survey begins once this is recorded
 	}
 	if kept, err := r.endIfProtected(ctx, s, b); kept || err != nil {
 		return kept, err
@@ -69,7 +70,7 @@ func (r *Reconciler) awaitPrerequisites(ctx context.Context, s *scope, b *v1alph
 		s.MarkWaitingForPlugin(loading)
 		return false, nil
 	}
-	return r.awaitRestores(ctx, s) // last, because it reads from the API server
+	return r.awaitRestores(ctx, s)
 }
 
 // buildHookPlan returns the plan for the deletion of a Backup, with the parameters that the
@@ -91,6 +92,8 @@ type surveyResult struct {
 	stored  deletion.StoredBackup
 	hooks   hook.Plan
 	loading string
+	// activeRestores are the names of Restores that read the backup.
+	activeRestores []string
 	// uncallableActions are messages about actions that cannot be called.
 	uncallableActions []string
 }
@@ -108,6 +111,11 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, b *v1alpha1.Backup)
 		r.driver.RetryForever(s, stepSurvey)
 		r.driver.ReleaseSlot(s)
 		return false, nil //nolint:nilerr // the step is retried
+	case len(surveyed.Value.activeRestores) > 0:
+		markWaitingForRestores(s, surveyed.Value.activeRestores)
+		r.driver.RetryForever(s, stepSurvey) // meanwhile, the cache gets them
+		r.driver.ReleaseSlot(s)
+		return false, nil
 	case surveyed.Value.loading != "":
 		r.driver.ResetStep(s, stepSurvey)
 		s.MarkWaitingForPlugin(surveyed.Value.loading)
@@ -142,11 +150,11 @@ func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backu
 
 // runSurvey starts the survey. The location is open meanwhile, unless nothing is stored there.
 func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup) *lifecycle.Result[surveyResult] {
-	name := b.StoredName()
+	name, d := b.StoredName(), s.Object
 	if s.Object.Status.StorageLocation == "" || isDataAbandoned(s.Object, b) {
 		return lifecycle.ExecuteStep(r.driver, s, stepSurvey, func() (func(context.Context) (surveyResult, error), error) {
 			return func(ctx context.Context) (surveyResult, error) {
-				return r.planDeleteActions(ctx, string(s.Object.UID), b)
+				return r.planDeleteActions(ctx, d, b)
 			}, nil
 		})
 	}
@@ -157,23 +165,30 @@ func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup
 			if err != nil {
 				return surveyResult{}, err
 			}
-			found, err := r.planDeleteActions(ctx, string(s.Object.UID), completeFromManifest(b, from, stored))
+			found, err := r.planDeleteActions(ctx, d, completeFromManifest(b, from, stored))
 			found.stored = stored
 			return found, err
 		})
 }
 
 // planDeleteActions builds the plan from the Plugins in the API server. It omits DeleteActions
-// that do not apply to the Backup. An action that cannot be called stops nothing.
-func (r *Reconciler) planDeleteActions(ctx context.Context, key string, b *v1alpha1.Backup) (surveyResult, error) {
-	plugins, err := r.driver.ListPlugins(ctx, r.Reader)
-	if err != nil {
+// that do not apply to the Backup. An action that cannot be called stops nothing. There is no plan
+// while Restores read the backup.
+func (r *Reconciler) planDeleteActions(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) (surveyResult, error) {
+	var plugins []v1alpha1.Plugin
+	var restores []string
+	// The API server answers a LIST of a kind without writes up to 100 ms later.
+	group, listing := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { plugins, err = r.driver.ListPlugins(listing, r.Reader); return err })
+	group.Go(func() (err error) { restores, err = listActiveRestores(listing, r.Reader, d); return err })
+	if err := group.Wait(); err != nil {
 		return surveyResult{}, err
 	}
 	hooks, loading := buildHookPlan(b, plugins)
-	if loading != "" {
-		return surveyResult{loading: loading}, nil
+	if len(restores) > 0 || loading != "" {
+		return surveyResult{activeRestores: restores, loading: loading}, nil
 	}
+	key := string(d.UID)
 	found := surveyResult{hooks: hooks, uncallableActions: hooks.Errors}
 	found.hooks.Pre, found.hooks.Errors = nil, nil
 	for _, step := range hooks.Pre {

@@ -28,7 +28,9 @@ func (r *Reconciler) emitStatusChange(k *trackedOperation, op *v1alpha1.AsyncOpe
 		return
 	}
 	began := phase == v1alpha1.AsyncOperationPhaseInProgress && k.emittedPhase != phase
-	news := phase != k.emittedPhase && phase != v1alpha1.AsyncOperationPhaseNew
+	// There may be thousands of them, and the event of the outcome says why it was canceled.
+	requested := phase == v1alpha1.AsyncOperationPhaseCancelling && op.Status.Cancel.Cause == v1alpha1.CancelCauseRequested
+	news := phase != k.emittedPhase && phase != v1alpha1.AsyncOperationPhaseNew && !requested
 	k.emittedPhase, k.emittedReason = phase, reason
 	r.operationLogger(k.name).Info(op.Status.Message, "action", k.action, "item", op.Spec.Item.Name, "for", k.parentRef.Name,
 		"phase", phase, "reason", reason)

@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -340,9 +342,10 @@ var _ = Describe("An operation and its environment", Label("operations"), func()
 					return item.Progress{NCompleted: int64(n), NTotal: 20, Completed: n >= 20}, nil
 				}}
 			}
-			var writes atomic.Int32
+			var writes, published atomic.Int32
 			operator(t, env, p, func(r *asyncoperation.Reconciler) {
 				r.Limits.WritesPerSecond, r.Limits.WriteBurst = perSecond, burst
+				r.Recorder = countedEvents{EventRecorder: r.Recorder, published: &published}
 				r.Client = watched{Client: r.Client, before: func(context.Context, client.Object) error {
 					writes.Add(1)
 					return nil
@@ -357,9 +360,24 @@ var _ = Describe("An operation and its environment", Label("operations"), func()
 			if least, most := n*tc.writes, n*tc.writes+burst+1; writes.Load() < least || writes.Load() > most {
 				t.Errorf("%d writes, want from %d to %d", writes.Load(), least, most)
 			}
+			if most := int32(n + burst); published.Load() > most {
+				t.Errorf("%d events, want one for each outcome, and %d at most", published.Load(), most)
+			}
 		})
 	}
 })
+
+// countedEvents is a recorder that counts its events.
+type countedEvents struct {
+	events.EventRecorder
+	published *atomic.Int32
+}
+
+// Eventf implements events.EventRecorder.
+func (c countedEvents) Eventf(regarding, related runtime.Object, level, reason, action, note string, args ...any) {
+	c.published.Add(1)
+	c.EventRecorder.Eventf(regarding, related, level, reason, action, note, args...)
+}
 
 // watched is a client that reports each status before it writes it.
 type watched struct {

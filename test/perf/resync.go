@@ -29,10 +29,10 @@ import (
 )
 
 const (
-	// The targets: seconds of a look at an unchanged location, and writes meanwhile.
+	// The targets: seconds of a sync of an unchanged location, and writes meanwhile.
 	resyncTarget      = 2
 	resyncWriteTarget = 0
-	// resyncInterval is the time between two looks, and resyncLooks how many are measured
+	// resyncInterval is the time between two syncs, and resyncLooks how many are measured
 	// after the first.
 	resyncInterval = 3 * time.Second
 	resyncLooks    = 3
@@ -40,7 +40,7 @@ const (
 
 // resync is one measurement of an unchanged location.
 type resync struct {
-	// seconds is the mean of the looks, writes what was written to the API meanwhile, and
+	// seconds is the mean of the syncs, writes what was written to the API meanwhile, and
 	// limit the seconds that it takes to list the directory.
 	seconds, writes, limit float64
 }
@@ -65,10 +65,10 @@ func (d deletions) measureResync(ctx context.Context, e *environment) (r resync,
 		if err := e.awaitAtWork(ctx); err != nil {
 			return err
 		}
-		if err := awaitLooks(ctx, op, 1); err != nil {
+		if err := awaitSyncs(ctx, op, 1); err != nil {
 			return err
 		}
-		began, err := looked(ctx, op)
+		began, err := readSyncs(ctx, op)
 		if err != nil {
 			return err
 		}
@@ -76,16 +76,16 @@ func (d deletions) measureResync(ctx context.Context, e *environment) (r resync,
 		if err != nil {
 			return err
 		}
-		if err := awaitLooks(ctx, op, began.count+resyncLooks); err != nil {
+		if err := awaitSyncs(ctx, op, began.count+resyncLooks); err != nil {
 			return err
 		}
-		ended, err := looked(ctx, op)
+		ended, err := readSyncs(ctx, op)
 		if err != nil {
 			return err
 		}
 		writesThen, err := e.writes(ctx)
 		r.seconds, r.writes = (ended.sum-began.sum)/(ended.count-began.count), writesThen-writes
-		e.note("A look takes %.2f s, %.2f s of which is the list at least; %.0f writes in %.0f looks", r.seconds, r.limit, r.writes, ended.count-began.count)
+		e.note("A sync takes %.2f s, %.2f s of which is the list at least; %.0f writes in %.0f syncs", r.seconds, r.limit, r.writes, ended.count-began.count)
 		return err
 	}, "--backup-sync-interval="+resyncInterval.String(), "--location-check-interval=1h") // a check writes, too
 }
@@ -150,22 +150,22 @@ func listDirectory(dir string) (float64, error) {
 	return time.Since(began).Seconds(), nil
 }
 
-// looks are what the operator's histogram of looks says.
-type looks struct{ count, sum float64 }
+// syncs are what the histogram of the operator says.
+type syncs struct{ count, sum float64 }
 
-// looked reads how many looks there were, and how long they took together.
-func looked(ctx context.Context, op *operator.Operator) (l looks, err error) {
+// readSyncs reads how many syncs there were, and how long they took together.
+func readSyncs(ctx context.Context, op *operator.Operator) (s syncs, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, op.MetricsURL(), http.NoBody)
 	if err != nil {
-		return l, fmt.Errorf("asking for the metrics of the operator: %w", err)
+		return s, fmt.Errorf("asking for the metrics of the operator: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return l, fmt.Errorf("reading the metrics of the operator: %w", err)
+		return s, fmt.Errorf("reading the metrics of the operator: %w", err)
 	}
 	metrics, err := io.ReadAll(resp.Body)
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return l, fmt.Errorf("reading the metrics of the operator: %w", err)
+		return s, fmt.Errorf("reading the metrics of the operator: %w", err)
 	}
 	const name = "grapnel_location_sync_duration_seconds"
 	lines := bufio.NewScanner(bytes.NewReader(metrics))
@@ -175,21 +175,21 @@ func looked(ctx context.Context, op *operator.Operator) (l looks, err error) {
 		switch {
 		case err != nil:
 		case strings.HasPrefix(labels, name+"_count{"):
-			l.count = value
+			s.count = value
 		case strings.HasPrefix(labels, name+"_sum{"):
-			l.sum = value
+			s.sum = value
 		}
 	}
-	return l, lines.Err()
+	return s, lines.Err()
 }
 
-// awaitLooks waits until there were so many syncs, which it reads from the metrics.
-func awaitLooks(ctx context.Context, op *operator.Operator, count float64) error {
+// awaitSyncs waits until there were so many syncs, which it reads from the metrics.
+func awaitSyncs(ctx context.Context, op *operator.Operator, count float64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, operationPatience, errors.New("the location is not synced"))
 	defer cancel()
 	for {
-		l, err := looked(ctx, op)
-		if err != nil || l.count >= count {
+		s, err := readSyncs(ctx, op)
+		if err != nil || s.count >= count {
 			return err
 		}
 		if err := pause(ctx, resyncInterval/10); err != nil {

@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -48,7 +51,13 @@ type Reconciler struct {
 
 	dataLeftBehind prometheus.Counter
 	expiryCounts   expiryCountsCache
+	// expiring is held from the check whether a Backup may expire until its DeletionRun is counted.
+	expiring sync.Mutex
 }
+
+// maxConcurrentReconciles is how many Backups are reconciled in parallel. Each of a thousand expired
+// Backups needs three writes.
+const maxConcurrentReconciles = 4
 
 // recheckInterval limits how long Reconcile waits for a time in the far future: a clock may be set. It
 // is also how long a DeletionRun that did nothing blocks the next one.
@@ -81,6 +90,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.restoreToBackups)).
 		Watches(&v1alpha1.Schedule{}, handler.EnqueueRequestsFromMapFunc(r.scheduleToBackups), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(r.locationToBackups), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
 		Complete(r)
 }
 
@@ -116,7 +126,7 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup)
 		return false, nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, b, patch); err != nil {
+	if err := r.Client.Patch(ctx, b, patch); err != nil && !apierrors.IsConflict(err) {
 		return false, fmt.Errorf("changing the finalizers of Backup %s: %w", b.Name, err)
 	}
 	return true, nil

@@ -41,6 +41,8 @@ func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup
 		}
 		return ctrl.Result{RequeueAfter: min(left, recheckInterval)}, r.resumeExpiry(ctx, b)
 	}
+	r.expiring.Lock()
+	defer r.expiring.Unlock()
 	protected, err := r.isProtected(ctx, b)
 	if err != nil || protected {
 		return ctrl.Result{RequeueAfter: recheckInterval}, err

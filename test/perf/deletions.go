@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -34,6 +33,11 @@ const (
 	// deletionCallTarget is how many calls of the store a deletion may take besides those for
 	// its manifest.
 	deletionCallTarget = 4
+	// deletionTarget is how many seconds the deletion of the backups may take.
+	deletionTarget = 60
+	// retainedPerExpired is how many Backups do not expire, for each that does: no more than a
+	// quarter of the Backups of a location expire in an hour.
+	retainedPerExpired = 3
 )
 
 // deletions is how many backups an unchanged location has, and how many expire at once.
@@ -46,9 +50,10 @@ type deleted struct {
 	idle idleOperator
 	// calls are those of a store for one deletion, together of a thousand files.
 	calls float64
-	// most is how many backups were destroyed at a time, and seconds how long all took.
-	most    int
-	seconds float64
+	// most is how many backups were destroyed at a time, seconds how long all took, and
+	// deletionLimit how long the same writes and calls of the store take.
+	most                   int
+	seconds, deletionLimit float64
 }
 
 // measureDeletions measures what it takes to remove backups, and to find that nothing
@@ -64,7 +69,10 @@ func (d deletions) measureDeletions(ctx context.Context, e *environment) (m dele
 	if m.calls, err = callsOfDeletion(ctx, e); err != nil {
 		return m, err
 	}
-	return m, m.expire(ctx, e)
+	if err := m.expire(ctx, e); err != nil {
+		return m, err
+	}
+	return m, m.measureDeletionLimit(ctx, e)
 }
 
 func (m deleted) figures() []figure {
@@ -73,6 +81,7 @@ func (m deleted) figures() []figure {
 		newFigure(fmt.Sprintf("writes to the API, %d syncs of %d unchanged backups", resyncLooks, m.stored), "", m.writes, 0, resyncWriteTarget),
 		newFigure("calls of the store for a deletion, besides the manifest", "", m.calls, 0, deletionCallTarget),
 		newFigure(fmt.Sprintf("backups destroyed at a time, %d expired", m.expired), "", float64(m.most), 0, deletionSlots),
+		newFigure(fmt.Sprintf("%d expired backups deleted", m.expired), "s", m.seconds, m.deletionLimit, deletionTarget),
 	)
 }
 
@@ -85,16 +94,16 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 	if err := e.replacePlane(ctx); err != nil {
 		return err
 	}
-	if err := e.allowMassExpiry(ctx); err != nil {
-		return err
-	}
-	e.note("Storing %d backups whose time is over", m.expired)
-	group, storing := errgroup.WithContext(ctx)
+	e.note("Storing %d backups whose time is over, and %d that are kept", m.expired, retainedPerExpired*m.expired)
+	group, creating := errgroup.WithContext(ctx)
 	group.SetLimit(loadWorkers)
-	for i := range m.expired {
-		group.Go(func() error { return storeExpired(storing, e, i) })
+	for i := range retainedPerExpired * m.expired {
+		group.Go(func() error { return storeBackup(creating, e, newEndedBackup(fmt.Sprintf("kept-%05d", i))) })
 	}
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := m.storeAllExpired(ctx, e); err != nil {
 		return err
 	}
 	watch, err := e.client.Watch(ctx, &v1alpha1.DeletionRunList{}, client.InNamespace(operator.Namespace))
@@ -132,27 +141,22 @@ func (m *deleted) expire(ctx context.Context, e *environment) error {
 	}, fmt.Sprintf("--max-concurrent-deletions=%d", deletionSlots))
 }
 
-// allowMassExpiry lets Backups expire all at once, which the operator does only with permission.
-func (e *environment) allowMassExpiry(ctx context.Context) error {
-	location := &v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: locationName}}
-	until := time.Now().Add(operationPatience).UTC().Format(time.RFC3339)
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationAllowMassExpiryUntil, until)
-	if err := e.client.Patch(ctx, location, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("allowing the mass expiry: %w", err)
+// storeAllExpired creates all Backups whose time is over, and their files.
+func (d deletions) storeAllExpired(ctx context.Context, e *environment) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(loadWorkers)
+	for i := range d.expired {
+		group.Go(func() error {
+			b := newEndedBackup(fmt.Sprintf("expired-%04d", i))
+			b.Spec.TTL = &metav1.Duration{Duration: time.Second} // it begins when the Backup is created
+			return storeBackup(ctx, e, b)
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
-// storeExpired creates a Backup whose time is over, and its files.
-func storeExpired(ctx context.Context, e *environment, i int) (err error) {
-	ended := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: fmt.Sprintf("expired-%04d", i)}}
-	b.Spec.TTL = &metav1.Duration{Duration: time.Minute}
-	b.Status.Phase, b.Status.StorageLocation = v1alpha1.RunPhaseCompleted, locationName
-	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &ended, &ended
-	conditions.Set(b, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "planned")
-	conditions.Set(b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "done")
-	conditions.SetSummary(b, conditions.Current, v1alpha1.ReasonCompleted, "done")
+// storeBackup creates a Backup and its files.
+func storeBackup(ctx context.Context, e *environment, b *v1alpha1.Backup) (err error) {
 	if err := e.createEnded(ctx, b); err != nil {
 		return err
 	}
@@ -162,6 +166,18 @@ func storeExpired(ctx context.Context, e *environment, i int) (err error) {
 	}
 	defer func() { err = errors.Join(err, objects.Close()) }()
 	return storeOne(ctx, storage.New(objects, ""), b.Name, string(b.UID))
+}
+
+// newEndedBackup returns a Backup that ended an hour ago.
+func newEndedBackup(name string) *v1alpha1.Backup {
+	ended := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: name}}
+	b.Status.Phase, b.Status.StorageLocation = v1alpha1.RunPhaseCompleted, locationName
+	b.Status.StartTimestamp, b.Status.CompletionTimestamp = &ended, &ended
+	conditions.Set(b, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, "planned")
+	conditions.Set(b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "done")
+	conditions.SetSummary(b, conditions.Current, v1alpha1.ReasonCompleted, "done")
+	return b
 }
 
 // storeOne stores a complete backup without objects.

@@ -18,8 +18,8 @@
 //	set-up       environment.go (control plane, operator), load/ (the objects)
 //	watching     watch.go, backups.go, restores.go, runlog.go
 //	figures      archive.go, memory.go, small.go, items.go, restoring.go, scale.go, operations.go
-//	             (with operationscluster.go, operationslimit.go, cpu/ and polls/), deletions.go (with resync.go and
-//	             idle.go), figure.go, machine.go
+//	             (with operationscluster.go, operationslimit.go, cpu/ and polls/), deletions.go (with
+//	             deletionslimit.go, resync.go and idle.go), figure.go, machine.go
 //	plugins      nothing/, whose action does nothing; operations/, which starts operations
 //	limits       raw/ and limit/, a separate program
 package main

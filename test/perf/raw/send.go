@@ -24,13 +24,15 @@ type SendRequest struct {
 	Steps [][]Message `json:"steps"`
 }
 
-// Message is one request: a GET without a body, a POST with one, or a JSON merge patch.
+// Message is one request: a GET without a body, a POST with one, a JSON merge patch, or a DELETE.
 type Message struct {
 	// Path is a URL path: that of a collection for a POST, otherwise of an object.
 	Path string `json:"path"`
 	// Patch makes it a patch, of which Body is the content.
-	Patch bool            `json:"patch,omitempty"`
-	Body  json.RawMessage `json:"body,omitempty"`
+	Patch bool `json:"patch,omitempty"`
+	// Delete makes it a DELETE.
+	Delete bool            `json:"delete,omitempty"`
+	Body   json.RawMessage `json:"body,omitempty"`
 }
 
 // SendTimes is what sending took.
@@ -81,6 +83,8 @@ func (c *Client) sendAll(ctx context.Context, workers int, messages []Message) e
 func (c *Client) send(ctx context.Context, m Message) error {
 	method, contentType := http.MethodGet, ""
 	switch {
+	case m.Delete:
+		method = http.MethodDelete
 	case m.Patch:
 		method, contentType = http.MethodPatch, string(types.MergePatchType)
 	case len(m.Body) > 0:

@@ -87,7 +87,12 @@ func joinPackageComment(content string) string {
 	if strings.Contains(content, "protoc-gen-go-grpc. DO NOT EDIT.") {
 		return content
 	}
-	return packageClause.ReplaceAllString(content, "// Package $2 is the generated code of its .proto file.\n//\n${1}package $2")
+	return packageClause.ReplaceAllStringFunc(content, func(clause string) string {
+		if strings.Contains(clause, "DO NOT EDIT.") { // the package has no comment
+			return clause
+		}
+		return packageClause.ReplaceAllString(clause, "// Package $2 is the generated code of its .proto file.\n//\n${1}package $2")
+	})
 }
 
 // find lists the files below root with the given ending, relative to it and with

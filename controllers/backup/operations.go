@@ -10,35 +10,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup"
-	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 )
-
-// newOperationRecorder returns the function that the engine calls when an action has started an
-// operation.
-func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, backup.Operation) error {
-	record := r.driver.NewOperationRecorder(s)
-	return func(ctx context.Context, op backup.Operation) error {
-		started := lifecycle.StartedOperation{
-			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
-			Item: v1alpha1.OperationItem{
-				Group: op.Resource.Group, Version: op.Resource.Version, Resource: op.Resource.Resource,
-				Namespace: op.Namespace, Name: op.Name,
-			},
-		}
-		for _, ref := range op.PostItems {
-			started.PostItems = append(started.PostItems, toOperationItem(ref))
-		}
-		return record(ctx, started)
-	}
-}
-
-func toOperationItem(ref itemaction.RelatedItem) v1alpha1.OperationItem {
-	return v1alpha1.OperationItem{
-		Group: ref.Resource.Group, Resource: ref.Resource.Resource, Namespace: ref.Namespace, Name: ref.Name,
-	}
-}
 
 // startFinalize starts adding the post-operation items to the archive and committing it. It
 // returns the result when that has ended. Failures are retried, to keep hours of work when a

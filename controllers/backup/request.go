@@ -75,7 +75,7 @@ func (r *Reconciler) newRunnerRequest(s *scope) (backup.Request, error) {
 		Labels: b.StoredLabels(), Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
 		Selection: toSelectionSpec(&b.Spec), AllVersions: r.AllVersions,
-		Attempt: b.Status.Attempts, OnOperationStarted: r.newOperationRecorder(s),
+		Attempt: b.Status.Attempts, OnOperationStarted: r.driver.NewOperationRecorder(s),
 		OperationTimeout: r.Operations.Timeout,
 		ItemActions:      lifecycle.NewItemActionSpecs(b, r.Actions.BackupItemAction),
 		Outputs:          lifecycle.OutputsByAction(s.Pre), Warnings: append(lifecycle.IgnoredFailureWarnings(s.Pre), b.Status.PlanWarnings...),

@@ -14,20 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
-// newOperationRecorder returns the function that the engine calls when an action has started an
-// operation.
-func (r *Reconciler) newOperationRecorder(s *scope) func(context.Context, restore.Operation) error {
-	record := r.driver.NewOperationRecorder(s)
-	return func(ctx context.Context, op restore.Operation) error {
-		return record(ctx, lifecycle.StartedOperation{
-			Kind: op.Kind, Action: op.Action, Plugin: op.Plugin, ID: op.ID, PollInterval: op.PollInterval,
-			Item: v1alpha1.OperationItem{
-				Group: op.Resource.Group, Resource: op.Resource.Resource, Namespace: op.Namespace, Name: op.Name,
-			},
-		})
-	}
-}
-
 // storeOperationResults stores the results of the operations, and records the outcome. The
 // objects are restored already, so a store that does not respond for a while must not fail the
 // Restore.

@@ -129,7 +129,7 @@ func (r *Reconciler) newRunnerRequest(s *scope) (restore.RunRequest, error) {
 		Name: o.Name, Namespace: o.Namespace, UID: string(o.UID), BackupName: o.Status.BackupName,
 		Labels: o.Labels, Annotations: o.Annotations, Spec: spec,
 		Engine: newEngineRequest(o), UseVersions: r.UseVersions,
-		OnOperationStarted: r.newOperationRecorder(s),
+		OnOperationStarted: r.driver.NewOperationRecorder(s),
 		OperationTimeout:   r.Operations.Timeout,
 		ItemActions:        lifecycle.NewItemActionSpecs(o, r.Actions.RestoreItemAction),
 		Warnings:           append(lifecycle.IgnoredFailureWarnings(s.Pre), o.Status.PlanWarnings...),

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
@@ -25,7 +26,7 @@ type actionReports struct {
 	mu              sync.Mutex
 	labels          map[string]string
 	warnedLabels    map[string]bool
-	operations      []Operation
+	operations      []itemaction.Operation
 	operationItems  map[itemKey]bool
 	resourceActions []*resourceAction
 }
@@ -42,7 +43,7 @@ func (t *actionReports) addResourceActions(c actionChain) {
 	t.resourceActions = append(append(t.resourceActions, c.sequential...), c.concurrent...)
 }
 
-func (t *actionReports) addOperation(op Operation) {
+func (t *actionReports) addOperation(op itemaction.Operation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.operations = append(t.operations, op)
@@ -97,7 +98,7 @@ func (t *actionReports) addReportsToResult(out *ArchiveResult) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out.Labels = maps.Clone(t.labels)
-	out.Operations = slices.SortedFunc(slices.Values(t.operations), func(a, b Operation) int {
+	out.Operations = slices.SortedFunc(slices.Values(t.operations), func(a, b itemaction.Operation) int {
 		return cmp.Or(cmp.Compare(a.Resource.String(), b.Resource.String()), cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Action, b.Action), cmp.Compare(a.ID, b.ID))
 	})

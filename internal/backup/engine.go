@@ -95,7 +95,7 @@ type ArchiveRequest struct {
 	// have ended, but after 30 seconds. If it returns nil, the operation is tracked from
 	// then on. If it returns an error, or is not set, the operation is canceled, which is
 	// an error of the object; the object is still archived.
-	OnOperationStarted func(ctx context.Context, op Operation) error
+	OnOperationStarted func(ctx context.Context, op itemaction.Operation) error
 	// OnlyItems, if not empty, archives only these objects, as if they were named with
 	// IgnoreSelection, and the related items that actions name: for the results of
 	// operations. A missing object is a warning. Operations that actions start in this run
@@ -130,7 +130,7 @@ type ArchiveResult struct {
 	Labels map[string]string
 	// Operations are those that item actions started and OnOperationStarted recorded,
 	// sorted by object.
-	Operations []Operation
+	Operations []itemaction.Operation
 }
 
 // Volume is a PersistentVolumeClaim whose data was not captured, as far as known: no action

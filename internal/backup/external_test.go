@@ -237,7 +237,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 			return itemaction.Result{
 				Warnings:     []string{"it is old"},
 				BackupLabels: map[string]string{"team": "shop", "tier": "gold"},
-				Operation:    &itemaction.StartedOperation{ID: "op-1", PostOperationItems: []itemaction.RelatedItem{ref("configmaps", "shop", "a")}},
+				Operation:    &itemaction.Operation{ID: "op-1", PostItems: []itemaction.RelatedItem{ref("configmaps", "shop", "a")}},
 			}, nil
 		case "b":
 			return itemaction.Result{BackupLabels: map[string]string{"tier": "lead", "team": "shop"}}, nil
@@ -248,7 +248,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 		}
 	}}
 	req := shop(action)
-	req.OnOperationStarted = func(context.Context, Operation) error { return nil }
+	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return nil }
 	result, got := backedUp(t, testCluster(), req, Options{ActionWorkers: 1})
 	if diff := cmp.Diff([]string{"configmaps shop/a", "configmaps shop/b", "namespaces /shop"}, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
@@ -256,7 +256,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"team": "shop", "tier": "gold"}, result.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	want := []Operation{{
+	want := []itemaction.Operation{{
 		Action: "example.io/talker", Kind: "AsyncBackupItemAction", Plugin: "demo", Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 		Namespace: "shop", Name: "a", ID: "op-1", PostItems: []itemaction.RelatedItem{ref("configmaps", "shop", "a")},
 	}}
@@ -348,12 +348,12 @@ func TestManyCollectionsShareActions(t *testing.T) {
 	action := outside{name: "busy", resource: "*", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{
 			JSON: bytes.Clone(item.JSON), Warnings: []string{"w"}, BackupLabels: map[string]string{"k": item.Name},
-			Operation:    &itemaction.StartedOperation{ID: item.Name},
+			Operation:    &itemaction.Operation{ID: item.Name},
 			RelatedItems: []itemaction.RelatedItem{ref("kind00s.example.org", "shop", "o-000"), ref("kind01s.example.org", "shop", strings.Replace(item.Name, "o-", "p-", 1))},
 		}, nil
 	}}
 	var told atomic.Int32
-	result, _ := backedUp(t, crowd(20, 30), ArchiveRequest{Actions: []itemaction.BackupAction{action}, OnOperationStarted: func(context.Context, Operation) error {
+	result, _ := backedUp(t, crowd(20, 30), ArchiveRequest{Actions: []itemaction.BackupAction{action}, OnOperationStarted: func(context.Context, itemaction.Operation) error {
 		told.Add(1)
 		return nil
 	}}, Options{})

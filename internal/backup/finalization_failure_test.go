@@ -16,6 +16,7 @@ import (
 
 	tarball "github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
@@ -218,7 +219,7 @@ func TestOperationsThatCannotBeRecorded(t *testing.T) {
 	objects := memory.New()
 	j := worker(t, t.TempDir(), &operator{})
 	req := withOperations(func(r *backup.Request) { r.Attempt = 3 })
-	req.OnOperationStarted = func(context.Context, backup.Operation) error { return errBroken }
+	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return errBroken }
 	if err := j.Claim(t.Context(), open(objects), req); err != nil {
 		t.Fatal(err)
 	}

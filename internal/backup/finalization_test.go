@@ -17,6 +17,7 @@ import (
 
 	tarball "github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -70,7 +71,7 @@ func (o *operator) first(ctx context.Context, req backup.ArchiveRequest, out *ta
 		}
 	}
 	for _, name := range []string{"a", "b"} {
-		op := backup.Operation{Action: "example.io/copy", Plugin: "demo", ID: "op-" + name, Namespace: "shop", Name: name}
+		op := itemaction.Operation{Action: "example.io/copy", Plugin: "demo", ID: "op-" + name, Namespace: "shop", Name: name}
 		if err := req.OnOperationStarted(ctx, op); err != nil {
 			return result, err
 		}
@@ -115,7 +116,7 @@ func (o *operator) preferred() string {
 // withOperations is the request of a backup whose operations are recorded.
 func withOperations(edits ...func(*backup.Request)) backup.Request {
 	req := request(edits...)
-	req.OnOperationStarted = func(context.Context, backup.Operation) error { return nil }
+	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return nil }
 	return req
 }
 

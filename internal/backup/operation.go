@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
@@ -33,32 +32,11 @@ var (
 	errCancelUnsupported = errors.New("the action has no way to cancel it")
 )
 
-// Operation is an operation that an item action started and that continues after the
-// archive is written.
-type Operation struct {
-	// Action is the name of the item action, Kind its kind and Plugin the name of the
-	// plugin. Kind and Plugin are empty for an action of Grapnel itself.
-	Action, Kind, Plugin string
-	// Resource, Namespace and Name identify its object.
-	Resource        schema.GroupVersionResource
-	Namespace, Name string
-	// ID is the ID from the action. An action may use the same ID for many objects.
-	ID string
-	// PostItems are objects to be archived, again if necessary, when it has ended.
-	PostItems []itemaction.RelatedItem
-	// PollInterval is how often the action wants to be polled for progress; zero lets the
-	// caller choose.
-	PollInterval time.Duration
-}
-
 // recordOrCancelOperation records an operation, at once and even if the run has ended
 // meanwhile: from then on it is tracked. An operation that cannot be recorded is canceled,
 // and the error has the result of the cancellation.
-func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *rawclient.Item, told itemaction.StartedOperation) error {
-	op := Operation{
-		Action: s.Name(), Resource: c.resource.GVR, Namespace: item.Namespace, Name: item.Name,
-		ID: told.ID, PostItems: told.PostOperationItems, PollInterval: told.PollInterval,
-	}
+func (c *collection) recordOrCancelOperation(ctx context.Context, s *resourceAction, item *rawclient.Item, op itemaction.Operation) error {
+	op.Action, op.Resource, op.Namespace, op.Name = s.Name(), c.resource.GVR, item.Namespace, item.Name
 	if s.external != nil {
 		op.Plugin, op.Kind = s.external.Plugin(), s.external.Kind()
 	}
@@ -95,7 +73,7 @@ func (r *enginePass) withoutActionSlot(s *resourceAction, work func() error) err
 }
 
 // notifyOperationStarted reports an operation to the caller of the run.
-func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) error {
+func (r *enginePass) notifyOperationStarted(ctx context.Context, op itemaction.Operation) error {
 	switch {
 	case r.req.hasOnlyItems():
 		return errOperationsEnded

@@ -33,8 +33,8 @@ func (l *ledger) action(name string, cancelled error) cancellableAction {
 			return itemaction.Result{}, nil
 		}
 		id := name + "-" + item.Name
-		return itemaction.Result{Operation: &itemaction.StartedOperation{
-			ID: id, PostOperationItems: []itemaction.RelatedItem{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
+		return itemaction.Result{Operation: &itemaction.Operation{
+			ID: id, PostItems: []itemaction.RelatedItem{ref("configmaps", "shop", "c")}, PollInterval: time.Second,
 		}}, nil
 	}}}
 }
@@ -55,7 +55,7 @@ func (s cancellableAction) CancelOperation(ctx context.Context, _ itemaction.Bac
 }
 
 // record is an OnOperationStarted.
-func (l *ledger) record(_ context.Context, op Operation) error {
+func (l *ledger) record(_ context.Context, op itemaction.Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.started = append(l.started, op.ID)
@@ -87,7 +87,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 		}
 		return itemaction.Result{}, nil
 	}}, two)
-	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
+	req.OnOperationStarted = func(ctx context.Context, op itemaction.Operation) error {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > operationCallbackTimeout {
 			t.Error("it may be recorded forever")
 		}
@@ -98,9 +98,9 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
 	l.want(t, []string{"one-a", "one-b", "two-a", "two-b"}, nil)
-	var want []Operation
+	var want []itemaction.Operation
 	for _, of := range [][2]string{{"a", "one"}, {"a", "two"}, {"b", "one"}, {"b", "two"}} {
-		want = append(want, Operation{
+		want = append(want, itemaction.Operation{
 			Action: "example.io/" + of[1], Kind: "AsyncBackupItemAction", Plugin: "demo",
 			Resource:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 			Namespace: "shop", Name: of[0], ID: of[1] + "-" + of[0],
@@ -118,14 +118,14 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 // An operation that cannot be recorded would continue untracked.
 func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 	for name, tc := range map[string]struct {
-		started func(l *ledger) func(context.Context, Operation) error
+		started func(l *ledger) func(context.Context, itemaction.Operation) error
 		cancel  error
 		none    bool // the action has no Cancel
 		want    string
 	}{
 		"the API server is away": {
-			started: func(*ledger) func(context.Context, Operation) error {
-				return func(context.Context, Operation) error { return errors.New("no connection") }
+			started: func(*ledger) func(context.Context, itemaction.Operation) error {
+				return func(context.Context, itemaction.Operation) error { return errors.New("no connection") }
 			},
 			want: `the operation "x-a" was started and could not be recorded: no connection; it was canceled`,
 		},
@@ -192,7 +192,7 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 		return execute(context.WithoutCancel(ctx), item)
 	}
 	req := shop(action)
-	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
+	req.OnOperationStarted = func(ctx context.Context, op itemaction.Operation) error {
 		return errors.Join(ctx.Err(), l.record(ctx, op))
 	}
 	result, err := New(testCluster().cluster(t), Options{}).WriteArchive(ctx, req, io.Discard)
@@ -241,7 +241,7 @@ func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	if len(result.Volumes) > 0 || result.Results.WarningCount > 0 {
 		t.Errorf("volumes %v, results %+v", result.Volumes, result.Results)
 	}
-	req.OnOperationStarted = func(context.Context, Operation) error { return errors.New("the API server is away") }
+	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return errors.New("the API server is away") }
 	result, _ = backedUp(t, testCluster(), req, Options{})
 	if len(result.Volumes) != 1 || result.Results.WarningCount != 1 || result.Results.ErrorCount != 1 {
 		t.Errorf("without a record: volumes %v, results %+v", result.Volumes, result.Results)
@@ -255,7 +255,7 @@ func TestRecordingHoldsNoSlot(t *testing.T) {
 	both := make(chan struct{})
 	var recording atomic.Int32
 	req := shop(l.action("one", nil))
-	req.OnOperationStarted = func(ctx context.Context, op Operation) error {
+	req.OnOperationStarted = func(ctx context.Context, op itemaction.Operation) error {
 		if recording.Add(1) == 2 {
 			close(both)
 		}

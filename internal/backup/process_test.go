@@ -113,7 +113,7 @@ func processActions(tb testing.TB, names ...string) []itemaction.BackupAction {
 func TestActionsOfAProcess(t *testing.T) {
 	var out bytes.Buffer
 	req := shop(processActions(t, "example.io/mark", "example.io/start")...)
-	req.OnOperationStarted = func(context.Context, Operation) error { return nil }
+	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return nil }
 	result, err := New(testCluster().cluster(t), Options{}).WriteArchive(t.Context(), req, &out)
 	if err != nil {
 		t.Fatal(err)

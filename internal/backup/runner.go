@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
@@ -57,7 +58,7 @@ type Request struct {
 	Attempt int32
 	// OnOperationStarted records an operation that an item action started; see
 	// backup.ArchiveRequest.
-	OnOperationStarted func(ctx context.Context, op Operation) error
+	OnOperationStarted func(ctx context.Context, op itemaction.Operation) error
 }
 
 // FormatVersion is the version of new archives.
@@ -134,7 +135,7 @@ func (j *Runner) Archive(ctx context.Context, store *storage.Store, req Request)
 	ctx = logr.NewContext(ctx, log)
 	var started atomic.Bool
 	if record := req.OnOperationStarted; record != nil {
-		req.OnOperationStarted = func(ctx context.Context, op Operation) error {
+		req.OnOperationStarted = func(ctx context.Context, op itemaction.Operation) error {
 			started.Store(true)
 			return record(ctx, op)
 		}

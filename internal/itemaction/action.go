@@ -150,19 +150,28 @@ type Result struct {
 	BackupLabels map[string]string
 	// Operation is what the action started and what continues after the archive is written, or
 	// the objects are restored; nil if there is none.
-	Operation *StartedOperation
+	Operation *Operation
 }
 
-// StartedOperation is an operation that an action started.
-type StartedOperation struct {
-	// ID is the action's ID for it.
+// Operation is an operation that an action started for one object. An action sets the ID,
+// PostItems and PollInterval, and the engine the rest.
+type Operation struct {
+	// ID is the action's ID for it. An action may use the same ID for many objects.
 	ID string
-	// PostOperationItems are objects to be archived, again if necessary, when it has ended. A
-	// restore has none.
-	PostOperationItems []RelatedItem
+	// PostItems are objects to be archived, again if necessary, when it has ended. A restore has
+	// none.
+	PostItems []RelatedItem
 	// PollInterval is how often the action wants to be polled for progress; zero lets the
 	// caller choose.
 	PollInterval time.Duration
+	// Kind and Action are the kind and name of the action, and Plugin is the Plugin that provides
+	// it. Kind and Plugin are empty for an action of Grapnel itself.
+	Kind, Action, Plugin string
+	// Resource, Namespace and Name identify the object, with the version it is archived in. In a
+	// restore, they are those in the cluster, without a version; the Resource of a converted object
+	// is that of the archive.
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
 }
 
 // RelatedItem names a related object. The last three fields are for a backup.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/operation"
 )
@@ -65,28 +66,13 @@ const (
 // recordRetryInterval is the time between two attempts to record an operation.
 const recordRetryInterval = 500 * time.Millisecond
 
-// StartedOperation is an operation that an action reported as started.
-type StartedOperation struct {
-	// Kind and Action are the kind and name of the action, and Plugin is the Plugin that
-	// provides it.
-	Kind, Action, Plugin string
-	// ID is the action's name for the operation.
-	ID string
-	// Item is the object that the operation works on. PostItems are the objects that are
-	// archived after the operation has ended.
-	Item      v1alpha1.OperationItem
-	PostItems []v1alpha1.OperationItem
-	// PollInterval is the poll interval that the action requests; 0 if it requests none.
-	PollInterval time.Duration
-}
-
 // NewOperationRecorder returns a function that creates the AsyncOperation of an operation that
 // an action started. It belongs to the attempt that starts in this pass. The function retries
 // transient errors until ctx ends. It is safe for concurrent use, and idempotent for the same
 // operation.
-func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, StartedOperation) error {
+func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, itemaction.Operation) error {
 	owner := deepCopyOf(s.Object)
-	return func(ctx context.Context, started StartedOperation) error {
+	return func(ctx context.Context, started itemaction.Operation) error {
 		operation := d.newAsyncOperation(owner, started)
 		if err := controllerutil.SetControllerReference(owner, operation, d.Client.Scheme()); err != nil {
 			return fmt.Errorf("setting the owner of AsyncOperation %s: %w", operation.Name, err)
@@ -110,13 +96,23 @@ func (d *Driver[T]) NewOperationRecorder(s *Scope[T]) func(context.Context, Star
 }
 
 // newAsyncOperation returns the AsyncOperation of an operation that an action started.
-func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.AsyncOperation {
-	item, attempt := started.Item, max(o.Run().Attempts, 1)
+func (d *Driver[T]) newAsyncOperation(o T, started itemaction.Operation) *v1alpha1.AsyncOperation {
+	attempt := max(o.Run().Attempts, 1)
+	item := v1alpha1.OperationItem{
+		Group: started.Resource.Group, Version: started.Resource.Version, Resource: started.Resource.Resource,
+		Namespace: started.Namespace, Name: started.Name,
+	}
+	var postItems []v1alpha1.OperationItem
+	for _, related := range started.PostItems {
+		postItems = append(postItems, v1alpha1.OperationItem{
+			Group: related.Resource.Group, Resource: related.Resource.Resource, Namespace: related.Namespace, Name: related.Name,
+		})
+	}
 	spec := v1alpha1.AsyncOperationSpec{
 		ParentRef:  v1alpha1.ParentReference{Kind: d.Kind.Name, Name: o.GetName(), UID: string(o.GetUID())},
 		Kind:       v1alpha1.ActionKind(started.Kind),
 		ActionName: started.Action, PluginRef: v1alpha1.PluginReference{Name: started.Plugin},
-		OperationID: started.ID, Item: item, PostOperationItems: started.PostItems, Attempt: attempt,
+		OperationID: started.ID, Item: item, PostOperationItems: postItems, Attempt: attempt,
 		DesiredState: v1alpha1.DesiredStateRun,
 	}
 	d.applyOperationPolicy(&spec, o, started)
@@ -137,7 +133,7 @@ func (d *Driver[T]) newAsyncOperation(o T, started StartedOperation) *v1alpha1.A
 
 // applyOperationPolicy sets how an operation is watched. The run takes precedence over the
 // Plugin, and the Plugin over the defaults.
-func (d *Driver[T]) applyOperationPolicy(spec *v1alpha1.AsyncOperationSpec, o T, started StartedOperation) {
+func (d *Driver[T]) applyOperationPolicy(spec *v1alpha1.AsyncOperationSpec, o T, started itemaction.Operation) {
 	spec.Timeout.Duration, spec.PollInterval.Duration = d.Operations.Timeout, d.Operations.PollInterval
 	for _, planned := range o.Run().ItemActions {
 		policy := planned.Operation

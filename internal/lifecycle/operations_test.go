@@ -23,6 +23,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -57,10 +58,12 @@ func driverWith(t *testing.T, fails []error, objects ...client.Object) *Driver[*
 
 func seconds(n time.Duration) *metav1.Duration { return &metav1.Duration{Duration: n * time.Second} }
 
-func move(item string) StartedOperation {
-	return StartedOperation{
+func move(item string) itemaction.Operation {
+	return itemaction.Operation{
 		Kind: "AsyncBackupItemAction", Action: "x/move", Plugin: "x", ID: "op-1",
-		Item: v1alpha1.OperationItem{Version: "v1", Resource: "persistentvolumeclaims", Namespace: "shop", Name: item},
+		Resource:  schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"},
+		Namespace: "shop", Name: item,
+		PostItems: []itemaction.RelatedItem{{Resource: schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}, Namespace: "shop", Name: "s"}},
 	}
 }
 
@@ -107,7 +110,9 @@ func TestRecordedOperation(t *testing.T) {
 			if got := fmt.Sprintf("%s %s %s", o.Spec.Timeout.Duration, o.Spec.PollInterval.Duration, stall); got != tc.want {
 				t.Errorf("timeout, interval and stallTimeout are %s, want %s", got, tc.want)
 			}
-			if o.Spec.Item != started.Item || o.Spec.OperationID != "op-1" || o.Spec.Attempt != 2 || o.Spec.ParentRef.UID != string(b.UID) ||
+			item := v1alpha1.OperationItem{Version: "v1", Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"}
+			after := []v1alpha1.OperationItem{{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots", Namespace: "shop", Name: "s"}}
+			if o.Spec.Item != item || !slices.Equal(o.Spec.PostOperationItems, after) || o.Spec.OperationID != "op-1" || o.Spec.Attempt != 2 || o.Spec.ParentRef.UID != string(b.UID) ||
 				!strings.HasPrefix(o.Name, "nightly-data-") || len(o.Name) > maxChildNameLength {
 				t.Errorf("recorded %s: %+v", o.Name, o.Spec)
 			}
@@ -127,7 +132,7 @@ func TestEveryOperationHasItsName(t *testing.T) {
 	other.Action = "x/scan"
 	second := move("a")
 	second.ID = "op-2"
-	for _, started := range []StartedOperation{move("a"), move("b"), other, second} {
+	for _, started := range []itemaction.Operation{move("a"), move("b"), other, second} {
 		if err := record(t.Context(), started); err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
 	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
 		return itemaction.Result{
-			Operation: &itemaction.StartedOperation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond, WaitForRelatedItems: true,
+			Operation: &itemaction.Operation{ID: "op-1"}, Warnings: []string{"beware"}, ReadyTimeout: time.Millisecond, WaitForRelatedItems: true,
 		}, nil
 	}, ready: func(*itemaction.RestoreItem, []itemaction.RelatedItem) (bool, error) { return false, nil }}
 	request := restore.Request{

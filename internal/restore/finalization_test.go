@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -27,7 +28,7 @@ import (
 // starting is an engine whose actions start operations.
 type starting struct {
 	engine
-	operations []restore.Operation
+	operations []itemaction.Operation
 	err        error
 }
 
@@ -50,10 +51,10 @@ func TestRestoreCountsTheOperationsThatAreRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var waited []time.Duration
 			j := operator(t, t.TempDir(), &waited)
-			j.Engine = starting{operations: []restore.Operation{{ID: "op-1"}, {ID: "full"}, {ID: "op-2"}}, err: fails}
+			j.Engine = starting{operations: []itemaction.Operation{{ID: "op-1"}, {ID: "full"}, {ID: "op-2"}}, err: fails}
 			req := request
 			var told []string
-			req.OnOperationStarted = func(_ context.Context, op restore.Operation) error {
+			req.OnOperationStarted = func(_ context.Context, op itemaction.Operation) error {
 				if op.ID == "full" {
 					return errors.New("no space")
 				}

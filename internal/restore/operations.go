@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
@@ -22,40 +20,24 @@ import (
 // operationCallbackTimeout bounds Request.OnOperationStarted, also after the run has ended.
 const operationCallbackTimeout = 30 * time.Second
 
-// Operation is an operation that an action started for one object and that continues
-// independently.
-type Operation struct {
-	// Action is the name of the action, and ID its ID for the operation.
-	Action, ID string
-	// Kind and Plugin are those of the action.
-	Kind, Plugin string
-	// Resource, Namespace and Name identify the object in the cluster; for a converted
-	// object, the Resource is that of the archive.
-	Resource        schema.GroupResource
-	Namespace, Name string
-	// PollInterval is how often the action wants to be polled for progress; zero lets the
-	// caller choose.
-	PollInterval time.Duration
-}
-
 // operationList collects the started and the recorded operations. It is safe for concurrent
 // use.
 type operationList struct {
 	mu       sync.Mutex
-	recorded []Operation
+	recorded []itemaction.Operation
 }
 
-func (o *operationList) addOperation(op Operation) {
+func (o *operationList) addOperation(op itemaction.Operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recorded = append(o.recorded, op)
 }
 
 // sortedOperations must be called after everything is restored.
-func (o *operationList) sortedOperations() []Operation {
-	return slices.SortedFunc(slices.Values(o.recorded), func(a, b Operation) int {
+func (o *operationList) sortedOperations() []itemaction.Operation {
+	return slices.SortedFunc(slices.Values(o.recorded), func(a, b itemaction.Operation) int {
 		return cmp.Or(
-			strings.Compare(a.Action, b.Action), strings.Compare(a.Resource.String(), b.Resource.String()),
+			strings.Compare(a.Action, b.Action), strings.Compare(a.Resource.GroupResource().String(), b.Resource.GroupResource().String()),
 			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID),
 		)
 	})
@@ -68,14 +50,13 @@ var errOperationsUnsupported = errors.New("this run does not wait for operations
 // recordOrCancelOperation records an operation that an action started for an object. An
 // operation that cannot be recorded is canceled, which is an error of the object. The error
 // is reported at once: the object may not be reported if the run is interrupted.
-func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *itemaction.StartedOperation) {
+func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, action *pluginAction, started *itemaction.Operation) {
 	if started == nil {
 		return
 	}
-	op := Operation{
-		Action: action.Name(), ID: started.ID, Kind: action.Kind(), Plugin: action.Plugin(),
-		Resource: it.kind.resource, Namespace: it.target.Namespace, Name: it.target.Name, PollInterval: started.PollInterval,
-	}
+	op := *started
+	op.Kind, op.Action, op.Plugin = action.Kind(), action.Name(), action.Plugin()
+	op.Resource, op.Namespace, op.Name = it.kind.resource.WithVersion(""), it.target.Namespace, it.target.Name
 	log := loggerFrom(ctx).WithValues("action", op.Action, "plugin", op.Plugin, "operation", fmt.Sprintf("%.100q", op.ID), "item", it.displayName())
 	err := r.notifyOperationStarted(ctx, op)
 	if err == nil {
@@ -92,7 +73,7 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 // cancelRefusedOperation cancels the operation, if any, of a rejected answer. It returns
 // the reason with the result of the cancellation.
 func cancelRefusedOperation(
-	ctx context.Context, action *pluginAction, shown *itemaction.RestoreItem, started *itemaction.StartedOperation, reason error,
+	ctx context.Context, action *pluginAction, shown *itemaction.RestoreItem, started *itemaction.Operation, reason error,
 ) error {
 	if started == nil {
 		return reason
@@ -102,7 +83,7 @@ func cancelRefusedOperation(
 
 // notifyOperationStarted calls Request.OnOperationStarted, which must complete even if the
 // run is interrupted.
-func (r *enginePass) notifyOperationStarted(ctx context.Context, op Operation) error {
+func (r *enginePass) notifyOperationStarted(ctx context.Context, op itemaction.Operation) error {
 	if r.req.OnOperationStarted == nil {
 		return errOperationsUnsupported
 	}

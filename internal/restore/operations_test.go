@@ -31,8 +31,8 @@ type book struct {
 }
 
 // start returns an operation.
-func (b *book) start(id string) *itemaction.StartedOperation {
-	return &itemaction.StartedOperation{ID: id, PollInterval: time.Second}
+func (b *book) start(id string) *itemaction.Operation {
+	return &itemaction.Operation{ID: id, PollInterval: time.Second}
 }
 
 // starter is an action that can cancel the operations that it starts.
@@ -50,7 +50,7 @@ func (s *starter) CancelOperation(ctx context.Context, _ *itemaction.RestoreItem
 }
 
 // started is an OnOperationStarted.
-func (b *book) started(ctx context.Context, op restore.Operation) error {
+func (b *book) started(ctx context.Context, op itemaction.Operation) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := errors.Join(b.full, ctx.Err()); err != nil {
@@ -122,12 +122,12 @@ func TestOperationsAreRecorded(t *testing.T) {
 	wantMessages(t, result,
 		"error "+mapped+`: configmaps "`+mapped+`/failed": restore action second: second fails`,
 		"error "+mapped+`: |configmaps "`+mapped+`/refused"|data`)
-	var want []restore.Operation
+	var want []itemaction.Operation
 	for _, name := range []string{"first failed", "first good", "first refused", "first skipped", "second good", "second refused", "second skipped"} {
 		action, object, _ := strings.Cut(name, " ")
-		want = append(want, restore.Operation{
+		want = append(want, itemaction.Operation{
 			Action: action, ID: action + " of " + object, Kind: "AsyncRestoreItemAction", Plugin: "plugged", PollInterval: time.Second,
-			Resource: schema.GroupResource{Resource: "configmaps"}, Namespace: mapped, Name: object,
+			Resource: schema.GroupVersionResource{Resource: "configmaps"}, Namespace: mapped, Name: object,
 		})
 	}
 	if diff := cmp.Diff(want, result.Operations); diff != "" {
@@ -327,7 +327,7 @@ func TestOperationAndWaiting(t *testing.T) {
 			result := c.run(restore.Request{
 				Archive: spool(t, []*unstructured.Unstructured{configMap(t, ns, "c", "x"), obj(t, "v1", "LimitRange", ns, "later", "")}),
 				Actions: []itemaction.RestorePluginAction{acts},
-				OnOperationStarted: func(ctx context.Context, op restore.Operation) error {
+				OnOperationStarted: func(ctx context.Context, op itemaction.Operation) error {
 					if recorded = true; c.has(obj(t, "v1", "LimitRange", ns, "later", "")) {
 						t.Error("it is recorded after the object that it needs was restored")
 					}

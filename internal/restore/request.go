@@ -101,7 +101,7 @@ type Request struct {
 	// that it is tracked. It is called concurrently, with a context that ends after 30
 	// seconds and not with the run. If it fails, or is nil, the operation is canceled,
 	// which is an error of its object.
-	OnOperationStarted func(ctx context.Context, op Operation) error
+	OnOperationStarted func(ctx context.Context, op itemaction.Operation) error
 	// DryRun writes nothing to the cluster, and calls none of Actions.
 	DryRun bool
 	// Progress, if set, is called with the number of objects to restore and the number of
@@ -152,7 +152,7 @@ type Result struct {
 	BackupLabels map[string]string
 	// Operations are those that they started and OnOperationStarted recorded, sorted by
 	// action, object and ID.
-	Operations []Operation
+	Operations []itemaction.Operation
 }
 
 // ActionReport has the statistics of one action of a Request.

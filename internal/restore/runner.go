@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
@@ -54,7 +55,7 @@ type RunRequest struct {
 	// actions and OnOperationStarted.
 	Engine Request
 	// OnOperationStarted records an operation that one of ItemActions started; see restore.Request.
-	OnOperationStarted func(ctx context.Context, op Operation) error
+	OnOperationStarted func(ctx context.Context, op itemaction.Operation) error
 	// Operations is the number of started operations, for Finalize.
 	Operations int
 	// ItemActions are the item actions of plugins, in the order in which they are called.

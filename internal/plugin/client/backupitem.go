@@ -63,8 +63,8 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.BackupItem
 	case err != nil:
 		return itemaction.Result{}, a.WrapPluginError(err)
 	}
-	if result.Operation = newStartedOperation(answer.OperationID, answer.PollInterval); result.Operation != nil {
-		result.Operation.PostOperationItems = a.toRelatedItems(answer.PostOperationItems)
+	if result.Operation = newOperation(answer.OperationID, answer.PollInterval); result.Operation != nil {
+		result.Operation.PostItems = a.toRelatedItems(answer.PostOperationItems)
 	}
 	return result, nil
 }

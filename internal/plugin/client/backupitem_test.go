@@ -262,8 +262,8 @@ func TestBackupItemAction_Execute(t *testing.T) {
 		},
 		"an operation": {
 			answer: BackupItemAnswer{OperationID: "op-1", PostOperationItems: additional, PollInterval: time.Minute},
-			want: itemaction.Result{Operation: &itemaction.StartedOperation{
-				ID: "op-1", PostOperationItems: []itemaction.RelatedItem{pvc(false)}, PollInterval: time.Minute,
+			want: itemaction.Result{Operation: &itemaction.Operation{
+				ID: "op-1", PostItems: []itemaction.RelatedItem{pvc(false)}, PollInterval: time.Minute,
 			}},
 		},
 		"items for after no operation": {answer: BackupItemAnswer{PostOperationItems: additional}},

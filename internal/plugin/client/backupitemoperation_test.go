@@ -25,7 +25,7 @@ func starting(context.Context, []byte) (BackupItemAnswer, error) {
 var startedRef = OperationRef{OperationID: "op-1", Parent: []byte(`{"kind":"Backup"}`)}
 
 // execute sends the pod to an action and returns its operation.
-func execute(t *testing.T, a itemaction.BackupPluginAction) *itemaction.StartedOperation {
+func execute(t *testing.T, a itemaction.BackupPluginAction) *itemaction.Operation {
 	t.Helper()
 	if err := a.ResolveSelector(t.Context(), backupNames{}); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func execute(t *testing.T, a itemaction.BackupPluginAction) *itemaction.StartedO
 	return got.Operation
 }
 
-func cancelBackupOperation(ctx context.Context, a itemaction.BackupAction, op *itemaction.StartedOperation) error {
+func cancelBackupOperation(ctx context.Context, a itemaction.BackupAction, op *itemaction.Operation) error {
 	return a.(itemaction.OperationStarter[itemaction.BackupItem]).CancelOperation(ctx, podItem(), op.ID)
 }
 

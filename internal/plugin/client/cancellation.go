@@ -47,10 +47,10 @@ func (a *ItemAction[A]) CancelRejectedOperation(ctx context.Context, about strin
 	return fmt.Errorf("%w; it had started the operation %.100q, which was canceled", err, op.OperationID)
 }
 
-// newStartedOperation returns the operation of an answer, nil if there is none.
-func newStartedOperation(id string, poll time.Duration) *itemaction.StartedOperation {
+// newOperation returns the operation of an answer, nil if there is none.
+func newOperation(id string, poll time.Duration) *itemaction.Operation {
 	if id == "" {
 		return nil
 	}
-	return &itemaction.StartedOperation{ID: id, PollInterval: poll}
+	return &itemaction.Operation{ID: id, PollInterval: poll}
 }

@@ -88,7 +88,7 @@ func (a *restoreItemAction) Execute(ctx context.Context, it *itemaction.RestoreI
 	case err != nil:
 		return itemaction.Result{}, a.WrapPluginError(err)
 	}
-	result.Operation = newStartedOperation(answer.OperationID, answer.PollInterval)
+	result.Operation = newOperation(answer.OperationID, answer.PollInterval)
 	return result, nil
 }
 

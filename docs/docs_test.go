@@ -321,6 +321,30 @@ func metricsCode(t *testing.T, own, shared, failure string) string {
 	return strings.NewReplacer(`"+k.Failure+"`, failure, `k.Failure+"`, `"`+failure).Replace(code.String())
 }
 
+// TestReasonsAreDocumented has a user look up every reason of a condition or an event.
+func TestReasonsAreDocumented(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "api", "v1alpha1", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, reasons := documents(t)[filepath.Join("docs", "usage.md")], 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`\bReason\w+ = "(\w+)"`).FindAllSubmatch(source, -1) {
+			reasons++
+			if !strings.Contains(text, "`"+string(match[1])+"`") {
+				t.Errorf("docs/usage.md does not have the reason %s", match[1])
+			}
+		}
+	}
+	if reasons < 50 {
+		t.Errorf("found only %d reasons", reasons)
+	}
+}
+
 func TestFlagsExist(t *testing.T) {
 	var main []byte
 	for _, path := range []string{"../main.go", "../election.go"} {

@@ -49,7 +49,7 @@ func (r *Reconciler) recordSyncResult(ctx context.Context, bsl *v1alpha1.BackupS
 	}
 	limited := says.reason == v1alpha1.ReasonImportLimited && !hasSyncedReason(before, says.reason) // its numbers change all the time
 	if says.status == metav1.ConditionFalse || limited {
-		r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, says.reason, "Look", "%s", lifecycle.TruncateEventNote(says.message))
+		r.Recorder.Eventf(bsl, nil, corev1.EventTypeWarning, says.reason, "Sync", "%s", lifecycle.TruncateEventNote(says.message))
 	}
 	return nil
 }

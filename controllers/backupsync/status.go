@@ -56,7 +56,7 @@ func (l *locationSync) setDataAvailable(ctx context.Context, b *v1alpha1.Backup,
 	})
 	if written && err == nil {
 		l.report.Marked++
-		l.Recorder.Eventf(b, l.bsl, eventType, reason, "Look", "%s", message)
+		l.Recorder.Eventf(b, l.bsl, eventType, reason, "Sync", "%s", message)
 	}
 	return err
 }

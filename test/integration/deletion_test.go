@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -83,13 +82,14 @@ var _ = Describe("The deletion of backups", Label("deletion"), func() {
 		if len(s.stored(t, b.Name)) == 0 {
 			t.Fatal("nothing is stored")
 		}
-		d := deletionOf(b)
-		d.Spec.TTL = &metav1.Duration{Duration: time.Second}
-		env.Create(t, world.Client, d)
-		destroyed(t, d, v1alpha1.RunPhaseCompleted, "Backup "+b.Name+" is destroyed")
+		d := destroyed(t, destroy(t, b), v1alpha1.RunPhaseCompleted, "Backup "+b.Name+" is destroyed")
 		s.gone(t, b)
 		awaitEvent(t, d, "Normal Completed: Backup "+b.Name+" is destroyed")
-		awaitGone(t, d) // after its ttl
+		// A change after the end is observed, and the outcome stays.
+		world.Patch(t, d, `{"spec":{"ttl":"1h"}}`)
+		destroyed(t, d, v1alpha1.RunPhaseCompleted, "Backup "+b.Name+" is destroyed")
+		world.Patch(t, d, `{"spec":{"ttl":"1s"}}`)
+		awaitGone(t, d)
 	})
 
 	It("does the work once", func() {

@@ -55,6 +55,16 @@ var _ = Describe("Restores that are stopped", Label("restore"), func() {
 		}
 	})
 
+	It("keep the outcome when they are canceled after the end", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.SharedOperator(t)}
+		app := world.CreateApp(t, 1)
+		r, _ := s.restoreOf(s.backUp(t, app).Name, app)
+		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted)
+		cancelRestore(t, r)
+		outcome(t, r, v1alpha1.RunPhaseCompleted)
+	})
+
 	It("report what was restored", func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}

@@ -88,7 +88,7 @@ verify: $(GOLANGCI_LINT) $(KUSTOMIZE) ## Check that everything generated, format
 ##@ Tests
 
 .PHONY: test
-test: control-plane ## Run every test of every module; the last line counts them.
+test: control-plane ## Run every test of every module; the last line counts them. LONG=1 hits every write in test/crash.
 	hack/test.sh all
 
 .PHONY: test-unit

@@ -26,6 +26,8 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	race= cgo=0
 fi
 export GINKGO_NO_COLOR=true
+timeout=60m
+[ -z "${LONG:-}" ] || timeout=5h
 # Only the race detector needs C. Everything else is compiled once.
 export CGO_ENABLED=0
 go build -o "$out/testsummary" ./hack/testsummary
@@ -37,7 +39,7 @@ run() {
 	shift 2
 	echo "--- $name"
 	# shellcheck disable=SC2086
-	(cd "$dir" && go test -json -count=1 -timeout 60m ${ARGS:-} "$@" 2>&1) |
+	(cd "$dir" && go test -json -count=1 -timeout "$timeout" ${ARGS:-} "$@" 2>&1) |
 		"$out/testsummary" -record "$out/$name.json" || code=${PIPESTATUS[0]}
 	printf '{"Action":"exit","Output":"%s"}\n' "$code" >>"$out/$name.json"
 }

@@ -29,16 +29,14 @@
 // exists again, the next one finds nothing and counts it as created.
 //
 // Not every write is hit. Writes of one method to one resource, or to one sort of file,
-// are a class. Each sweep hits the first write of each class, the last one, and one
-// between them, which differs between the sweeps of a scenario. See some for the exceptions that
-// need less: sweeps about how the operator exits, those before writes of objects,
-// and scenarios that differ from an ordinary one only later on. The choice depends only on
+// are a class. Each sweep hits one write of each class, which differs between the sweeps of a
+// scenario. Where the operator is killed after a write of an ordinary Backup or DeletionRun, the
+// first write of each class, the last one, and one between them are hit. The choice depends only on
 // what a run writes, and each sweep fails if it never hit a class.
 //
-// With GRAPNEL_CRASH_EVERYTHING=yes every write of every scenario is hit, which takes several
-// times as long:
+// With LONG=1, every write of every scenario is hit, which takes several times as long:
 //
-//	GRAPNEL_CRASH_EVERYTHING=yes go test -timeout 2h ./test/crash
+//	LONG=1 go test -timeout 2h ./test/crash
 //
 // This package has only tests.
 package crash

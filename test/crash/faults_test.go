@@ -94,7 +94,7 @@ func chosenFaults(t *testing.T, recorded disturbance, stream uint64, anyOrder bo
 		}
 	}
 	switch {
-	case !anyOrder && os.Getenv(everything) != "":
+	case !anyOrder && os.Getenv(long) != "":
 		return all
 	case !anyOrder:
 		return chosen

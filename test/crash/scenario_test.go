@@ -27,7 +27,8 @@ type scenario struct {
 	// prepare adds what makes the run end as it does.
 	prepare func(t *testing.T, l *testOperator, d *disturbance)
 	sweeps  []sweep
-	// sampled says that it differs from another one only later on: one write of each class is hit.
+	// sampled says that one write of each class is hit: it differs from another one only later on,
+	// or each run takes seconds.
 	sampled bool
 	// calls says that the operator is killed in every call of an action, too.
 	calls bool
@@ -103,7 +104,7 @@ func scenarios() []scenario {
 		{
 			// Writes of events tell of nothing new: those of Backups are the same.
 			name: "restored", work: restores{defines: true}, pre: "outputs", post: "outputs", phase: v1alpha1.RunPhaseCompleted,
-			prepare: nothing, calls: true, logged: true,
+			prepare: nothing, calls: true, logged: true, sampled: true,
 			sweeps: append(kills(),
 				sweep{how: asked, when: after, target: api, only: own},
 				sweep{how: pressed, when: after, target: api, only: placed}),

@@ -123,6 +123,7 @@ func (e *environment) createEnded(ctx context.Context, b *v1alpha1.Backup) error
 	}
 	patch := client.MergeFrom(b.DeepCopy())
 	b.Status = status
+	b.Status.ObservedGeneration = b.Generation
 	for i := range b.Status.Conditions {
 		b.Status.Conditions[i].ObservedGeneration = b.Generation
 		if b.Status.Conditions[i].LastTransitionTime.IsZero() {

@@ -108,16 +108,16 @@ func callAction[A, R any](
 // plain lines.
 func (s *Server) newCallLogger(in callInfo) *slog.Logger {
 	if in.callID == "" && in.key == "" {
-		return s.log.Logger(s.level)
+		return s.log.logger(s.level)
 	}
-	return s.log.CallLogger(s.level, in.key, in.callID)
+	return s.log.callLogger(s.level, in.key, in.callID)
 }
 
 // writeCallLogEnd ends the log lines of a call. It ignores errors: if standard error is
 // closed, the host has ended.
 func (s *Server) writeCallLogEnd(callID string) {
 	if callID != "" {
-		_ = s.log.End(callID)
+		_ = s.log.endCall(callID)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/sdk/internal/logline"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	pluginpb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/plugin/v1"
 )
@@ -53,14 +52,14 @@ func (s *Server) Listen(ctx context.Context, opts ListenOptions) error {
 	if err != nil {
 		return fmt.Errorf("serving the plugin: %w", err)
 	}
-	s.level.Set(logline.ParseLevel(opts.LogLevel))
+	s.level.Set(parseLogLevel(opts.LogLevel))
 	s.features = opts.Features
-	creds, err := opts.transportCredentials(s.log.Logger(s.level))
+	creds, err := opts.transportCredentials(s.log.logger(s.level))
 	if err != nil {
 		return fmt.Errorf("serving the plugin: %w", err)
 	}
 	lines := newLogHub(s.log)
-	s.log = logline.NewWriter(lines)
+	s.log = newLogWriter(lines)
 	g := newListenServer(creds, lines)
 	if err := s.Install(g); err != nil {
 		return err

@@ -61,7 +61,7 @@ func TestListen_ReloadsTLSFiles(t *testing.T) {
 	s := New().SetLogOutput(log)
 	files := &tlsFiles{
 		cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), clientCA: filepath.Join(dir, "ca.crt"),
-		log: s.log.Logger(s.level),
+		log: s.log.logger(s.level),
 	}
 	use := func() {
 		certificate, key := selfSigned(t)

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/grapnel-dev/grapnel/sdk"
-	"github.com/grapnel-dev/grapnel/sdk/internal/logline"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	asyncbackupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
 	asyncrestoreitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncrestoreitemaction/v1"
@@ -37,7 +36,7 @@ type Server struct {
 	runningKeys keyedMutex
 	features    []string
 	level       *slog.LevelVar
-	log         *logline.Writer
+	log         *logWriter
 	// listOnce runs onList once, with the first request of the operator.
 	listOnce sync.Once
 	onList   func()
@@ -45,13 +44,13 @@ type Server struct {
 
 // New returns a Server without actions that logs to standard error.
 func New() *Server {
-	return &Server{level: new(slog.LevelVar), log: logline.NewWriter(os.Stderr), onList: func() {}}
+	return &Server{level: new(slog.LevelVar), log: newLogWriter(os.Stderr), onList: func() {}}
 }
 
 // SetLogOutput sends the log lines to out instead of standard error. It is for tests and
 // must be called before Install.
 func (s *Server) SetLogOutput(out io.Writer) *Server {
-	s.log = logline.NewWriter(out)
+	s.log = newLogWriter(out)
 	return s
 }
 
@@ -94,7 +93,7 @@ func (s *Server) servePluginProcess(args []string, cookie string) error {
 		return errors.New(s.usageText())
 	}
 	s.parseFlags(args)
-	logger := s.log.Logger(s.level)
+	logger := s.log.logger(s.level)
 	// Lines of libraries that use slog or log get the same format; they are
 	// attributed if only one call is in progress.
 	slog.SetDefault(logger)
@@ -145,7 +144,7 @@ func (s *Server) parseFlags(args []string) {
 			value = args[i]
 		}
 		if name == "log-level" {
-			s.level.Set(logline.ParseLevel(value))
+			s.level.Set(parseLogLevel(value))
 			continue
 		}
 		s.features = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })

@@ -1,9 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logline writes log lines in the format that the operator reads from a
-// plugin's standard error: hclog's JSON, with the fields that package proto adds.
-package logline
+package serve
 
 import (
 	"encoding/json"
@@ -16,36 +14,37 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 )
 
-// Writer writes whole lines. It is safe for concurrent use.
-type Writer struct {
+// logWriter writes whole log lines, in the format that the operator reads from a plugin's
+// standard error: hclog's JSON, with the fields that package proto adds. It is safe for concurrent
+// use.
+type logWriter struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// NewWriter returns a Writer to out.
-func NewWriter(out io.Writer) *Writer {
-	return &Writer{out: out}
+func newLogWriter(out io.Writer) *logWriter {
+	return &logWriter{out: out}
 }
 
 // Write writes one or more whole lines without interleaving others.
-func (w *Writer) Write(p []byte) (int, error) {
+func (w *logWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Write(p)
 }
 
-// Logger returns a logger whose lines have the format described above.
-func (w *Writer) Logger(level slog.Leveler) *slog.Logger {
+// logger returns a logger to w.
+func (w *logWriter) logger(level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: replaceAttr}))
 }
 
-// CallLogger returns a logger whose lines belong to one call.
-func (w *Writer) CallLogger(level slog.Leveler, key, callID string) *slog.Logger {
-	return w.Logger(level).With(slog.String(proto.FieldKey, key), slog.String(proto.FieldCall, callID))
+// callLogger returns a logger whose lines belong to one call.
+func (w *logWriter) callLogger(level slog.Leveler, key, callID string) *slog.Logger {
+	return w.logger(level).With(slog.String(proto.FieldKey, key), slog.String(proto.FieldCall, callID))
 }
 
-// End writes the line that marks the end of the lines of a call.
-func (w *Writer) End(callID string) error {
+// endCall writes the line that marks the end of the lines of a call.
+func (w *logWriter) endCall(callID string) error {
 	line, err := json.Marshal(map[string]string{proto.FieldEnd: callID})
 	if err != nil {
 		return fmt.Errorf("encoding the end of a call: %w", err)
@@ -74,13 +73,13 @@ func replaceAttr(groups []string, a slog.Attr) slog.Attr {
 	case slog.LevelKey:
 		a.Key = "@level"
 		if level, ok := a.Value.Any().(slog.Level); ok {
-			a.Value = slog.StringValue(levelName(level))
+			a.Value = slog.StringValue(logLevelName(level))
 		}
 	}
 	return a
 }
 
-func levelName(level slog.Level) string {
+func logLevelName(level slog.Level) string {
 	switch {
 	case level < slog.LevelDebug:
 		return "trace"
@@ -95,9 +94,9 @@ func levelName(level slog.Level) string {
 	}
 }
 
-// ParseLevel returns the level for a name that a host passes in --log-level. Unknown names
+// parseLogLevel returns the level for a name that a host passes in --log-level. Unknown names
 // mean info.
-func ParseLevel(name string) slog.Level {
+func parseLogLevel(name string) slog.Level {
 	switch strings.ToLower(name) {
 	case "trace":
 		return slog.LevelDebug - 4

@@ -29,7 +29,7 @@ import (
 // nil if there is none yet, or if the outcome is recorded.
 func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (*v1alpha1.Backup, error) {
 	d := s.Object
-	b, err := r.getLiveBackup(ctx, d)
+	b, err := r.getBackup(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -48,26 +48,34 @@ func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (*v1alpha1.Bac
 	return b, nil
 }
 
-// getLiveBackup reads the Backup to destroy past the cache; nil if there is none.
-func (r *Reconciler) getLiveBackup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1alpha1.Backup, error) {
-	var b v1alpha1.Backup
+// getBackup reads the Backup to destroy; nil if there is none. It reads past the cache if the cache
+// does not have it. A cached Backup may be outdated, but not everything that depends on it: its claim
+// and its deletion fail then.
+func (r *Reconciler) getBackup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1alpha1.Backup, error) {
 	key := types.NamespacedName{Namespace: d.Namespace, Name: cmp.Or(d.Status.BackupName, d.Spec.BackupName)}
-	if err := r.Reader.Get(ctx, key, &b); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
+	for _, reader := range []client.Reader{r.Client, r.Reader} {
+		var b v1alpha1.Backup
+		err := reader.Get(ctx, key, &b)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading Backup %s: %w", key.Name, err)
 		}
-		return nil, fmt.Errorf("reading Backup %s: %w", key.Name, err)
+		if err == nil && isBackupOf(&b, d) {
+			return &b, nil
+		}
 	}
+	return nil, nil
+}
+
+// isBackupOf reports whether a Backup is the one that a DeletionRun destroys, as far as is known.
+func isBackupOf(b *v1alpha1.Backup, d *v1alpha1.DeletionRun) bool {
 	for _, uid := range []string{d.Spec.BackupUID, d.Status.BackupUID} {
-		made := b.Spec.ImportedFrom != nil && b.Spec.ImportedFrom.BackupUID == uid
-		if uid != "" && uid != string(b.UID) && !made {
-			return nil, nil
+		imported := b.Spec.ImportedFrom != nil && b.Spec.ImportedFrom.BackupUID == uid
+		if uid != "" && uid != string(b.UID) && !imported {
+			return false
 		}
 	}
-	if where := d.Spec.StorageLocation; where != "" && where != b.Location() {
-		return nil, nil
-	}
-	return &b, nil
+	where := d.Spec.StorageLocation
+	return where == "" || where == b.Location()
 }
 
 // checkCreatedHere reports whether a backup that was found in a location may be destroyed: a

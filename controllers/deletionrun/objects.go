@@ -40,7 +40,7 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 	if lifecycle.IsFinished(d) {
 		return true, nil
 	}
-	b, err := r.getLiveBackup(ctx, d)
+	b, err := r.getBackup(ctx, d)
 	if err != nil || b == nil {
 		return err == nil, err
 	}

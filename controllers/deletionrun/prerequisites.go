@@ -63,25 +63,28 @@ func usesBackup(o *v1alpha1.Restore, d *v1alpha1.DeletionRun) bool {
 	return o.Status.BackupName == d.Status.StoredName && o.Status.StorageLocation == d.Status.StorageLocation
 }
 
-// listActiveRestores returns the names of the Restores that read the backup of a DeletionRun.
-func listActiveRestores(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun) ([]string, error) {
-	all, err := listRestores(ctx, reader, d)
+// namesOfActiveRestores returns the names of the Restores of a backup that read it.
+func namesOfActiveRestores(restores []v1alpha1.Restore) []string {
 	var names []string
-	for i := range all {
-		if !lifecycle.IsFinished(&all[i]) {
-			names = append(names, all[i].Name)
+	for i := range restores {
+		if !lifecycle.IsFinished(&restores[i]) {
+			names = append(names, restores[i].Name)
 		}
 	}
-	return names, err
+	return names
 }
 
 // awaitRestores waits for Restores in the cache that read the backup. The survey lists them past
 // the cache once the DeletionRun is recorded on the Backup: a Restore that is created later sees
 // the DeletionRun, and is rejected.
 func (r *Reconciler) awaitRestores(ctx context.Context, s *scope) (ready bool, err error) {
-	names, err := listActiveRestores(ctx, r.Client, s.Object)
-	if err != nil || len(names) == 0 {
-		return err == nil, err
+	restores, err := listRestores(ctx, r.Client, s.Object)
+	if err != nil {
+		return false, err
+	}
+	names := namesOfActiveRestores(restores)
+	if len(names) == 0 {
+		return true, nil
 	}
 	markWaitingForRestores(s, names)
 	return false, nil

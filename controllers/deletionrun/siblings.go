@@ -110,15 +110,14 @@ func (r *Reconciler) annotateDeletedBy(ctx context.Context, s *scope, b *v1alpha
 	s.AfterStatusUpdate(func(ctx context.Context) error {
 		err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the next pass sees what changed
+			return nil // the watch delivers what changed
 		}
 		if err != nil {
 			return fmt.Errorf("recording on Backup %s that it is being destroyed: %w", b.Name, err)
 		}
 		return nil
 	})
-	s.RequeueAfter(1)
-	return false, nil
+	return false, nil // the watch delivers the Backup
 }
 
 // findAnnotatedSibling returns the DeletionRun that has claimed a Backup, if it is unfinished.

@@ -27,7 +27,7 @@ func (r *Reconciler) reconcileStoredData(ctx context.Context, s *scope) (bool, e
 	if lifecycle.IsFinished(d) || conditions.IsTrue(d, v1alpha1.ConditionDataDeleted) {
 		return true, nil
 	}
-	b, err := r.getLiveBackup(ctx, d)
+	b, err := r.getBackup(ctx, d)
 	if err != nil {
 		return false, err
 	}
@@ -149,10 +149,14 @@ type removedFiles struct {
 func (r *Reconciler) removeFiles(s *scope, b *v1alpha1.Backup) {
 	d := s.Object
 	s.MarkRunning(v1alpha1.ReasonDeleting, "Removing the stored files")
+	surveyed := lifecycle.LookupStepResult[surveyResult](r.driver, s, stepSurvey)
 	gone := lifecycle.ExecuteStepWithStore(r.driver, s, stepRemove, func(*scope) (deletion.Request, error) { return r.newRequest(d, b), nil },
 		func(ctx context.Context, store *storage.Store, request deletion.Request) (removed removedFiles, err error) {
-			if removed.restores, err = r.listDeletableRestores(ctx, r.Reader, d, b); err != nil {
-				return removed, err
+			// No Restore of the backup starts after the survey.
+			if surveyed == nil || surveyed.Err != nil || len(surveyed.Value.restores) > 0 {
+				if removed.restores, err = r.listDeletableRestores(ctx, r.Reader, d, b); err != nil {
+					return removed, err
+				}
 			}
 			for i := range removed.restores {
 				request.Restores = append(request.Restores, removed.restores[i].Name)

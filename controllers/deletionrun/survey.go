@@ -92,7 +92,8 @@ type surveyResult struct {
 	stored  deletion.StoredBackup
 	hooks   hook.Plan
 	loading string
-	// activeRestores are the names of Restores that read the backup.
+	// restores are the Restores of the backup, and activeRestores the names of those that read it.
+	restores       []v1alpha1.Restore
 	activeRestores []string
 	// uncallableActions are messages about actions that cannot be called.
 	uncallableActions []string
@@ -176,20 +177,20 @@ func (r *Reconciler) runSurvey(ctx context.Context, s *scope, b *v1alpha1.Backup
 // while Restores read the backup.
 func (r *Reconciler) planDeleteActions(ctx context.Context, d *v1alpha1.DeletionRun, b *v1alpha1.Backup) (surveyResult, error) {
 	var plugins []v1alpha1.Plugin
-	var restores []string
+	var restores []v1alpha1.Restore
 	// The API server answers a LIST of a kind without writes up to 100 ms later.
 	group, listing := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { plugins, err = r.driver.ListPlugins(listing, r.Reader); return err })
-	group.Go(func() (err error) { restores, err = listActiveRestores(listing, r.Reader, d); return err })
+	group.Go(func() (err error) { restores, err = listRestores(listing, r.Reader, d); return err })
 	if err := group.Wait(); err != nil {
 		return surveyResult{}, err
 	}
 	hooks, loading := buildHookPlan(b, plugins)
-	if len(restores) > 0 || loading != "" {
-		return surveyResult{activeRestores: restores, loading: loading}, nil
+	if active := namesOfActiveRestores(restores); len(active) > 0 || loading != "" {
+		return surveyResult{activeRestores: active, loading: loading}, nil
 	}
 	key := string(d.UID)
-	found := surveyResult{hooks: hooks, uncallableActions: hooks.Errors}
+	found := surveyResult{hooks: hooks, restores: restores, uncallableActions: hooks.Errors}
 	found.hooks.Pre, found.hooks.Errors = nil, nil
 	for _, step := range hooks.Pre {
 		concerned, err := r.isSelectedByAction(ctx, key, b, step)

@@ -18,12 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/clock"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/retention"
 )
@@ -86,7 +88,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("retention").
 		For(&v1alpha1.Backup{}).
-		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.deletionRunToBackup)).
+		Watches(&v1alpha1.DeletionRun{}, handler.EnqueueRequestsFromMapFunc(r.deletionRunToBackup),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: isDeletionRunUpdateRelevant})).
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(r.restoreToBackups)).
 		Watches(&v1alpha1.Schedule{}, handler.EnqueueRequestsFromMapFunc(r.scheduleToBackups), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BackupStorageLocation{}, handler.EnqueueRequestsFromMapFunc(r.locationToBackups), builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
@@ -109,16 +112,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.reconcileExpiration(ctx, &b)
 }
 
-// reconcileFinalizer ensures that Backups which must be deleted with their data, or which a DeletionRun
-// has claimed, have the finalizer, and others do not: their deletion must not need an operator.
+// reconcileFinalizer ensures that Backups which must be deleted with their data have the finalizer,
+// and that others, which no DeletionRun has claimed, do not: their deletion must not need an operator.
 func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
-	claimed, err := r.hasActiveDeletionRun(ctx, b)
-	if err != nil {
-		return false, err
-	}
 	before := b.DeepCopy()
-	if claimed || (b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && b.Spec.ImportedFrom == nil) {
+	if b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && b.Spec.ImportedFrom == nil {
 		changed = controllerutil.AddFinalizer(b, v1alpha1.FinalizerStoredData)
+	} else if claimed, err := r.hasActiveDeletionRun(ctx, b); claimed || err != nil {
+		return false, err // the claim includes the finalizer
 	} else {
 		changed = controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerStoredData)
 	}
@@ -130,6 +131,19 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup)
 		return false, fmt.Errorf("changing the finalizers of Backup %s: %w", b.Name, err)
 	}
 	return true, nil
+}
+
+// isDeletionRunUpdateRelevant reports whether a Backup depends on what changed in its DeletionRun. Most
+// changes are about progress.
+func isDeletionRunUpdateRelevant(e event.UpdateEvent) bool {
+	before, isRun := e.ObjectOld.(*v1alpha1.DeletionRun)
+	after, isRunAfter := e.ObjectNew.(*v1alpha1.DeletionRun)
+	if !isRun || !isRunAfter {
+		return false
+	}
+	return before.Status.BackupName != after.Status.BackupName || before.Status.BackupUID != after.Status.BackupUID ||
+		isActiveDeletionRun(before) != isActiveDeletionRun(after) ||
+		conditions.IsTrue(before, v1alpha1.ConditionDataDeleted) != conditions.IsTrue(after, v1alpha1.ConditionDataDeleted)
 }
 
 // deletionRunToBackup maps a DeletionRun to its Backups.

@@ -280,6 +280,7 @@ var _ = Describe("The finalizer of a Backup", Label("schedule"), func() {
 					d := s.requested("destroy-"+name, name)
 					suite.UpdateWithRetry(s.Env, b, func(b *v1alpha1.Backup) {
 						b.Annotations = map[string]string{v1alpha1.AnnotationDeletedBy: string(d.UID)}
+						b.Finalizers = []string{v1alpha1.FinalizerStoredData}
 					})
 					s.at(0, b)
 					s.expectHeld(b, true)

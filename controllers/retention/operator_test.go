@@ -44,6 +44,7 @@ func (s *stage) awaitDeletion(b *v1alpha1.Backup, earlier *v1alpha1.DeletionRun)
 		}
 		return "there is no DeletionRun of Backup " + b.Name
 	})
+	s.releaseDeletion(&found)
 	return &found
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
@@ -129,14 +130,26 @@ func (s *stage) keeps(since time.Duration, b *v1alpha1.Backup) ctrl.Result {
 	return result
 }
 
-// deletions returns the DeletionRuns that are not deleted.
+// deletions returns the DeletionRuns that are not deleted. Their controller, which removes their
+// finalizer, does not run.
 func (s *stage) deletions() []v1alpha1.DeletionRun {
 	s.t.Helper()
 	var list v1alpha1.DeletionRunList
 	if err := s.Client.List(s.t.Context(), &list, client.InNamespace(s.Namespace)); err != nil {
 		s.t.Fatal(err)
 	}
+	for i := range list.Items {
+		s.releaseDeletion(&list.Items[i])
+	}
 	return slices.DeleteFunc(list.Items, func(d v1alpha1.DeletionRun) bool { return !d.DeletionTimestamp.IsZero() })
+}
+
+// releaseDeletion removes the finalizer of a DeletionRun.
+func (s *stage) releaseDeletion(d *v1alpha1.DeletionRun) {
+	s.t.Helper()
+	if controllerutil.ContainsFinalizer(d, v1alpha1.FinalizerRun) {
+		suite.UpdateWithRetry(s.Env, d, func(d *v1alpha1.DeletionRun) { controllerutil.RemoveFinalizer(d, v1alpha1.FinalizerRun) })
+	}
 }
 
 // expectDoomed checks for which Backups the operator created DeletionRuns.

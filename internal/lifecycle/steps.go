@@ -104,6 +104,13 @@ func toResult[R any](outcome *runner.Outcome[any]) *Result[R] {
 	return &Result[R]{Value: value, Err: err}
 }
 
+// LookupStepResult returns the result of a step of a run that has ended in this process; nil if there
+// is none.
+func LookupStepResult[R any, T Object](d *Driver[T], s *Scope[T], name string) *Result[R] {
+	outcome, _ := d.steps.LookupOutcome(stepID(s.Object.GetUID(), name))
+	return toResult[R](outcome)
+}
+
 // HasStepStarted reports whether a step of a run is running, or has ended in this process.
 func (d *Driver[T]) HasStepStarted(s *Scope[T], name string) bool {
 	_, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), name))

@@ -31,7 +31,8 @@ func NewDeletionRun(b *v1alpha1.Backup, cause v1alpha1.DeletionCause) *v1alpha1.
 	return &v1alpha1.DeletionRun{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: b.Namespace, Name: names.ChildName(b.Name+"-"+nameSuffixes[cause], maxDeletionRunName, string(b.UID), string(cause)),
-			Labels: map[string]string{v1alpha1.LabelBackupName: names.LabelValue(b.Name)},
+			Labels:     map[string]string{v1alpha1.LabelBackupName: names.LabelValue(b.Name)},
+			Finalizers: []string{v1alpha1.FinalizerRun},
 		},
 		Spec: v1alpha1.DeletionRunSpec{BackupName: b.Name, BackupUID: string(b.UID), Cause: cause},
 	}

@@ -148,7 +148,8 @@ func (d deletions) storeAllExpired(ctx context.Context, e *environment) error {
 	for i := range d.expired {
 		group.Go(func() error {
 			b := newEndedBackup(fmt.Sprintf("expired-%04d", i))
-			b.Spec.TTL = &metav1.Duration{Duration: time.Second} // it begins when the Backup is created
+			b.Spec.TTL = &metav1.Duration{Duration: time.Second}
+			b.Status.Expiration = &metav1.Time{Time: b.Status.StartTimestamp.Add(time.Second)}
 			return storeBackup(ctx, e, b)
 		})
 	}

@@ -148,8 +148,9 @@ func (d deletions) storeAllExpired(ctx context.Context, e *environment) error {
 	for i := range d.expired {
 		group.Go(func() error {
 			b := newEndedBackup(fmt.Sprintf("expired-%04d", i))
+			now := metav1.Now().Rfc3339Copy() // an earlier start than the creation would not count
 			b.Spec.TTL = &metav1.Duration{Duration: time.Second}
-			b.Status.Expiration = &metav1.Time{Time: b.Status.StartTimestamp.Add(time.Second)}
+			b.Status.StartTimestamp, b.Status.Expiration = &now, &metav1.Time{Time: now.Add(b.Spec.TTL.Duration)}
 			return storeBackup(ctx, e, b)
 		})
 	}

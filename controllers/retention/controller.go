@@ -118,7 +118,7 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, b *v1alpha1.Backup)
 	before := b.DeepCopy()
 	if b.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && b.Spec.ImportedFrom == nil {
 		changed = controllerutil.AddFinalizer(b, v1alpha1.FinalizerStoredData)
-	} else if claimed, err := r.hasActiveDeletionRun(ctx, b); claimed || err != nil {
+	} else if claim, err := r.findClaim(ctx, b); claim != nil || err != nil {
 		return false, err // the claim includes the finalizer
 	} else {
 		changed = controllerutil.RemoveFinalizer(b, v1alpha1.FinalizerStoredData)

@@ -6,7 +6,6 @@ package retention
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +26,8 @@ func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Bac
 		return nil
 	}
 	if b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete {
-		if claimed, err := r.hasActiveDeletionRun(ctx, b); claimed || err != nil {
+		claim, err := r.findClaim(ctx, b)
+		if err != nil || (claim != nil && !conditions.IsTrue(claim, v1alpha1.ConditionDataDeleted)) {
 			return err
 		}
 		return r.removeFinalizer(ctx, b)
@@ -53,20 +53,23 @@ func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Bac
 	return r.createDeletionRunForDeleted(ctx, b)
 }
 
-// hasActiveDeletionRun reports whether a DeletionRun that destroys the data has claimed a Backup, and has
-// not destroyed the data yet.
-func (r *Reconciler) hasActiveDeletionRun(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+// findClaim returns the active DeletionRun that has claimed a Backup; nil if there is none. The caller
+// must not change it.
+func (r *Reconciler) findClaim(ctx context.Context, b *v1alpha1.Backup) (*v1alpha1.DeletionRun, error) {
 	by := b.Annotations[v1alpha1.AnnotationDeletedBy]
 	if by == "" {
-		return false, nil
+		return nil, nil
 	}
 	var deletions v1alpha1.DeletionRunList
 	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
+		return nil, fmt.Errorf("listing the DeletionRuns: %w", err)
 	}
-	return slices.ContainsFunc(deletions.Items, func(d v1alpha1.DeletionRun) bool {
-		return string(d.UID) == by && isActiveDeletionRun(&d) && !conditions.IsTrue(&d, v1alpha1.ConditionDataDeleted)
-	}), nil
+	for i := range deletions.Items {
+		if d := &deletions.Items[i]; string(d.UID) == by && isActiveDeletionRun(d) {
+			return d, nil
+		}
+	}
+	return nil, nil
 }
 
 // isActiveDeletionRun reports whether a DeletionRun will destroy something. One that is deleted itself

@@ -299,6 +299,11 @@ var _ = Describe("The finalizer of a Backup", Label("schedule"), func() {
 				stays, of := claim("stays")
 				end(s, of, stays)
 				s.at(0, stays)
+				if name == "the data is deleted" {
+					s.expectHeld(stays, true) // the DeletionRun deletes it next
+					s.ends(of, v1alpha1.RunPhaseCompleted)
+					s.at(0, stays)
+				}
 				s.expectHeld(stays, false)
 				s.expectDoomed()
 			})

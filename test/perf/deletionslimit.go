@@ -56,31 +56,29 @@ func (m *deleted) measureDeletionLimit(ctx context.Context, e *environment) erro
 	return err
 }
 
-// deletionRequests returns the writes of each deletion: the expiration, the creation of the DeletionRun, its
-// finalizer and status, its record on the Backup, the deletion of the Backup, the outcome, and the
-// removal of the finalizers.
+// deletionRequests returns the writes of each deletion: the creation of the DeletionRun, its record on
+// the Backup, its status, the deletion of the Backup, and the removal of the finalizers.
 func deletionRequests(c client.Client, ended *v1alpha1.DeletionRun, backups []v1alpha1.Backup) (raw.SendRequest, error) {
 	created := &v1alpha1.DeletionRun{Spec: ended.Spec}
-	add, err1 := finalizersPatch([]string{v1alpha1.FinalizerRun})
-	record, err2 := finalizersPatch([]string{v1alpha1.FinalizerStoredData})
-	remove, err3 := finalizersPatch(nil)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	record, err1 := finalizersPatch([]string{v1alpha1.FinalizerStoredData})
+	remove, err2 := finalizersPatch(nil)
+	if err := errors.Join(err1, err2); err != nil {
 		return raw.SendRequest{}, err
 	}
 	runsPath := fmt.Sprintf("/apis/%s/namespaces/%s/deletionruns", v1alpha1.GroupVersion, operator.Namespace)
 	backupsPath := fmt.Sprintf("/apis/%s/namespaces/%s/backups", v1alpha1.GroupVersion, operator.Namespace)
 	var steps [][]raw.Message
 	for i := range backups {
-		created.ObjectMeta = metav1.ObjectMeta{Namespace: operator.Namespace, Name: fmt.Sprintf("limit-%05d", i)}
+		created.ObjectMeta = metav1.ObjectMeta{
+			Namespace: operator.Namespace, Name: fmt.Sprintf("limit-%05d", i), Finalizers: []string{v1alpha1.FinalizerRun},
+		}
 		body, err := encode(c, created)
 		if err != nil {
 			return raw.SendRequest{}, err
 		}
 		run, backup := runsPath+"/"+created.Name, backupsPath+"/"+backups[i].Name
 		messages := []raw.Message{
-			{Path: backup + "/status", Patch: true, Body: json.RawMessage(`{"status":{"expiration":"2026-01-02T03:04:05Z"}}`)},
 			{Path: runsPath, Body: body},
-			{Path: run, Patch: true, Body: add},
 			{Path: backup, Patch: true, Body: record},
 		}
 		for _, message := range []string{"queued", "surveying", "planned", "removed", "destroyed"} {

@@ -34,7 +34,7 @@ func (r *Reconciler) reconcileDeadline(_ context.Context, s *scope) (bool, error
 }
 
 // reconcileObjectDeletion deletes the Backup and its finished Restores, and waits until the
-// Backup does not exist anymore. The finalizers of the Backup are removed by their owners.
+// Backup does not exist anymore. Other finalizers of the Backup are removed by their owners.
 func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (bool, error) {
 	d := s.Object
 	if lifecycle.IsFinished(d) {
@@ -64,9 +64,25 @@ func (r *Reconciler) reconcileObjectDeletion(ctx context.Context, s *scope) (boo
 		if err := r.deleteRestores(ctx, restores); err != nil {
 			return err
 		}
-		return r.deleteObject(ctx, b)
+		return r.deleteReleasedBackup(ctx, b)
 	})
 	return false, nil
+}
+
+// deleteReleasedBackup deletes a Backup, and first removes the finalizer of the claim: its data is
+// deleted. If something else changed the Backup meanwhile, the watch delivers that.
+func (r *Reconciler) deleteReleasedBackup(ctx context.Context, b *v1alpha1.Backup) error {
+	released := b.DeepCopy()
+	if controllerutil.RemoveFinalizer(released, v1alpha1.FinalizerStoredData) {
+		err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("removing the finalizer of Backup %s: %w", b.Name, err)
+		}
+	}
+	return r.deleteObject(ctx, released)
 }
 
 func (r *Reconciler) deleteRestores(ctx context.Context, restores []v1alpha1.Restore) error {

@@ -19,7 +19,7 @@ type KindTraits struct {
 	// SlotsFlag is the operator's flag that sets how many runs may be active at a time.
 	SlotsFlag string
 	// WorkReason is the reason of the condition Succeeded, and the first word of the event,
-	// while objects are read or written.
+	// while objects are read or written. A kind that takes a moment has none.
 	WorkReason string
 	// NothingDoneMessage ends the message of a run whose Pre action failed.
 	NothingDoneMessage string
@@ -65,7 +65,7 @@ var (
 	}
 	DeletionRunKind = KindTraits{
 		Name: "DeletionRun", NameLabel: v1alpha1.LabelDeletionRunName, SlotsFlag: "--max-concurrent-deletions",
-		WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted", Failure: "failure",
+		NothingDoneMessage: "nothing was deleted", Failure: "failure",
 		RunningPre:   v1alpha1.ReasonRunningDeleteActions,
 		PreHookPoint: v1alpha1.HookDelete, PreActionKind: v1alpha1.ActionKindDelete,
 		ItemActionKind: v1alpha1.ActionKindDeleteItem,

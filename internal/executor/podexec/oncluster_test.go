@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,56 +31,48 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
-// TestOnCluster runs commands through a real API server. The test simulates the kubelet behind it.
-func TestOnCluster(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{
+var (
+	plane   *controlplane.ControlPlane
+	cluster *site
+)
+
+// The suite runs commands through a real API server. It simulates the kubelet behind it.
+var _ = BeforeSuite(func() {
+	t := GinkgoTB()
+	var err error
+	plane, err = controlplane.Start(context.Background(), controlplane.Options{
 		// No controller creates service accounts.
 		APIServerArgs: map[string]string{"disable-admission-plugins": "ServiceAccount"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	Expect(err).NotTo(HaveOccurred())
 	admin, err := client.New(plane.Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	remote, err := podexec.NewRemote(plane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	stranger, err := plane.AddUser("stranger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	unable, err := podexec.NewRemote(stranger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{t: t, admin: admin, remote: remote, unable: unable}
-	s.node = s.addNode("node-1", s.serveExec)
-	gone := s.addNode("node-2", http.NotFound)
+	Expect(err).NotTo(HaveOccurred())
+	cluster = &site{admin: admin, remote: remote, unable: unable}
+	cluster.node = cluster.addNode(t, "node-1", cluster.serveExec)
+	gone := cluster.addNode(t, "node-2", http.NotFound)
 	gone.Close()
-	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
-	t.Run("it is frozen", s.testAnswer)
-	t.Run("an exit code", s.testExitCode)
-	t.Run("100 MiB", s.testLongOutput)
-	t.Run("the connection breaks", s.testLost)
-	t.Run("canceled", s.testCancel)
-	t.Run("no node yet", s.testPending)
-	t.Run("a container that does not run", s.testDown)
-	t.Run("a lost node", s.testLostNode)
-	t.Run("no rights", s.testNoRights)
-	t.Run("no such program", s.testNoProgram)
+	cluster.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+})
+
+var _ = AfterSuite(func() {
+	if plane != nil {
+		Expect(plane.Stop()).To(Succeed())
+	}
+})
+
+func TestExecutorOnCluster(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Executor of commands in pods")
 }
 
 // site is the test cluster.
 type site struct {
-	t              *testing.T
 	admin          client.Client
 	remote, unable *podexec.Remote
 	node           *httptest.Server
@@ -97,34 +91,34 @@ type streams struct {
 	hangUp         func()
 }
 
-func (s *site) create(object client.Object) {
-	s.t.Helper()
-	if err := s.admin.Create(s.t.Context(), object); err != nil {
-		s.t.Fatal(err)
+func (s *site) create(t testing.TB, object client.Object) {
+	t.Helper()
+	if err := s.admin.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // addNode adds a node whose kubelet is a handler.
-func (s *site) addNode(name string, handler http.HandlerFunc) *httptest.Server {
-	s.t.Helper()
+func (s *site) addNode(t testing.TB, name string, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
 	kubelet := httptest.NewTLSServer(handler)
-	s.t.Cleanup(kubelet.Close)
+	t.Cleanup(kubelet.Close)
 	_, port, err := net.SplitHostPort(kubelet.Listener.Addr().String())
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	number, err := strconv.ParseInt(port, 10, 32)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	s.create(node)
+	s.create(t, node)
 	node.Status = corev1.NodeStatus{
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(number)}},
 	}
-	if err := s.admin.Status().Update(s.t.Context(), node); err != nil {
-		s.t.Fatal(err)
+	if err := s.admin.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
 	}
 	return kubelet
 }
@@ -172,7 +166,7 @@ func (s *site) serveExec(w http.ResponseWriter, r *http.Request) {
 
 // pod creates a pod for a test and returns options that run commands in it. Without a node the pod
 // stays pending.
-func (s *site) pod(t *testing.T, node string, commands func(streams) string) podexec.Options {
+func (s *site) pod(t testing.TB, node string, commands func(streams) string) podexec.Options {
 	t.Helper()
 	s.mu.Lock()
 	s.handle = commands
@@ -185,7 +179,7 @@ func (s *site) pod(t *testing.T, node string, commands func(streams) string) pod
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.admin.Delete(context.WithoutCancel(t.Context()), pod, client.GracePeriodSeconds(0)); err != nil {
+		if err := s.admin.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -209,7 +203,7 @@ func (s *site) list(ctx context.Context, namespace string, selector labels.Selec
 	return list.Items, err
 }
 
-func invocation(ctx context.Context, t *testing.T, options podexec.Options) (executor.Answer, error) {
+func invocation(ctx context.Context, t testing.TB, options podexec.Options) (executor.Answer, error) {
 	t.Helper()
 	e, err := podexec.New(options)
 	if err != nil {
@@ -218,112 +212,124 @@ func invocation(ctx context.Context, t *testing.T, options podexec.Options) (exe
 	return e.Execute(ctx, aCall)
 }
 
-func (s *site) testAnswer(t *testing.T) {
-	var read, query string
-	options := s.pod(t, "node-1", func(c streams) string {
-		content, _ := io.ReadAll(c.stdin)
-		read, query = string(content), c.query
-		_, _ = io.WriteString(c.stderr, "freezing\n")
-		_, _ = io.WriteString(c.stdout, `{"message":"frozen","outputs":{"lsn":"0/16"}}`+"\n")
-		return statusOK
-	})
-	answer, err := invocation(t.Context(), t, options)
-	if err != nil || answer.Message != "frozen" || answer.Outputs["lsn"] != "0/16" {
-		t.Errorf("got %+v, %v", answer, err)
-	}
-	if !strings.Contains(read, `"key":"k"`) || !strings.Contains(query, "command=%2Fbin%2Ffreeze&command=--all+tables&command=%24%28HOME%29") {
-		t.Errorf("the command %s read %s", query, read)
-	}
-}
-
-func (s *site) testExitCode(t *testing.T) {
-	options := s.pod(t, "node-1", func(c streams) string {
-		_, _ = io.WriteString(c.stderr, "the disk is full\n")
-		return statusExit
-	})
-	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Failed, "exit code 3: the disk is full")
-}
-
-// testLongOutput: a command prints 100 MiB on both streams. All of it is read, and the answer after
-// it counts.
-func (s *site) testLongOutput(t *testing.T) {
-	chunk := bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), 1024)
-	options := s.pod(t, "node-1", func(c streams) string {
-		for range 50 {
-			_, _ = c.stdout.Write(chunk)
-			_, _ = c.stderr.Write(chunk)
+var _ = Describe("The executor of commands in pods", Label("hooks"), func() {
+	It("returns the answer of a command", func() {
+		t := GinkgoTB()
+		var read, query string
+		options := cluster.pod(t, "node-1", func(c streams) string {
+			content, _ := io.ReadAll(c.stdin)
+			read, query = string(content), c.query
+			_, _ = io.WriteString(c.stderr, "freezing\n")
+			_, _ = io.WriteString(c.stdout, `{"message":"frozen","outputs":{"lsn":"0/16"}}`+"\n")
+			return statusOK
+		})
+		answer, err := invocation(t.Context(), t, options)
+		if err != nil || answer.Message != "frozen" || answer.Outputs["lsn"] != "0/16" {
+			t.Errorf("got %+v, %v", answer, err)
 		}
-		_, _ = io.WriteString(c.stdout, `{"message":"frozen"}`)
-		return statusOK
+		if !strings.Contains(read, `"key":"k"`) || !strings.Contains(query, "command=%2Fbin%2Ffreeze&command=--all+tables&command=%24%28HOME%29") {
+			t.Errorf("the command %s read %s", query, read)
+		}
 	})
-	answer, err := invocation(t.Context(), t, options)
-	if err != nil || answer.Message != "frozen" {
-		t.Errorf("got %+v, %v", answer, err)
-	}
-}
 
-// testLost breaks the connection to the kubelet, as a restart of the kubelet does.
-func (s *site) testLost(t *testing.T) {
-	options := s.pod(t, "node-1", func(c streams) string {
-		_, _ = io.ReadAll(c.stdin)
-		c.hangUp()
-		return ""
+	It("reports an exit code", func() {
+		t := GinkgoTB()
+		options := cluster.pod(t, "node-1", func(c streams) string {
+			_, _ = io.WriteString(c.stderr, "the disk is full\n")
+			return statusExit
+		})
+		_, err := invocation(t.Context(), t, options)
+		wantError(t, err, executor.Failed, "exit code 3: the disk is full")
 	})
-	// Some servers report success in that case.
-	options.RequireAnswer = true
-	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Failed, "ended is unknown")
-}
 
-func (s *site) testCancel(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	ended := make(chan struct{})
-	options := s.pod(t, "node-1", func(c streams) string {
-		cancel(errors.New("a user canceled the run"))
-		<-c.gone
-		close(ended)
-		return ""
+	// A command prints 100 MiB on both streams. All of it is read, and the answer after
+	// it counts.
+	It("reads 100 MiB of output", func() {
+		t := GinkgoTB()
+		chunk := bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), 1024)
+		options := cluster.pod(t, "node-1", func(c streams) string {
+			for range 50 {
+				_, _ = c.stdout.Write(chunk)
+				_, _ = c.stderr.Write(chunk)
+			}
+			_, _ = io.WriteString(c.stdout, `{"message":"frozen"}`)
+			return statusOK
+		})
+		answer, err := invocation(t.Context(), t, options)
+		if err != nil || answer.Message != "frozen" {
+			t.Errorf("got %+v, %v", answer, err)
+		}
 	})
-	_, err := invocation(ctx, t, options)
-	wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-")
-	<-ended // the node observes the end
-}
 
-func (s *site) testPending(t *testing.T) {
-	_, err := invocation(t.Context(), t, s.pod(t, "", nil))
-	wantError(t, err, executor.Unreachable, "the command could not be started in any pod")
-}
-
-// testDown: the container has crashed since the API server last observed it.
-func (s *site) testDown(t *testing.T) {
-	options := s.pod(t, "node-1", func(streams) string {
-		return `{"metadata":{},"status":"Failure","message":"container not found (\"db\")","reason":"InternalError","code":500}`
+	// Breaks the connection to the kubelet, as a restart of the kubelet does.
+	It("reports that the connection broke", func() {
+		t := GinkgoTB()
+		options := cluster.pod(t, "node-1", func(c streams) string {
+			_, _ = io.ReadAll(c.stdin)
+			c.hangUp()
+			return ""
+		})
+		// Some servers report success in that case.
+		options.RequireAnswer = true
+		_, err := invocation(t.Context(), t, options)
+		wantError(t, err, executor.Failed, "ended is unknown")
 	})
-	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Unreachable, "its container db does not run")
-}
 
-func (s *site) testLostNode(t *testing.T) {
-	_, err := invocation(t.Context(), t, s.pod(t, "node-2", nil))
-	wantError(t, err, executor.Unreachable, "the API server cannot reach the node that it runs on")
-}
-
-func (s *site) testNoRights(t *testing.T) {
-	options := s.pod(t, "node-1", nil)
-	options.CommandRunner = s.unable
-	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Unreachable, "the operator may not run commands in it: grant get and create of pods/exec")
-}
-
-// testNoProgram uses an error of runc that a kubelet passes on.
-func (s *site) testNoProgram(t *testing.T) {
-	options := s.pod(t, "node-1", func(streams) string {
-		return `{"metadata":{},"status":"Failure","message":"error executing command in container: failed to exec in container: failed to start exec: ` +
-			`OCI runtime exec failed: exec failed: unable to start container process: exec: \"/bin/freeze\": stat /bin/freeze: no such file or directory",` +
-			`"reason":"InternalError","code":500}`
+	It("is canceled", func() {
+		t := GinkgoTB()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		ended := make(chan struct{})
+		options := cluster.pod(t, "node-1", func(c streams) string {
+			cancel(errors.New("a user canceled the run"))
+			<-c.gone
+			close(ended)
+			return ""
+		})
+		_, err := invocation(ctx, t, options)
+		wantError(t, err, executor.Interrupted, "was interrupted before it ended; the command may still run in pod shop/db-")
+		<-ended // the node observes the end
 	})
-	_, err := invocation(t.Context(), t, options)
-	wantError(t, err, executor.Failed, "/bin/freeze cannot be started in container db: is it there, and executable?")
-}
+
+	It("fails in a pod without a node", func() {
+		t := GinkgoTB()
+		_, err := invocation(t.Context(), t, cluster.pod(t, "", nil))
+		wantError(t, err, executor.Unreachable, "the command could not be started in any pod")
+	})
+
+	// The container has crashed since the API server last observed it.
+	It("fails in a container that does not run", func() {
+		t := GinkgoTB()
+		options := cluster.pod(t, "node-1", func(streams) string {
+			return `{"metadata":{},"status":"Failure","message":"container not found (\"db\")","reason":"InternalError","code":500}`
+		})
+		_, err := invocation(t.Context(), t, options)
+		wantError(t, err, executor.Unreachable, "its container db does not run")
+	})
+
+	It("fails on a lost node", func() {
+		t := GinkgoTB()
+		_, err := invocation(t.Context(), t, cluster.pod(t, "node-2", nil))
+		wantError(t, err, executor.Unreachable, "the API server cannot reach the node that it runs on")
+	})
+
+	It("says which permissions it lacks", func() {
+		t := GinkgoTB()
+		options := cluster.pod(t, "node-1", nil)
+		options.CommandRunner = cluster.unable
+		_, err := invocation(t.Context(), t, options)
+		wantError(t, err, executor.Unreachable, "the operator may not run commands in it: grant get and create of pods/exec")
+	})
+
+	// Uses an error of runc that a kubelet passes on.
+	It("reports a program that does not exist", func() {
+		t := GinkgoTB()
+		options := cluster.pod(t, "node-1", func(streams) string {
+			return `{"metadata":{},"status":"Failure","message":"error executing command in container: failed to exec in container: failed to start exec: ` +
+				`OCI runtime exec failed: exec failed: unable to start container process: exec: \"/bin/freeze\": stat /bin/freeze: no such file or directory",` +
+				`"reason":"InternalError","code":500}`
+		})
+		_, err := invocation(t.Context(), t, options)
+		wantError(t, err, executor.Failed, "/bin/freeze cannot be started in container db: is it there, and executable?")
+	})
+})

@@ -31,7 +31,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// The heartbeat of a WebSocket detects a closed connection within 5 s.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"),
+		goleak.IgnoreTopFunction("github.com/onsi/ginkgo/v2/internal/interrupt_handler.(*InterruptHandler).registerForInterrupts.func2"))
 }
 
 var aCall = executor.Call{Point: executor.PointPreBackup, Action: "a.io/b", Key: "k", Attempt: 1, Subject: []byte("{}")}
@@ -204,7 +205,7 @@ func exitCode(code int) error {
 	return exec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", code), Code: code}
 }
 
-func wantError(t *testing.T, err error, kind executor.ErrorKind, text string) {
+func wantError(t testing.TB, err error, kind executor.ErrorKind, text string) {
 	t.Helper()
 	if executor.ErrorKindOf(err) != kind || !strings.Contains(err.Error(), text) {
 		t.Fatalf("error is %s %v, want %s %q", executor.ErrorKindOf(err), err, kind, text)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 const rbacGroup = "rbac.authorization.k8s.io"
@@ -35,24 +38,35 @@ func resource(group, version, name string) schema.GroupVersionResource {
 
 // cluster is a real API server with objects in it.
 type cluster struct {
-	t      *testing.T
+	t      testing.TB
 	client dynamic.Interface
 	config *rest.Config
 }
 
-func startCluster(t *testing.T) *cluster {
-	t.Helper()
-	plane, err := controlplane.Start(context.Background(), controlplane.Options{
+// plane is the API server of the suite.
+var plane *controlplane.ControlPlane
+
+var _ = BeforeSuite(func() {
+	var err error
+	plane, err = controlplane.Start(context.Background(), controlplane.Options{
 		CRDPaths: []string{"testdata/widgets.yaml"},
 	})
-	if err != nil {
-		t.Fatal(err)
+	Expect(err).NotTo(HaveOccurred())
+})
+
+var _ = AfterSuite(func() {
+	if plane != nil {
+		Expect(plane.Stop()).To(Succeed())
 	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Errorf("stopping the control plane: %v", err)
-		}
-	})
+})
+
+func TestEngineOnCluster(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Backup engine")
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
 	config := plane.Config()
 	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)
@@ -90,6 +104,7 @@ func (c *cluster) fill() {
 		var wg sync.WaitGroup
 		for worker := range 8 {
 			wg.Go(func() {
+				defer GinkgoRecover()
 				for i := worker; i < 600; i += 8 { // more than a page
 					c.create(resource("", "v1", "configmaps"), "ConfigMap", ns, fmt.Sprintf("cm-%04d", i),
 						`{"data":{"a":"x\u003c\"y\" ☃ {[","b":"line\nline"}}`)
@@ -142,7 +157,7 @@ func (c *cluster) wanted(want map[string]any, gvr schema.GroupVersionResource, p
 	}
 }
 
-func decoded(t *testing.T, raw []byte) any {
+func decoded(t testing.TB, raw []byte) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -179,113 +194,117 @@ func (c *cluster) run(req backup.ArchiveRequest) (backup.ArchiveResult, map[stri
 	return result, got
 }
 
-// The archive contains, path by path, the objects of the API server.
-func TestArchiveIsWhatTheAPIServerSays(t *testing.T) {
-	c := startCluster(t)
-	c.fill()
-	everything := func(unstructured.Unstructured) bool { return true }
-	named := func(names ...string) func(unstructured.Unstructured) bool {
-		return func(o unstructured.Unstructured) bool {
-			for _, name := range names {
-				if o.GetName() == name {
-					return true
-				}
+var _ = Describe("The archive of a backup", Ordered, Label("operations"), func() {
+	It("contains all kinds of an API server, without warnings", func() {
+		t := GinkgoTB()
+		c := newCluster(t)
+		c.create(resource("", "v1", "configmaps"), "ConfigMap", "default", "a", `{}`)
+		result, got := c.run(backup.ArchiveRequest{AllVersions: true})
+		for _, path := range []string{
+			"resources/configmaps/namespaces/default/a.json",
+			"resources/namespaces/cluster/default.json",
+			"resources/clusterroles.rbac.authorization.k8s.io/cluster/cluster-admin.json",
+			"resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/widgets.example.org.json",
+		} {
+			if _, ok := got[path]; !ok {
+				t.Errorf("%s is missing", path)
 			}
-			return false
 		}
-	}
-	in := func(namespaces ...string) func(unstructured.Unstructured) bool {
-		return func(o unstructured.Unstructured) bool {
-			for _, ns := range namespaces {
-				if o.GetNamespace() == ns {
-					return true
-				}
-			}
-			return false
+		if result.Results.WarningCount > 0 {
+			t.Errorf("warnings: %+v", result.Results.Warnings)
 		}
-	}
-	namespaced := []schema.GroupVersionResource{
-		resource("", "v1", "configmaps"), resource("", "v1", "secrets"), resource(rbacGroup, "v1", "roles"),
-		resource("apps", "v1", "deployments"), resource("example.org", "v1", "widgets"),
-		resource("", "v1", "serviceaccounts"), resource("", "v1", "persistentvolumeclaims"),
-	}
-	names := []string{"configmaps", "secrets", "roles", "deployments", "widgets", "serviceaccounts", "pvc"}
+	})
 
-	for name, tc := range map[string]struct {
-		spec        selection.Spec
-		allVersions bool
-		want        func(want map[string]any)
-	}{
-		"kinds everywhere": {
-			spec: selection.Spec{IncludedResources: names},
-			want: func(want map[string]any) {
-				for _, gvr := range namespaced {
-					c.wanted(want, gvr, true, everything)
-				}
-			},
-		},
-		"one namespace with what it needs": {
-			spec: selection.Spec{IncludedNamespaces: []string{"blue"}, IncludedNamespaceScopedResources: names},
-			want: func(want map[string]any) {
-				for _, gvr := range namespaced {
-					c.wanted(want, gvr, true, in("blue"))
-				}
-				c.wanted(want, resource("", "v1", "namespaces"), true, named("blue"))
-				c.wanted(want, resource("", "v1", "persistentvolumes"), true, named("disk"))
-				c.wanted(want, resource(rbacGroup, "v1", "clusterroles"), true, named("robots:read"))
-				c.wanted(want, resource(rbacGroup, "v1", "clusterrolebindings"), true, named("robots:are:readers"))
-				c.wanted(want, resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), true, named("widgets.example.org"))
-			},
-		},
-		"all versions": {
-			spec:        selection.Spec{IncludedNamespaces: []string{"blue", "green"}, IncludedNamespaceScopedResources: []string{"widgets"}},
-			allVersions: true,
-			want: func(want map[string]any) {
-				c.wanted(want, resource("example.org", "v1", "widgets"), true, everything)
-				c.wanted(want, resource("example.org", "v1beta1", "widgets"), false, everything)
-				c.wanted(want, resource("", "v1", "namespaces"), true, named("blue", "green"))
-				c.wanted(want, resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), true, named("widgets.example.org"))
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := map[string]any{}
-			tc.want(want)
-			result, got := c.run(backup.ArchiveRequest{Selection: tc.spec, AllVersions: tc.allVersions, StartTime: time.Unix(1_700_000_000, 0)})
-			for path := range want {
-				if diff := cmp.Diff(want[path], got[path]); diff != "" {
-					t.Errorf("%s (-want +got):\n%.2000s", path, diff)
-				}
-			}
-			for path := range got {
-				if _, ok := want[path]; !ok {
-					t.Errorf("%s should not be in the archive", path)
-				}
-			}
-			if result.Items == 0 {
-				t.Error("nothing was archived")
-			}
-		})
-	}
-}
+	// The claim that fill creates is a warning: these specs run after the one without warnings.
+	Context("of a server with objects", func() {
+		BeforeAll(func() { newCluster(GinkgoTB()).fill() })
 
-// A backup of everything succeeds on a real API server, without errors for any
-// of the kinds it serves.
-func TestEverythingCanBeBackedUp(t *testing.T) {
-	c := startCluster(t)
-	c.create(resource("", "v1", "configmaps"), "ConfigMap", "default", "a", `{}`)
-	result, got := c.run(backup.ArchiveRequest{AllVersions: true})
-	for _, path := range []string{
-		"resources/configmaps/namespaces/default/a.json",
-		"resources/namespaces/cluster/default.json",
-		"resources/clusterroles.rbac.authorization.k8s.io/cluster/cluster-admin.json",
-		"resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/widgets.example.org.json",
-	} {
-		if _, ok := got[path]; !ok {
-			t.Errorf("%s is missing", path)
+		everything := func(unstructured.Unstructured) bool { return true }
+		named := func(names ...string) func(unstructured.Unstructured) bool {
+			return func(o unstructured.Unstructured) bool {
+				for _, name := range names {
+					if o.GetName() == name {
+						return true
+					}
+				}
+				return false
+			}
 		}
-	}
-	if result.Results.WarningCount > 0 {
-		t.Errorf("warnings: %+v", result.Results.Warnings)
-	}
-}
+		in := func(namespaces ...string) func(unstructured.Unstructured) bool {
+			return func(o unstructured.Unstructured) bool {
+				for _, ns := range namespaces {
+					if o.GetNamespace() == ns {
+						return true
+					}
+				}
+				return false
+			}
+		}
+		namespaced := []schema.GroupVersionResource{
+			resource("", "v1", "configmaps"), resource("", "v1", "secrets"), resource(rbacGroup, "v1", "roles"),
+			resource("apps", "v1", "deployments"), resource("example.org", "v1", "widgets"),
+			resource("", "v1", "serviceaccounts"), resource("", "v1", "persistentvolumeclaims"),
+		}
+		names := []string{"configmaps", "secrets", "roles", "deployments", "widgets", "serviceaccounts", "pvc"}
+
+		// An archive contains, path by path, the objects of the API server.
+		for name, tc := range suite.SortedByName(map[string]struct {
+			spec        selection.Spec
+			allVersions bool
+			want        func(c *cluster, want map[string]any)
+		}{
+			"contains kinds of all namespaces": {
+				spec: selection.Spec{IncludedResources: names},
+				want: func(c *cluster, want map[string]any) {
+					for _, gvr := range namespaced {
+						c.wanted(want, gvr, true, everything)
+					}
+				},
+			},
+			"contains a namespace and what it needs": {
+				spec: selection.Spec{IncludedNamespaces: []string{"blue"}, IncludedNamespaceScopedResources: names},
+				want: func(c *cluster, want map[string]any) {
+					for _, gvr := range namespaced {
+						c.wanted(want, gvr, true, in("blue"))
+					}
+					c.wanted(want, resource("", "v1", "namespaces"), true, named("blue"))
+					c.wanted(want, resource("", "v1", "persistentvolumes"), true, named("disk"))
+					c.wanted(want, resource(rbacGroup, "v1", "clusterroles"), true, named("robots:read"))
+					c.wanted(want, resource(rbacGroup, "v1", "clusterrolebindings"), true, named("robots:are:readers"))
+					c.wanted(want, resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), true, named("widgets.example.org"))
+				},
+			},
+			"contains all versions": {
+				spec:        selection.Spec{IncludedNamespaces: []string{"blue", "green"}, IncludedNamespaceScopedResources: []string{"widgets"}},
+				allVersions: true,
+				want: func(c *cluster, want map[string]any) {
+					c.wanted(want, resource("example.org", "v1", "widgets"), true, everything)
+					c.wanted(want, resource("example.org", "v1beta1", "widgets"), false, everything)
+					c.wanted(want, resource("", "v1", "namespaces"), true, named("blue", "green"))
+					c.wanted(want, resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), true, named("widgets.example.org"))
+				},
+			},
+		}) {
+			It(name, func() {
+				t := GinkgoTB()
+				c := newCluster(t)
+				want := map[string]any{}
+				tc.want(c, want)
+				result, got := c.run(backup.ArchiveRequest{Selection: tc.spec, AllVersions: tc.allVersions, StartTime: time.Unix(1_700_000_000, 0)})
+				for path := range want {
+					if diff := cmp.Diff(want[path], got[path]); diff != "" {
+						t.Errorf("%s (-want +got):\n%.2000s", path, diff)
+					}
+				}
+				for path := range got {
+					if _, ok := want[path]; !ok {
+						t.Errorf("%s should not be in the archive", path)
+					}
+				}
+				if result.Items == 0 {
+					t.Error("nothing was archived")
+				}
+			})
+		}
+	})
+})

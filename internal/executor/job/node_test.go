@@ -29,6 +29,7 @@ type node struct {
 	name   string
 	admin  client.WithWatch
 	server *httptest.Server
+	stop   func()
 
 	mu sync.Mutex
 	// logs are the outputs of pods, by "namespace/name".
@@ -37,12 +38,11 @@ type node struct {
 	stuck map[types.UID]bool
 }
 
-// newNode adds a node to a cluster until the test ends.
-func newNode(t *testing.T, admin client.WithWatch, name string) *node {
+// newNode adds a node to a cluster until it is stopped.
+func newNode(t testing.TB, admin client.WithWatch, name string) *node {
 	t.Helper()
 	n := &node{name: name, admin: admin, logs: map[string]func(io.Writer){}, stuck: map[types.UID]bool{}}
 	n.server = httptest.NewTLSServer(http.HandlerFunc(n.serveLog))
-	t.Cleanup(n.server.Close)
 	_, port, err := net.SplitHostPort(n.server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -62,13 +62,14 @@ func newNode(t *testing.T, admin client.WithWatch, name string) *node {
 	if err := admin.Status().Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.Background())
 	var reaping sync.WaitGroup
 	reaping.Go(func() { n.reap(ctx) })
-	t.Cleanup(func() {
-		stop()
+	n.stop = func() {
+		cancel()
 		reaping.Wait()
-	})
+		n.server.Close()
+	}
 	return n
 }
 
@@ -143,7 +144,7 @@ func (n *node) end(ctx context.Context, pod *corev1.Pod) {
 }
 
 // becomes assigns a pod to the node, if it has none, and changes its status.
-func (n *node) becomes(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, status corev1.ContainerStatus) {
+func (n *node) becomes(t testing.TB, pod *corev1.Pod, phase corev1.PodPhase, status corev1.ContainerStatus) {
 	t.Helper()
 	if pod.Spec.NodeName == "" {
 		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: n.name}}
@@ -158,7 +159,7 @@ func (n *node) becomes(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, sta
 }
 
 // change changes the status of a pod, and retries on conflicts.
-func (n *node) change(t *testing.T, pod *corev1.Pod, edit func(*corev1.Pod)) {
+func (n *node) change(t testing.TB, pod *corev1.Pod, edit func(*corev1.Pod)) {
 	t.Helper()
 	for {
 		if err := n.admin.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {

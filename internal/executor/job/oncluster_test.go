@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -33,45 +35,32 @@ const (
 	patience = 2 * time.Minute
 )
 
-// TestOnCluster runs Jobs on a real API server, with the controllers for Jobs, quotas and garbage
-// collection. The test simulates the node.
-func TestOnCluster(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{ControllerManager: true})
-	if err != nil {
-		t.Fatal(err)
+var cluster *site
+
+// The suite runs Jobs on a real API server, with the controllers for Jobs, quotas and garbage
+// collection. It simulates the node.
+var _ = BeforeSuite(func() {
+	plane, err := controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true})
+	Expect(err).NotTo(HaveOccurred())
+	cluster = &site{plane: plane}
+	cluster.admin, err = client.NewWithWatch(plane.Config(), client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	cluster.node = newNode(GinkgoTB(), cluster.admin, "node-1")
+})
+
+var _ = AfterSuite(func() {
+	if cluster == nil {
+		return
 	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := client.NewWithWatch(plane.Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
+	if cluster.node != nil {
+		cluster.node.stop()
 	}
-	s := &site{plane: plane, admin: admin, node: newNode(t, admin, "node-1")}
-	t.Run("tests", func(t *testing.T) { // which ends when all of them have ended
-		t.Run("a Job answers", s.testAnswer)
-		t.Run("called again", s.testAgain)
-		t.Run("the operator is restarted", s.testRestart)
-		t.Run("two operators", s.testTwoOperators)
-		t.Run("a later attempt", s.testLaterAttempt)
-		t.Run("the operator is away as the Job ends", s.testEndedMeanwhile)
-		t.Run("canceled", s.testCancel)
-		t.Run("deadline", s.testDeadline)
-		t.Run("stopped", s.testStop)
-		t.Run("an image that cannot be pulled", s.testPull)
-		t.Run("a quota of pods", s.testPodQuota)
-		t.Run("a quota of Jobs", s.testJobQuota)
-		t.Run("a pod that is refused", s.testPodSecurity)
-		t.Run("no such namespace", s.testNoNamespace)
-		t.Run("no rights", s.testNoRights)
-		t.Run("evicted by its node", s.testEvicted)
-		t.Run("evicted by the API", s.testEvictionAPI)
-		t.Run("a lost node", s.testLostNode)
-		t.Run("100 MiB of log", s.testLongLog)
-		t.Run("a Job of another owner", s.testStranger)
-	})
+	Expect(cluster.plane.Stop()).To(Succeed())
+})
+
+func TestExecutorOnCluster(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Executor of Jobs")
 }
 
 // site is the test cluster.
@@ -79,7 +68,6 @@ type site struct {
 	plane *controlplane.ControlPlane
 	admin client.WithWatch
 	node  *node
-	users sync.Mutex
 	count int
 }
 
@@ -112,10 +100,9 @@ func (r *record) logger() logr.Logger {
 	}, funcr.Options{})
 }
 
-// room creates a room for a test that runs in parallel with the others.
-func (s *site) room(t *testing.T) *room {
+// room creates a room for a spec.
+func (s *site) room(t testing.TB) *room {
 	t.Helper()
-	t.Parallel()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "jobs-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}}
@@ -125,10 +112,8 @@ func (s *site) room(t *testing.T) *room {
 	r := &room{site: s, namespace: namespace.Name, lines: &record{}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "default"}}
 	await(t, "the namespace's account", func() bool { return s.admin.Get(t.Context(), client.ObjectKeyFromObject(account), account) == nil })
-	s.users.Lock()
 	s.count++
 	user := fmt.Sprintf("operator-%d", s.count)
-	s.users.Unlock()
 	config, err := s.plane.AddUser(user)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +134,7 @@ func (s *site) room(t *testing.T) *room {
 }
 
 // grant gives a user the permissions that doc.go lists.
-func (r *room) grant(t *testing.T, user string) {
+func (r *room) grant(t testing.TB, user string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: r.namespace, Name: "operator"}
 	for _, object := range []client.Object{
@@ -186,7 +171,7 @@ type execution struct {
 }
 
 // execute calls Execute, with a deadline of ten minutes.
-func (r *room) execute(ctx context.Context, t *testing.T, call executor.Call) *execution {
+func (r *room) execute(ctx context.Context, t testing.TB, call executor.Call) *execution {
 	t.Helper()
 	e, err := job.New(r.options)
 	if err != nil {
@@ -207,13 +192,13 @@ func (r *room) execute(ctx context.Context, t *testing.T, call executor.Call) *e
 }
 
 // run executes the usual call.
-func (r *room) run(t *testing.T) *execution {
+func (r *room) run(t testing.TB) *execution {
 	t.Helper()
 	return r.execute(t.Context(), t, call())
 }
 
 // succeeds waits for an answer with that message.
-func (x *execution) succeeds(t *testing.T, message string) {
+func (x *execution) succeeds(t testing.TB, message string) {
 	t.Helper()
 	<-x.done
 	if x.err != nil || x.answer.Message != message {
@@ -222,7 +207,7 @@ func (x *execution) succeeds(t *testing.T, message string) {
 }
 
 // fails waits for an error of that kind whose text contains part.
-func (x *execution) fails(t *testing.T, kind executor.ErrorKind, part string) {
+func (x *execution) fails(t testing.TB, kind executor.ErrorKind, part string) {
 	t.Helper()
 	<-x.done
 	if x.err == nil || executor.ErrorKindOf(x.err) != kind || !strings.Contains(x.err.Error(), part) {
@@ -230,7 +215,7 @@ func (x *execution) fails(t *testing.T, kind executor.ErrorKind, part string) {
 	}
 }
 
-func await(t *testing.T, what string, is func() bool) {
+func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true,
 		func(context.Context) (bool, error) { return is(), nil })
@@ -240,7 +225,7 @@ func await(t *testing.T, what string, is func() bool) {
 }
 
 // jobs returns the existing Jobs; pods returns their pods, secrets their files.
-func (r *room) jobs(t *testing.T) []batchv1.Job {
+func (r *room) jobs(t testing.TB) []batchv1.Job {
 	t.Helper()
 	var list batchv1.JobList
 	if err := r.admin.List(t.Context(), &list, client.InNamespace(r.namespace)); err != nil {
@@ -249,7 +234,7 @@ func (r *room) jobs(t *testing.T) []batchv1.Job {
 	return list.Items
 }
 
-func (r *room) pods(t *testing.T) []corev1.Pod {
+func (r *room) pods(t testing.TB) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
 	if err := r.admin.List(t.Context(), &list, client.InNamespace(r.namespace)); err != nil {
@@ -258,7 +243,7 @@ func (r *room) pods(t *testing.T) []corev1.Pod {
 	return list.Items
 }
 
-func (r *room) secrets(t *testing.T) []corev1.Secret {
+func (r *room) secrets(t testing.TB) []corev1.Secret {
 	t.Helper()
 	var list corev1.SecretList
 	if err := r.admin.List(t.Context(), &list, client.InNamespace(r.namespace)); err != nil {
@@ -268,7 +253,7 @@ func (r *room) secrets(t *testing.T) []corev1.Secret {
 }
 
 // pod waits for the only pod.
-func (r *room) pod(t *testing.T) *corev1.Pod {
+func (r *room) pod(t testing.TB) *corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
 	await(t, "a pod", func() bool {
@@ -282,7 +267,7 @@ func (r *room) pod(t *testing.T) *corev1.Pod {
 }
 
 // startsPod waits for the pod, and starts it.
-func (r *room) startsPod(t *testing.T) *corev1.Pod {
+func (r *room) startsPod(t testing.TB) *corev1.Pod {
 	t.Helper()
 	pod := r.pod(t)
 	r.node.becomes(t, pod, corev1.PodRunning, running())
@@ -291,7 +276,7 @@ func (r *room) startsPod(t *testing.T) *corev1.Pod {
 
 // recorded cleans up as the caller of Execute does after it recorded the answer, and fails the test
 // if the Job did not keep the answer until then.
-func (r *room) recorded(t *testing.T, of executor.Call) {
+func (r *room) recorded(t testing.TB, of executor.Call) {
 	t.Helper()
 	if n := len(r.jobs(t)); n != 1 {
 		t.Errorf("there are %d Jobs, want the one that keeps the answer until it is recorded", n)
@@ -300,7 +285,7 @@ func (r *room) recorded(t *testing.T, of executor.Call) {
 }
 
 // stop removes what a call left behind, and waits until nothing remains.
-func (r *room) stop(t *testing.T, of executor.Call) {
+func (r *room) stop(t testing.TB, of executor.Call) {
 	t.Helper()
 	e, err := job.New(r.options)
 	if err != nil {
@@ -315,7 +300,7 @@ func (r *room) stop(t *testing.T, of executor.Call) {
 }
 
 // nothingLeft waits until nothing remains: pods are garbage-collected after their Job.
-func (r *room) nothingLeft(t *testing.T) {
+func (r *room) nothingLeft(t testing.TB) {
 	t.Helper()
 	if jobs, secrets := r.jobs(t), r.secrets(t); len(jobs)+len(secrets) > 0 {
 		t.Errorf("%d Jobs and %d Secrets remain", len(jobs), len(secrets))

@@ -194,7 +194,7 @@ func (c *cluster) run(req backup.ArchiveRequest) (backup.ArchiveResult, map[stri
 	return result, got
 }
 
-var _ = Describe("The archive of a backup", Ordered, Label("operations"), func() {
+var _ = Describe("The archive of a backup", Ordered, func() {
 	It("contains all kinds of an API server, without warnings", func() {
 		t := GinkgoTB()
 		c := newCluster(t)

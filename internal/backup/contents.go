@@ -5,6 +5,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -44,19 +45,33 @@ func (j *Runner) storeContents(ctx context.Context, attempt *storage.Attempt, re
 }
 
 // pipeConcurrently runs a function that writes and a function that reads concurrently. Each
-// ends when the other fails, and both have ended when it returns. A panic becomes an error.
+// ends when the other fails, and both have ended when it returns. The error is that of the one that
+// failed, not what the other made of it. A panic becomes an error.
 func pipeConcurrently(ctx context.Context, write func(context.Context, io.Writer) error, read func(context.Context, io.Reader) error) error {
 	reader, writer := io.Pipe()
+	var writeErr, readErr error
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		defer func() { _ = writer.CloseWithError(err) }() // always nil
-		defer panics.Recover(&err)
-		return write(ctx, writer)
+	group.Go(func() error {
+		writeErr = runRecovered(func() error { return write(ctx, writer) })
+		_ = writer.CloseWithError(writeErr) // always nil
+		return writeErr
 	})
-	group.Go(func() (err error) {
-		defer func() { _ = reader.CloseWithError(err) }() // always nil
-		defer panics.Recover(&err)
-		return read(ctx, reader)
+	group.Go(func() error {
+		readErr = runRecovered(func() error { return read(ctx, reader) })
+		_ = reader.CloseWithError(readErr) // always nil
+		return readErr
 	})
-	return group.Wait()
+	first := group.Wait()
+	switch {
+	case writeErr != nil && errors.Is(readErr, writeErr):
+		return writeErr
+	case readErr != nil && errors.Is(writeErr, readErr):
+		return readErr
+	}
+	return first
+}
+
+func runRecovered(work func() error) (err error) {
+	defer panics.Recover(&err)
+	return work()
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -108,16 +107,12 @@ func (r *Reconciler) annotateDeletedBy(ctx context.Context, s *scope, b *v1alpha
 		controllerutil.AddFinalizer(claimed, v1alpha1.FinalizerStoredData)
 	}
 	s.AfterStatusUpdate(func(ctx context.Context) error {
-		err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // the watch delivers what changed
-		}
-		if err != nil {
+		if err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("recording on Backup %s that it is being destroyed: %w", b.Name, err)
 		}
 		return nil
 	})
-	return false, nil // the watch delivers the Backup
+	return false, nil // the watch delivers the Backup, and the survey begins
 }
 
 // findAnnotatedSibling returns the DeletionRun that has claimed a Backup, if it is unfinished.

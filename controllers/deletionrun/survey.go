@@ -45,11 +45,11 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 		r.driver.MarkWaitingForSlot(s)
 		return false, nil
 	}
-	if ready, err := r.annotateDeletedBy(ctx, s, b); !ready || err != nil {
-		return false, err // the survey begins once this is recorded
-	}
 	if kept, err := r.endIfProtected(ctx, s, b); kept || err != nil {
 		return kept, err
+	}
+	if ready, err := r.annotateDeletedBy(ctx, s, b); !ready || err != nil {
+		return false, err
 	}
 	return r.beginRun(ctx, s, b)
 }
@@ -102,10 +102,14 @@ type surveyResult struct {
 // beginRun inspects the stored backup, asks DeleteActions whether they apply to the Backup, and
 // records the plan.
 func (r *Reconciler) beginRun(ctx context.Context, s *scope, b *v1alpha1.Backup) (bool, error) {
-	s.MarkWaiting(v1alpha1.ReasonValidating, "Finding out what has to be removed")
 	surveyed := r.runSurvey(ctx, s, b)
 	switch {
 	case surveyed == nil:
+		if r.driver.StepRunningTime(s, stepSurvey) < surveyPatience {
+			s.RequeueAfter(surveyPatience)
+		} else {
+			s.MarkWaiting(v1alpha1.ReasonValidating, "Finding out what has to be removed")
+		}
 		return false, nil
 	case surveyed.Err != nil:
 		s.MarkWaiting(v1alpha1.ReasonWaitingForLocation, "Inspecting the stored backup failed: "+r.Redactor.String(surveyed.Err.Error())+"; "+abandonHint(s.Object))
@@ -125,6 +129,9 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, b *v1alpha1.Backup)
 	}
 	return r.recordPlan(ctx, s, b, surveyed.Value)
 }
+
+// surveyPatience is how long a survey runs before the status says so. Usually, it ends sooner.
+const surveyPatience = time.Second
 
 // recordPlan records the plan, together with what the survey found.
 func (r *Reconciler) recordPlan(ctx context.Context, s *scope, b *v1alpha1.Backup, found surveyResult) (bool, error) {

@@ -33,7 +33,9 @@ func TruncateEventNote(message string) string {
 // emitEvents publishes an event for each change of the status that is relevant to a user.
 func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	if !IsPlanned(before) && IsPlanned(o) {
-		d.emitEvent(ctx, o, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", conditions.Get(o, v1alpha1.ConditionPlanned).Message)
+		if plan := conditions.Get(o, v1alpha1.ConditionPlanned).Message; plan != nothingPlanned {
+			d.emitEvent(ctx, o, corev1.EventTypeNormal, v1alpha1.ReasonPlanRecorded, "Plan", plan)
+		}
 		// The recorder drops events that differ only in their notes, so there is one for all
 		// warnings.
 		if warnings := o.Run().PlanWarnings; len(warnings) > 0 {

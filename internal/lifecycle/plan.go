@@ -88,10 +88,16 @@ func (d *Driver[T]) RecordPlan(ctx context.Context, s *Scope[T], hooks hook.Plan
 	return nil
 }
 
+// nothingPlanned is the message of a plan without actions. It is no news, so it has no event.
+const nothingPlanned = "No actions are planned"
+
 func (k KindTraits) describePlan(hooks hook.Plan) string {
 	parts := []string{fmt.Sprintf("%d %s and %d %s actions are planned", len(hooks.Pre), k.PreHookPoint, len(hooks.Post), k.PostHookPoint)}
 	if k.HasSingleHookPoint() {
 		parts[0] = fmt.Sprintf("%d %s actions are planned", len(hooks.Pre), k.PreHookPoint)
+	}
+	if len(hooks.Pre)+len(hooks.Post)+len(hooks.Items)+len(hooks.Skipped) == 0 {
+		return nothingPlanned
 	}
 	for _, skip := range hooks.Skipped {
 		parts = append(parts, fmt.Sprintf("%s %s is skipped: %s", k.hookPoints().SideName(skip.Side), skip.Name, skip.Reason))

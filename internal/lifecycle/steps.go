@@ -117,6 +117,12 @@ func (d *Driver[T]) HasStepStarted(s *Scope[T], name string) bool {
 	return known
 }
 
+// StepRunningTime returns how long a step of a run has been running; 0 if it is not.
+func (d *Driver[T]) StepRunningTime(s *Scope[T], name string) time.Duration {
+	age, _ := d.steps.RunningTime(stepID(s.Object.GetUID(), name))
+	return age
+}
+
 // CancelSteps cancels steps, and reports whether one is still running.
 func (d *Driver[T]) CancelSteps(s *Scope[T], names ...string) (busy bool) {
 	return d.cancelRunSteps(s.Object.GetUID(), names...)

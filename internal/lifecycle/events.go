@@ -5,6 +5,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,11 @@ func TruncateEventNote(message string) string {
 	return text.Truncate(message, maxEventNoteBytes)
 }
 
+// waitingReasons are those of the condition Succeeded whose beginning is an event.
+var waitingReasons = []string{
+	v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins, v1alpha1.ReasonWaitingForOperations,
+}
+
 // emitEvents publishes an event for each change of the status that is relevant to a user.
 func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	if !IsPlanned(before) && IsPlanned(o) {
@@ -43,10 +49,11 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 		}
 	}
 	if reason, was := succeededReason(o), succeededReason(before); reason != was {
-		switch reason {
-		case v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins, v1alpha1.ReasonWaitingForOperations:
+		switch {
+		case reason == v1alpha1.ReasonQueued && d.Kind.HasSingleHookPoint(): // a thousand DeletionRuns may wait at once
+		case slices.Contains(waitingReasons, reason):
 			d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, "Wait", o.Run().Message)
-		case d.Kind.WorkReason:
+		case reason == d.Kind.WorkReason:
 			d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, reason, reason+" objects")
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
-func (c cluster) testAccepted(t *testing.T) {
+func (c cluster) testAccepted(t testing.TB) {
+	t.Helper()
 	c.namespace(t, "from")
 	c.namespace(t, "to")
 	class := c.create(t, `{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"gold"},"value":100,"preemptionPolicy":"Never"}`)
@@ -66,7 +67,8 @@ func (c cluster) testAccepted(t *testing.T) {
 	}
 }
 
-func (c cluster) testServices(t *testing.T) {
+func (c cluster) testServices(t testing.TB) {
+	t.Helper()
 	c.namespace(t, "services")
 	c.namespace(t, "services-2")
 	service := func(name, more, ports string) string {
@@ -96,7 +98,8 @@ func (c cluster) testServices(t *testing.T) {
 	}
 }
 
-func (c cluster) testAdoption(t *testing.T) {
+func (c cluster) testAdoption(t testing.TB) {
+	t.Helper()
 	c.namespace(t, "app")
 	c.namespace(t, "app-2")
 	deployment := c.create(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"app"},

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,44 +22,59 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 const patience = 2 * time.Minute
 
-// TestOnCluster checks that a real API server and its controllers accept the results of the
-// actions for their own objects.
-func TestOnCluster(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{ControllerManager: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(plane.Config(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("every object is accepted again", cluster{c}.testAccepted)
-	t.Run("fields set by a user are distinguished from allocated fields", cluster{c}.testServices)
-	t.Run("a Deployment adopts what was restored", cluster{c}.testAdoption)
-	t.Run("a retained volume is found again", cluster{c}.testVolume)
-	t.Run("a claim does not get an empty volume", cluster{c}.testMissingVolume)
+func TestActionsOnCluster(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Restore actions")
 }
+
+// plane is the API server of the suite.
+var plane *controlplane.ControlPlane
+
+var _ = BeforeSuite(func() {
+	var err error
+	plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true})
+	Expect(err).NotTo(HaveOccurred())
+})
+
+var _ = AfterSuite(func() {
+	if plane != nil {
+		Expect(plane.Stop()).To(Succeed())
+	}
+})
+
+// A real API server and its controllers accept the results of the actions for their own objects.
+var _ = Describe("What the restore actions return", Label("restore"), func() {
+	for name, check := range suite.SortedByName(map[string]func(cluster, testing.TB){
+		"is accepted for every object":                             cluster.testAccepted,
+		"distinguishes fields set by a user from allocated fields": cluster.testServices,
+		"is adopted by a Deployment":                               cluster.testAdoption,
+		"finds a retained volume again":                            cluster.testVolume,
+		"does not give an empty volume to a PersistentVolumeClaim": cluster.testMissingVolume,
+	}) {
+		It(name, func() {
+			c, err := client.New(plane.Config(), client.Options{})
+			Expect(err).NotTo(HaveOccurred())
+			check(cluster{c}, suite.Spec(GinkgoTB()))
+		})
+	}
+})
 
 type cluster struct{ client.Client }
 
 // namespace creates a namespace in which pods can be created.
-func (c cluster) namespace(t *testing.T, name string) {
+func (c cluster) namespace(t testing.TB, name string) {
 	t.Helper()
 	c.create(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name))
 	account := parse(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":%q}}`, name))
 	c.await(t, "the default ServiceAccount of "+name, func() bool { return c.Get(t.Context(), client.ObjectKeyFromObject(account), account) == nil })
 }
 
-func parse(t *testing.T, text string) *unstructured.Unstructured {
+func parse(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(text), object); err != nil {
@@ -67,7 +84,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // create creates an object and returns it from the API server.
-func (c cluster) create(t *testing.T, text string) *unstructured.Unstructured {
+func (c cluster) create(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := parse(t, text)
 	if err := c.Create(t.Context(), object); err != nil {
@@ -77,7 +94,7 @@ func (c cluster) create(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // refresh reads an object again.
-func (c cluster) refresh(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+func (c cluster) refresh(t testing.TB, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
@@ -85,7 +102,7 @@ func (c cluster) refresh(t *testing.T, object *unstructured.Unstructured) *unstr
 	return object
 }
 
-func (c cluster) remove(t *testing.T, object *unstructured.Unstructured) {
+func (c cluster) remove(t testing.TB, object *unstructured.Unstructured) {
 	t.Helper()
 	if err := c.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -95,7 +112,7 @@ func (c cluster) remove(t *testing.T, object *unstructured.Unstructured) {
 	})
 }
 
-func (cluster) await(t *testing.T, what string, condition func() bool) {
+func (cluster) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true,
 		func(context.Context) (bool, error) { return condition(), nil })
@@ -114,7 +131,7 @@ func run(from, to string) *itemaction.RestoreContext {
 }
 
 // restorable returns the result of the actions for an object.
-func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructured, run *itemaction.RestoreContext) *unstructured.Unstructured {
+func restorable(t testing.TB, c client.Client, archived *unstructured.Unstructured, run *itemaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	gvk := archived.GroupVersionKind()
 	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -142,7 +159,7 @@ func restorable(t *testing.T, c client.Client, archived *unstructured.Unstructur
 }
 
 // restore creates the result of the actions for an object.
-func (c cluster) restore(t *testing.T, archived *unstructured.Unstructured, run *itemaction.RestoreContext) *unstructured.Unstructured {
+func (c cluster) restore(t testing.TB, archived *unstructured.Unstructured, run *itemaction.RestoreContext) *unstructured.Unstructured {
 	t.Helper()
 	object := restorable(t, c, archived, run)
 	if err := c.Create(t.Context(), object); err != nil {

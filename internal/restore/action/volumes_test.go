@@ -25,7 +25,7 @@ func claimJSON(namespace string) string {
 }
 
 // bind creates a volume and a claim and waits until they are bound.
-func (c cluster) bind(t *testing.T, name, policy, namespace string) (volume, claim *unstructured.Unstructured) {
+func (c cluster) bind(t testing.TB, name, policy, namespace string) (volume, claim *unstructured.Unstructured) {
 	t.Helper()
 	c.namespace(t, namespace)
 	volume = c.create(t, volumeJSON(name, policy, namespace))
@@ -35,14 +35,15 @@ func (c cluster) bind(t *testing.T, name, policy, namespace string) (volume, cla
 	return volume, claim
 }
 
-func (c cluster) awaitPhase(t *testing.T, object *unstructured.Unstructured, phase string) {
+func (c cluster) awaitPhase(t testing.TB, object *unstructured.Unstructured, phase string) {
 	t.Helper()
 	c.await(t, object.GetKind()+" "+object.GetName()+" to be "+phase, func() bool {
 		return action.Get[string](c.refresh(t, object).Object, "status", "phase") == phase
 	})
 }
 
-func (c cluster) testVolume(t *testing.T) {
+func (c cluster) testVolume(t testing.TB) {
+	t.Helper()
 	volume, claim := c.bind(t, "retained", "Retain", "volumes")
 	archivedVolume, archivedClaim := volume.DeepCopy(), claim.DeepCopy()
 	c.namespace(t, "volumes-2")
@@ -72,7 +73,8 @@ func (c cluster) testVolume(t *testing.T) {
 	}
 }
 
-func (c cluster) testMissingVolume(t *testing.T) {
+func (c cluster) testMissingVolume(t testing.TB) {
+	t.Helper()
 	volume, claim := c.bind(t, "lost", "Delete", "empty")
 	archived := claim.DeepCopy()
 	c.remove(t, claim)

@@ -60,6 +60,7 @@ var _ = Describe("A HookRun whose Backup is gone", Label("hooks"), func() {
 		first := plan(env, backup)
 		waitForPhase(env, first, v1alpha1.HookRunPhaseInProgress)
 		second := plan(env, backup, owed, ofPoint(v1alpha1.HookPostBackup), desire(v1alpha1.HookDesiredStateWait))
+		waitForPhase(env, second, v1alpha1.HookRunPhasePending) // the operator has seen that it is owed
 		env.Delete(backup)
 		env.Delete(first)
 		env.Delete(second)

@@ -137,6 +137,7 @@ var _ = Describe("The limits of a Schedule", Label("schedule"), func() {
 		if again := s.deletion(); again.UID != deletion.UID {
 			t.Error("another DeletionRun exists, which fails as well")
 		}
+		suite.UpdateWithRetry(s.Env, deletion, func(d *v1alpha1.DeletionRun) { d.Finalizers = nil }) // as its controller does
 		s.Delete(deletion)
 		s.at("2 05:00", n)
 		if again := s.deletion(); again.UID == deletion.UID {

@@ -62,6 +62,12 @@ func pipeConcurrently(ctx context.Context, write func(context.Context, io.Writer
 		return readErr
 	})
 	first := group.Wait()
+	return originalError(first, writeErr, readErr)
+}
+
+// originalError returns the error of the end of a pipe that failed. The other end may return before
+// it, with an error that wraps the same one. If they failed independently, the first one counts.
+func originalError(first, writeErr, readErr error) error {
 	switch {
 	case writeErr != nil && errors.Is(readErr, writeErr):
 		return writeErr

@@ -5,7 +5,6 @@ package lifecycle
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +30,6 @@ func TruncateEventNote(message string) string {
 	return text.Truncate(message, maxEventNoteBytes)
 }
 
-// waitingReasons are those of the condition Succeeded whose beginning is an event.
-var waitingReasons = []string{
-	v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins, v1alpha1.ReasonWaitingForOperations,
-}
-
 // emitEvents publishes an event for each change of the status that is relevant to a user.
 func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	if !IsPlanned(before) && IsPlanned(o) {
@@ -49,13 +43,7 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 		}
 	}
 	if reason, was := succeededReason(o), succeededReason(before); reason != was {
-		switch {
-		case reason == v1alpha1.ReasonQueued && d.Kind.HasSingleHookPoint(): // a thousand DeletionRuns may wait at once
-		case slices.Contains(waitingReasons, reason):
-			d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, "Wait", o.Run().Message)
-		case reason == d.Kind.WorkReason:
-			d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, reason, reason+" objects")
-		}
+		d.emitProgress(ctx, o, reason)
 	}
 	if !IsFinished(before) && IsFinished(o) {
 		d.emitOutcome(ctx, o)
@@ -63,6 +51,19 @@ func (d *Driver[T]) emitEvents(ctx context.Context, before, o T) {
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionResultsStored, "Store", metav1.ConditionTrue)
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionCleanupOwed, "CleanUp", metav1.ConditionFalse)
 	d.emitConditionChange(ctx, before, o, v1alpha1.ConditionPostActionsSucceeded, string(d.Kind.PostHookPoint), metav1.ConditionTrue)
+}
+
+// emitProgress publishes an event about a reason of the condition Succeeded that has just begun.
+func (d *Driver[T]) emitProgress(ctx context.Context, o T, reason string) {
+	if !d.Kind.HasProgressEvents && (reason == v1alpha1.ReasonQueued || reason == d.Kind.WorkReason) {
+		return
+	}
+	switch reason {
+	case v1alpha1.ReasonQueued, v1alpha1.ReasonWaitingForLocation, v1alpha1.ReasonWaitingForPlugins, v1alpha1.ReasonWaitingForOperations:
+		d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, "Wait", o.Run().Message)
+	case d.Kind.WorkReason:
+		d.emitEvent(ctx, o, corev1.EventTypeNormal, reason, reason, reason+" objects")
+	}
 }
 
 func succeededReason(o conditions.Object) string {

@@ -19,8 +19,11 @@ type KindTraits struct {
 	// SlotsFlag is the operator's flag that sets how many runs may be active at a time.
 	SlotsFlag string
 	// WorkReason is the reason of the condition Succeeded, and the first word of the event,
-	// while objects are read or written. A kind that takes a moment has none.
+	// while objects are read or written.
 	WorkReason string
+	// HasProgressEvents reports whether there are events when a run waits for a slot, and when its
+	// work begins. A thousand DeletionRuns may wait at once, and their work takes a moment.
+	HasProgressEvents bool
 	// NothingDoneMessage ends the message of a run whose Pre action failed.
 	NothingDoneMessage string
 	// Failure is the word for a failure in Velero's metric names for the kind.
@@ -43,7 +46,7 @@ type KindTraits struct {
 var (
 	BackupKind = KindTraits{
 		Name: "Backup", NameLabel: v1alpha1.LabelBackupName, SlotsFlag: "--max-concurrent-backups",
-		WorkReason: v1alpha1.ReasonArchiving, NothingDoneMessage: "nothing was archived", Failure: "failure",
+		WorkReason: v1alpha1.ReasonArchiving, HasProgressEvents: true, NothingDoneMessage: "nothing was archived", Failure: "failure",
 		FailedPrePhase: v1alpha1.RunPhaseFailedPreBackupActions,
 		RunningPre:     v1alpha1.ReasonRunningPreActions, PreActionFailed: v1alpha1.ReasonPreActionFailed,
 		RunningPost: v1alpha1.ReasonRunningPostActions, PostActionFailed: v1alpha1.ReasonPostActionFailed,
@@ -54,7 +57,7 @@ var (
 	}
 	RestoreKind = KindTraits{
 		Name: "Restore", NameLabel: v1alpha1.LabelRestoreName, SlotsFlag: "--max-concurrent-restores",
-		WorkReason: v1alpha1.ReasonRestoring, NothingDoneMessage: "nothing was restored", Failure: "failed",
+		WorkReason: v1alpha1.ReasonRestoring, HasProgressEvents: true, NothingDoneMessage: "nothing was restored", Failure: "failed",
 		FailedPrePhase: v1alpha1.RunPhaseFailedPreRestoreActions,
 		RunningPre:     v1alpha1.ReasonRunningPreRestoreActions, PreActionFailed: v1alpha1.ReasonPreRestoreActionFailed,
 		RunningPost: v1alpha1.ReasonRunningPostRestoreActions, PostActionFailed: v1alpha1.ReasonPostRestoreActionFailed,
@@ -65,7 +68,7 @@ var (
 	}
 	DeletionRunKind = KindTraits{
 		Name: "DeletionRun", NameLabel: v1alpha1.LabelDeletionRunName, SlotsFlag: "--max-concurrent-deletions",
-		NothingDoneMessage: "nothing was deleted", Failure: "failure",
+		WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted", Failure: "failure",
 		RunningPre:   v1alpha1.ReasonRunningDeleteActions,
 		PreHookPoint: v1alpha1.HookDelete, PreActionKind: v1alpha1.ActionKindDelete,
 		ItemActionKind: v1alpha1.ActionKindDeleteItem,

@@ -49,8 +49,8 @@ func (r *Reconciler) resolveBackup(ctx context.Context, s *scope) (*v1alpha1.Bac
 }
 
 // getBackup reads the Backup to destroy; nil if there is none. It reads past the cache if the cache
-// does not have it. A cached Backup may be outdated, but not everything that depends on it: its claim
-// and its deletion fail then.
+// does not have it. A Backup in the cache may be outdated: then the API server rejects its claim and
+// the removal of its finalizer, and the watch delivers the newer one.
 func (r *Reconciler) getBackup(ctx context.Context, d *v1alpha1.DeletionRun) (*v1alpha1.Backup, error) {
 	key := types.NamespacedName{Namespace: d.Namespace, Name: cmp.Or(d.Status.BackupName, d.Spec.BackupName)}
 	for _, reader := range []client.Reader{r.Client, r.Reader} {

@@ -153,7 +153,7 @@ func (r *Reconciler) removeFiles(s *scope, b *v1alpha1.Backup) {
 	gone := lifecycle.ExecuteStepWithStore(r.driver, s, stepRemove, func(*scope) (deletion.Request, error) { return r.newRequest(d, b), nil },
 		func(ctx context.Context, store *storage.Store, request deletion.Request) (removed removedFiles, err error) {
 			// No Restore of the backup starts after the survey.
-			if surveyed == nil || surveyed.Err != nil || len(surveyed.Value.restores) > 0 {
+			if surveyed == nil || surveyed.Err != nil || surveyed.Value.hasRestores {
 				if removed.restores, err = r.listDeletableRestores(ctx, r.Reader, d, b); err != nil {
 					return removed, err
 				}

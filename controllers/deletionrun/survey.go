@@ -92,8 +92,9 @@ type surveyResult struct {
 	stored  deletion.StoredBackup
 	hooks   hook.Plan
 	loading string
-	// restores are the Restores of the backup, and activeRestores the names of those that read it.
-	restores       []v1alpha1.Restore
+	// hasRestores reports whether the backup has Restores. activeRestores are the names of those that
+	// read it.
+	hasRestores    bool
 	activeRestores []string
 	// uncallableActions are messages about actions that cannot be called.
 	uncallableActions []string
@@ -197,7 +198,7 @@ func (r *Reconciler) planDeleteActions(ctx context.Context, d *v1alpha1.Deletion
 		return surveyResult{activeRestores: active, loading: loading}, nil
 	}
 	key := string(d.UID)
-	found := surveyResult{hooks: hooks, restores: restores, uncallableActions: hooks.Errors}
+	found := surveyResult{hooks: hooks, hasRestores: len(restores) > 0, uncallableActions: hooks.Errors}
 	found.hooks.Pre, found.hooks.Errors = nil, nil
 	for _, step := range hooks.Pre {
 		concerned, err := r.isSelectedByAction(ctx, key, b, step)

@@ -265,12 +265,16 @@ var _ = Describe("The finalizer of a Backup", Label("schedule"), func() {
 	})
 
 	Context("stays while a DeletionRun needs the Backup", func() {
-		for name, end := range suite.SortedByName(map[string]func(*stage, *v1alpha1.DeletionRun, *v1alpha1.Backup){
-			"the data is deleted": (*stage).destroys,
-			"it ends without effect": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) {
+		for name, tc := range suite.SortedByName(map[string]struct {
+			end func(*stage, *v1alpha1.DeletionRun, *v1alpha1.Backup)
+			// holds says that the DeletionRun deletes the Backup next.
+			holds bool
+		}{
+			"the data is deleted": {end: (*stage).destroys, holds: true},
+			"it ends without effect": {end: func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) {
 				s.ends(d, v1alpha1.RunPhaseCancelled)
-			},
-			"it is deleted": func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) { s.Delete(d) },
+			}},
+			"it is deleted": {end: func(s *stage, d *v1alpha1.DeletionRun, _ *v1alpha1.Backup) { s.Delete(d) }},
 		}) {
 			It(name, func() {
 				t := GinkgoTB()
@@ -290,17 +294,17 @@ var _ = Describe("The finalizer of a Backup", Label("schedule"), func() {
 				s.Delete(deleted)
 				s.at(0, deleted)
 				s.expectHeld(deleted, true)
-				end(s, of, deleted)
+				tc.end(s, of, deleted)
 				s.at(0, deleted)
 				if suite.GetIfExists(s.Env, deleted) {
 					t.Error("it still exists")
 				}
 
 				stays, of := claim("stays")
-				end(s, of, stays)
+				tc.end(s, of, stays)
 				s.at(0, stays)
-				if name == "the data is deleted" {
-					s.expectHeld(stays, true) // the DeletionRun deletes it next
+				if tc.holds {
+					s.expectHeld(stays, true)
 					s.ends(of, v1alpha1.RunPhaseCompleted)
 					s.at(0, stays)
 				}

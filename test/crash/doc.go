@@ -30,8 +30,8 @@
 //
 // Not every write is hit. Writes of one method to one resource, or to one sort of file,
 // are a class. Each sweep hits one write of each class, which differs between the sweeps of a
-// scenario. Where the operator is killed after a write of an ordinary Backup or DeletionRun, the
-// first write of each class, the last one, and one between them are hit. The choice depends only on
+// scenario. In scenarios that are not sampled, the operator is killed after the first write of each
+// class, after the last one, and after one between them. The choice depends only on
 // what a run writes, and each sweep fails if it never hit a class.
 //
 // With LONG=1, every write of every scenario is hit, which takes several times as long:

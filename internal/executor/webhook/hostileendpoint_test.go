@@ -17,7 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
-	"github.com/grapnel-dev/grapnel/internal/testing/rawserver"
+	"github.com/grapnel-dev/grapnel/internal/testing/faultproxy"
 )
 
 // TestEndlessAnswers uses endpoints that write until they are stopped.
@@ -165,7 +165,7 @@ func TestStalledBody(t *testing.T) {
 // listen accepts connections and passes them to handle, one after the other.
 func listen(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
-	return "https://" + rawserver.Listen(t, "tcp", "127.0.0.1:0", handle)
+	return "https://" + faultproxy.ServeRaw(t, "tcp", "127.0.0.1:0", handle)
 }
 
 // speak answers a request over TLS with raw bytes.

@@ -17,7 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/grapnel-dev/grapnel/internal/testing/rawserver"
+	"github.com/grapnel-dev/grapnel/internal/testing/faultproxy"
 	"github.com/grapnel-dev/grapnel/sdk/serve"
 )
 
@@ -29,7 +29,7 @@ func noCredentials(context.Context) (TLS, error) { return TLS{}, nil }
 // accepting calls handle for every connection, and closes it.
 func accepting(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
-	return rawserver.Listen(t, "tcp", "127.0.0.1:0", handle)
+	return faultproxy.ServeRaw(t, "tcp", "127.0.0.1:0", handle)
 }
 
 // silent accepts connections and sends nothing.
@@ -156,7 +156,7 @@ func TestEndpoint_NotAGrapnelPlugin(t *testing.T) {
 	})
 	wantStart(t, try(t, secure, s.credentials), ReasonNotAGrapnelPlugin, "not a Grapnel plugin")
 
-	talks := "unix://" + rawserver.Listen(t, "unix", filepath.Join(t.TempDir(), "talks.sock"), func(conn net.Conn) {
+	talks := "unix://" + faultproxy.ServeRaw(t, "unix", filepath.Join(t.TempDir(), "talks.sock"), func(conn net.Conn) {
 		_, _ = conn.Write([]byte("220 mail.example.test ESMTP ready\r\n"))
 		_, _ = io.Copy(io.Discard, conn)
 	})

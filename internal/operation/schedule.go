@@ -25,9 +25,9 @@ const (
 	// first answer to a poll. cancelQueueGracePeriod is how long it waits for the call of Cancel
 	// itself, if calls of other operations delay that.
 	firstAnswerGracePeriod, cancelQueueGracePeriod = time.Minute, time.Hour
-	// newPhaseDelay is the age at which phase New is written. Most operations are answered
-	// before.
-	newPhaseDelay = 5 * time.Second
+	// transientDelay is how long phase New, and that a plugin acknowledged a Cancel, stay unwritten.
+	// Most operations leave these states before.
+	transientDelay = 5 * time.Second
 	// jitterFactor is the relative spread of times.
 	jitterFactor = 0.1
 )
@@ -87,11 +87,14 @@ func (mem *Memory) nextDecision(op *v1alpha1.AsyncOperation, seen Observed, now 
 	switch {
 	case cancel != nil:
 		times = append(times, mem.giveUpTime(seen))
+		if written := mem.writtenStatus.Cancel; written != nil && written.Answer != cancel.Answer {
+			times = append(times, cancel.RequestTimestamp.Add(transientDelay))
+		}
 	case op.Status.Deadline != nil:
 		times = append(times, mem.deadline)
 	}
 	if mem.writtenStatus.Phase == "" {
-		times = append(times, mem.createdAt.Add(newPhaseDelay))
+		times = append(times, mem.createdAt.Add(transientDelay))
 	}
 	for _, t := range times {
 		if d := t.Sub(now); d > 0 && (step.RequeueAfter == 0 || d < step.RequeueAfter) {

@@ -116,7 +116,9 @@ func TestWriteUrgency(t *testing.T) {
 		"another failure, after long": {before: []event{bytes(second, 1, 9), pollFailed(2*second, away)}, event: pollFailed(32*second, away), want: operation.OptionalWrite},
 		"answers again":               {before: []event{bytes(second, 1, 9), pollFailed(2*second, away)}, event: bytes(3*second, 1, 9), want: operation.OptionalWrite},
 		"cancel":                      {before: []event{bytes(second, 1, 9)}, event: wantCancel(2 * second), want: operation.RequiredWrite},
-		"acknowledged":                {before: []event{wantCancel(second)}, event: cancelCalled(2*second, nil), want: operation.OptionalWrite},
+		"acknowledged":                {before: []event{wantCancel(second)}, event: cancelCalled(2*second, nil), want: operation.NoWrite},
+		"acknowledged for a while":    {before: []event{wantCancel(second), cancelCalled(2*second, nil)}, event: nothing(6 * second), want: operation.OptionalWrite},
+		"refused":                     {before: []event{wantCancel(second)}, event: cancelCalled(2*second, &busy), want: operation.OptionalWrite},
 		"ended":                       {before: []event{bytes(second, 1, 9)}, event: told(2*second, item.Progress{Completed: true}), want: operation.RequiredWrite},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 	case op.Ended():
 		return NoWrite
 	case written.Phase == "" && status.Phase == v1alpha1.AsyncOperationPhaseNew:
-		if mem.hasPolled || now.Sub(mem.createdAt) >= newPhaseDelay {
+		if mem.hasPolled || now.Sub(mem.createdAt) >= transientDelay {
 			return OptionalWrite
 		}
 		return NoWrite
@@ -42,7 +42,8 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 
 // isWorthWriting reports whether a change of the written status within a phase is worth a write.
 func isWorthWriting(written, status *v1alpha1.AsyncOperationStatus, now time.Time) bool {
-	if !equality.Semantic.DeepEqual(written.Cancel, status.Cancel) {
+	if cancel := status.Cancel; !equality.Semantic.DeepEqual(written.Cancel, cancel) &&
+		(cancel.Answer != v1alpha1.CancelAnswerAcknowledged || now.Sub(cancel.RequestTimestamp.Time) >= transientDelay) {
 		return true
 	}
 	moved := progressFraction(status.Progress) - progressFraction(written.Progress)

@@ -80,6 +80,7 @@ lint: $(GOLANGCI_LINT) ## Lint the Go code, and the API by the conventions of Ku
 .PHONY: lint-fix
 lint-fix: $(GOLANGCI_LINT) ## Lint the Go code and fix what can be fixed.
 	$(GOLANGCI_LINT) run --fix
+	$(GOLANGCI_LINT) run --fix --config .golangci-kal.yml ./api/...
 
 .PHONY: verify
 verify: $(GOLANGCI_LINT) $(KUSTOMIZE) ## Check that everything generated, formatted and listed is current, and lint.

@@ -28,9 +28,8 @@ func (m *Machine) decideCancel(op *v1alpha1.AsyncOperation, mem *Memory, seen Ob
 		m.stampCancelRequest(op, mem, now)
 		return true
 	}
-	if mem.writtenStatus.Cancel == nil {
-		// The request is not written yet, so Cancel was not called. The timeout starts with the
-		// write.
+	if !mem.isCancelRecorded(cancel) {
+		// Cancel was not called. The timeout starts with the write.
 		m.stampCancelRequest(op, mem, now)
 		return false
 	}
@@ -64,9 +63,6 @@ func (m *Machine) stampCancelRequest(op *v1alpha1.AsyncOperation, mem *Memory, n
 	op.Status.Cancel.RequestTimestamp = metav1.NewTime(now)
 	m.setConfirmDeadline(op, mem, now)
 	mem.nextCancel = now
-	if soon := now.Add(initialPollInterval(op)); soon.Before(mem.nextPoll) {
-		mem.nextPoll = soon
-	}
 }
 
 // setConfirmDeadline starts the time in which the plugin must confirm the end.
@@ -78,7 +74,7 @@ func (m *Machine) setConfirmDeadline(op *v1alpha1.AsyncOperation, mem *Memory, n
 // cancelCause returns why an operation must be canceled now; "" if it need not be.
 func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) v1alpha1.CancelCause {
 	switch {
-	case op.Spec.DesiredState == v1alpha1.DesiredStateCancel, !op.DeletionTimestamp.IsZero(), seen.Orphaned:
+	case isCancelRequested(op), seen.Orphaned:
 		return v1alpha1.CancelCauseRequested
 	case !now.Before(mem.deadline):
 		return v1alpha1.CancelCauseTimedOut
@@ -86,6 +82,11 @@ func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now ti
 		return v1alpha1.CancelCauseStalled
 	}
 	return ""
+}
+
+// isCancelRequested reports whether the object itself requests the end of the operation.
+func isCancelRequested(op *v1alpha1.AsyncOperation) bool {
+	return op.Spec.DesiredState == v1alpha1.DesiredStateCancel || !op.DeletionTimestamp.IsZero()
 }
 
 // isStalled reports whether the plugin answered throughout the stall timeout without reporting

@@ -145,7 +145,9 @@ func (m *Machine) initializeMemory(op *v1alpha1.AsyncOperation, mem *Memory, ser
 	if mem.createdAt = op.CreationTimestamp.Time; now.Sub(mem.createdAt) < 1500*time.Millisecond {
 		mem.createdAt = now
 	}
-	if mem.cancelSent = op.Status.Cancel != nil; mem.cancelSent {
+	// Another process may have called Cancel without writing it: see isCancelRecorded.
+	mem.cancelSent = op.Status.Cancel != nil || isCancelRequested(op)
+	if op.Status.Cancel != nil {
 		mem.confirmDeadline = now.Add(timeUntilDeadline(op.Status.Cancel.Deadline, m.ConfirmTimeout, now))
 	}
 	if p := op.Status.Progress; p != nil {

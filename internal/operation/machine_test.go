@@ -88,7 +88,7 @@ func play(op *v1alpha1.AsyncOperation, mem *operation.Memory, events ...event) (
 		now := noon.Add(e.at)
 		if last = machine().Decide(op, mem, e.seen, now); last.Write != operation.NoWrite {
 			mem.RecordWritten(&op.Status)
-			last = machine().Decide(op, mem, operation.Observed{Polling: e.seen.Polling, Cancelling: e.seen.Cancelling}, now)
+			last = machine().Decide(op, mem, operation.Observed{Polling: e.seen.Polling, Cancelling: e.seen.Cancelling, CancelQueued: e.seen.CancelQueued}, now)
 		}
 	}
 	return last
@@ -216,7 +216,7 @@ func TestFinishOperation(t *testing.T) {
 			want:   outcome{"Cancelled", "Cancelled", "Canceled after 3m12s: joe wants that"},
 		},
 		"failed before it was canceled": {
-			events: []event{wantCancel(time.Second), failed},
+			events: []event{nothing(0), wantCancel(time.Second), failed},
 			want:   outcome{"Failed", "OperationFailed", "disk full"},
 		},
 		"refused, and failed": {
@@ -318,8 +318,8 @@ func TestFinishOperation(t *testing.T) {
 	}
 }
 
-// TestNotStalled has operations that must not count as stalled.
-func TestNotStalled(t *testing.T) {
+// TestIsStalled_False has operations that must not count as stalled.
+func TestIsStalled_False(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Minute
 	for name, events := range map[string][]event{
@@ -364,8 +364,8 @@ func TestNotStalled(t *testing.T) {
 	})
 }
 
-// TestBadAnswers has implausible answers.
-func TestBadAnswers(t *testing.T) {
+// TestRecordProgress_Implausible has implausible answers.
+func TestRecordProgress_Implausible(t *testing.T) {
 	t.Parallel()
 	type progress = v1alpha1.AsyncOperationProgress
 	for name, tc := range map[string]struct {
@@ -420,7 +420,7 @@ func TestProgressSummary(t *testing.T) {
 	}
 }
 
-func TestTimes(t *testing.T) {
+func TestRecordProgress_Times(t *testing.T) {
 	t.Parallel()
 	epoch, future := time.Unix(0, 0), noon.Add(2*time.Hour)
 	began, changed := noon.Add(-time.Minute), noon.Add(59*time.Minute)

@@ -186,7 +186,7 @@ func (w *world) pass() (wait time.Duration) {
 
 // call calls Cancel.
 func (w *world) call() {
-	if w.stored.Status.Cancel == nil || w.stored.Ended() {
+	if w.stored.Status.Cancel == nil && w.stored.Spec.DesiredState != v1alpha1.DesiredStateCancel || w.stored.Ended() {
 		w.t.Fatalf("Cancel was called before the request was stored: %+v", w.stored.Status)
 	}
 	if w.cancelled = true; !w.cancelling.IsZero() {
@@ -257,9 +257,9 @@ func (w *world) judge() {
 	}
 }
 
-// TestModel runs operations with plugins, operators and API servers that fail at
+// TestMachine_RandomModel runs operations with plugins, operators and API servers that fail at
 // random times.
-func TestModel(t *testing.T) {
+func TestMachine_RandomModel(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -25,8 +25,8 @@ const (
 	// first answer to a poll. cancelQueueGracePeriod is how long it waits for the call of Cancel
 	// itself, if calls of other operations delay that.
 	firstAnswerGracePeriod, cancelQueueGracePeriod = time.Minute, time.Hour
-	// transientDelay is how long phase New, and that a plugin acknowledged a Cancel, stay unwritten.
-	// Most operations leave these states before.
+	// transientDelay is how long phases New and Cancelling stay unwritten. Most operations leave them
+	// before, and there may be thousands.
 	transientDelay = 5 * time.Second
 	// jitterFactor is the relative spread of times.
 	jitterFactor = 0.1
@@ -38,7 +38,7 @@ func (m *Machine) addJitter(d time.Duration) time.Duration {
 	return d + time.Duration((2*m.Jitter()-1)*jitterFactor*float64(d))
 }
 
-// initialPollInterval is the time from a start, or from a request to cancel, to the first poll.
+// initialPollInterval is the time from a start, or from the answer of Cancel, to the first poll.
 func initialPollInterval(op *v1alpha1.AsyncOperation) time.Duration {
 	return min(minPollInterval, op.Spec.PollInterval.Duration)
 }
@@ -47,7 +47,7 @@ func initialPollInterval(op *v1alpha1.AsyncOperation) time.Duration {
 // from the request to cancel it, each interval is twice as long as the previous one.
 func pollInterval(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) time.Duration {
 	since, longest := mem.createdAt, op.Spec.PollInterval.Duration
-	if cancel := op.Status.Cancel; cancel != nil {
+	if cancel := op.Status.Cancel; cancel != nil && mem.isCancelRecorded(cancel) {
 		since, longest = cancel.RequestTimestamp.Time, min(longest, maxCancelPollInterval)
 	}
 	age := now.Sub(since)
@@ -80,14 +80,14 @@ func (mem *Memory) nextDecision(op *v1alpha1.AsyncOperation, seen Observed, now 
 		times = append(times, mem.nextPoll)
 	}
 	cancel := op.Status.Cancel
-	if cancel != nil && cancel.Answer != v1alpha1.CancelAnswerAcknowledged && mem.writtenStatus.Cancel != nil && !seen.Cancelling {
+	if cancel != nil && cancel.Answer != v1alpha1.CancelAnswerAcknowledged && mem.isCancelRecorded(cancel) && !seen.Cancelling {
 		step.Cancel = !now.Before(mem.nextCancel)
 		times = append(times, mem.nextCancel)
 	}
 	switch {
 	case cancel != nil:
 		times = append(times, mem.giveUpTime(seen))
-		if written := mem.writtenStatus.Cancel; written != nil && written.Answer != cancel.Answer {
+		if written := mem.writtenStatus.Cancel; written == nil || written.Answer != cancel.Answer {
 			times = append(times, cancel.RequestTimestamp.Add(transientDelay))
 		}
 	case op.Status.Deadline != nil:

@@ -38,7 +38,7 @@ func asks(op *v1alpha1.AsyncOperation, m *operation.Machine, n int, poll operati
 	return at
 }
 
-func TestSchedule(t *testing.T) {
+func TestDecide_PollSchedule(t *testing.T) {
 	t.Parallel()
 	stays := func(op *v1alpha1.AsyncOperation) {
 		op.Spec.Timeout.Duration = 24 * time.Hour
@@ -115,10 +115,13 @@ func TestWriteUrgency(t *testing.T) {
 		"another failure":             {before: []event{bytes(second, 1, 9), pollFailed(2*second, away)}, event: pollFailed(12*second, away), want: operation.NoWrite},
 		"another failure, after long": {before: []event{bytes(second, 1, 9), pollFailed(2*second, away)}, event: pollFailed(32*second, away), want: operation.OptionalWrite},
 		"answers again":               {before: []event{bytes(second, 1, 9), pollFailed(2*second, away)}, event: bytes(3*second, 1, 9), want: operation.OptionalWrite},
-		"cancel":                      {before: []event{bytes(second, 1, 9)}, event: wantCancel(2 * second), want: operation.RequiredWrite},
+		"timed out":                   {before: []event{bytes(second, 1, 9)}, event: nothing(4 * time.Hour), want: operation.RequiredWrite},
+		"cancel":                      {before: []event{bytes(second, 1, 9)}, event: wantCancel(2 * second), want: operation.NoWrite},
+		"cancel for a while":          {before: []event{bytes(second, 1, 9), wantCancel(2 * second)}, event: nothing(7 * second), want: operation.OptionalWrite},
+		"canceled":                    {before: []event{wantCancel(second)}, event: told(2*second, item.Progress{Completed: true, Cancelled: true}), want: operation.RequiredWrite},
 		"acknowledged":                {before: []event{wantCancel(second)}, event: cancelCalled(2*second, nil), want: operation.NoWrite},
 		"acknowledged for a while":    {before: []event{wantCancel(second), cancelCalled(2*second, nil)}, event: nothing(6 * second), want: operation.OptionalWrite},
-		"refused":                     {before: []event{wantCancel(second)}, event: cancelCalled(2*second, &busy), want: operation.OptionalWrite},
+		"refused for a while":         {before: []event{wantCancel(second)}, event: cancelCalled(6*second, &busy), want: operation.OptionalWrite},
 		"ended":                       {before: []event{bytes(second, 1, 9)}, event: told(2*second, item.Progress{Completed: true}), want: operation.RequiredWrite},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,10 +24,10 @@ const (
 // writeUrgency returns how urgently the status must be written.
 func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) WriteUrgency {
 	written, status := &mem.writtenStatus, &op.Status
-	switch {
-	case op.Ended() && written.CompletionTimestamp == nil, (written.Cancel == nil) != (status.Cancel == nil):
+	switch cancel := status.Cancel; {
+	case op.Ended() && written.CompletionTimestamp == nil, !op.Ended() && !mem.isCancelRecorded(cancel):
 		return RequiredWrite
-	case op.Ended():
+	case op.Ended(), cancel != nil && now.Sub(cancel.RequestTimestamp.Time) < transientDelay:
 		return NoWrite
 	case written.Phase == "" && status.Phase == v1alpha1.AsyncOperationPhaseNew:
 		if mem.hasPolled || now.Sub(mem.createdAt) >= transientDelay {
@@ -40,10 +40,16 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 	return NoWrite
 }
 
+// isCancelRecorded reports whether another operator would find that an operation must be canceled,
+// so that Cancel may be called: a request is in its spec, or its Backup or Restore has ended; what a
+// timeout decided must be in its status. It is true if there is nothing to cancel.
+func (mem *Memory) isCancelRecorded(cancel *v1alpha1.AsyncOperationCancel) bool {
+	return cancel == nil || cancel.Cause == v1alpha1.CancelCauseRequested || mem.writtenStatus.Cancel != nil
+}
+
 // isWorthWriting reports whether a change of the written status within a phase is worth a write.
 func isWorthWriting(written, status *v1alpha1.AsyncOperationStatus, now time.Time) bool {
-	if cancel := status.Cancel; !equality.Semantic.DeepEqual(written.Cancel, cancel) &&
-		(cancel.Answer != v1alpha1.CancelAnswerAcknowledged || now.Sub(cancel.RequestTimestamp.Time) >= transientDelay) {
+	if !equality.Semantic.DeepEqual(written.Cancel, status.Cancel) {
 		return true
 	}
 	moved := progressFraction(status.Progress) - progressFraction(written.Progress)

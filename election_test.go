@@ -23,9 +23,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestFenceOfAnOperator: an operator that does not lead changes nothing, in none of the ways that it
+// TestNewManager_NotLeading: an operator that does not lead changes nothing, in none of the ways that it
 // has: requests to the API server, commands in pods, plugins, HookRuns and stores.
-func TestFenceOfAnOperator(t *testing.T) {
+func TestNewManager_NotLeading(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -79,8 +79,8 @@ func panics(ctx context.Context, with string) {
 	panic(reconcile.TerminalError(errors.New(with)))
 }
 
-// TestLeaseTimes: errors name the flags.
-func TestLeaseTimes(t *testing.T) {
+// TestLeaderElectionTimes_ValidateFlags: errors name the flags.
+func TestLeaderElectionTimes_ValidateFlags(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		times leaderElectionTimes

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestTheImageHasWhatItIsBuiltOf compares what the Dockerfile copies with what the operator is
+// TestDockerfile_CopiedPackages compares what the Dockerfile copies with what the operator is
 // made of, and looks for what people rely on who extend the image.
-func TestTheImageHasWhatItIsBuiltOf(t *testing.T) {
+func TestDockerfile_CopiedPackages(t *testing.T) {
 	t.Parallel()
 	content, ignored := readText(t, "../Dockerfile"), readText(t, "../.dockerignore")
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")

@@ -190,8 +190,8 @@ func (s *suite) wantAccess(t *testing.T, allow bool, spec authorizationv1.Subjec
 	})
 }
 
-// TestKustomizationsOfTheDocumentAreBuilt builds those that users copy.
-func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
+// TestInstallationDoc_Kustomizations builds those that users copy.
+func TestInstallationDoc_Kustomizations(t *testing.T) {
 	t.Parallel()
 	found := blocks(document(t), "kustomization")
 	for _, text := range found {
@@ -211,8 +211,8 @@ func TestKustomizationsOfTheDocumentAreBuilt(t *testing.T) {
 	}
 }
 
-// TestDirectorysSayHowTheyAreUsed checks for the lines that users copy.
-func TestDirectorysSayHowTheyAreUsed(t *testing.T) {
+// TestComponents_UsageComments checks for the lines that users copy.
+func TestComponents_UsageComments(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("components/*/kustomization.yaml")
 	if err != nil {

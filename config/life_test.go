@@ -36,10 +36,10 @@ type life struct {
 	op         *operatorprocess.Operator
 }
 
-// TestLife installs an older version, upgrades it while a Backup runs, takes rights away, goes
+// TestInstallation_Lifecycle installs an older version, upgrades it while a Backup runs, takes rights away, goes
 // back to an older operator, uninstalls it, and looks for what is left; then it does the same
 // without an operator that could help. The commands are those of docs/installation.md.
-func TestLife(t *testing.T) {
+func TestInstallation_Lifecycle(t *testing.T) {
 	l := newLife(t)
 	before := l.everything(t)
 	l.kubectl(t, "", "apply", "-k", "crd")

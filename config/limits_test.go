@@ -105,9 +105,9 @@ func (s *suite) testDocument(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsRun counts the commands of the document: those that no test runs are
+// TestInstallationDoc_TestedCommands counts the commands of the document: those that no test runs are
 // indented, because they need a node or an image.
-func TestEveryCommandIsRun(t *testing.T) {
+func TestInstallationDoc_TestedCommands(t *testing.T) {
 	t.Parallel()
 	run := 0
 	for _, heading := range []string{

@@ -174,7 +174,7 @@ func ofKind[T any](t *testing.T, objects []*unstructured.Unstructured, kinds ...
 	return found
 }
 
-func TestEveryDirectoryIsTried(t *testing.T) {
+func TestInstallations_AllDirectories(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{}
 	for _, i := range installations {
@@ -198,9 +198,9 @@ func TestEveryDirectoryIsTried(t *testing.T) {
 	}
 }
 
-// TestTwoOperatorsNeedAStoreOfBoth builds installations with a second operator, and with a
+// TestHighAvailability_VolumeAccessMode builds installations with a second operator, and with a
 // volume that one node mounts.
-func TestTwoOperatorsNeedAStoreOfBoth(t *testing.T) {
+func TestHighAvailability_VolumeAccessMode(t *testing.T) {
 	t.Parallel()
 	for name, i := range map[string]installation{
 		"on the default":  {resource: "default", components: []string{"high-availability"}},
@@ -249,9 +249,9 @@ func TestScratchVolume(t *testing.T) {
 	}
 }
 
-// TestPodsAreConfined checks what Pod Security does not: the root file system, the token, the
+// TestDeployment_ContainerSecurity checks what Pod Security does not: the root file system, the token, the
 // limits.
-func TestPodsAreConfined(t *testing.T) {
+func TestDeployment_ContainerSecurity(t *testing.T) {
 	t.Parallel()
 	for name, i := range installations {
 		deployments := ofKind[appsv1.Deployment](t, i.render(t), "Deployment")

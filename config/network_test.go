@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/job"
 )
 
-// TestNetworkPoliciesSelectWhatTheyMean compares the policies with the labels and ports of what
+// TestNetworkPolicies_Selectors compares the policies with the labels and ports of what
 // they are for: nothing else says that a label is written differently.
-func TestNetworkPoliciesSelectWhatTheyMean(t *testing.T) {
+func TestNetworkPolicies_Selectors(t *testing.T) {
 	t.Parallel()
 	objects := installations["default"].render(t)
 	operatorPod := ofKind[appsv1.Deployment](t, objects, "Deployment")[0].Spec.Template

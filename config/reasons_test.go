@@ -131,9 +131,9 @@ func qualified(resource, group string) string {
 	return name + "." + group
 }
 
-// TestEveryRightHasAReason compares the roles of all installations with the list of rights and
+// TestRoles_DocumentedReasons compares the roles of all installations with the list of rights and
 // reasons for people.
-func TestEveryRightHasAReason(t *testing.T) {
+func TestRoles_DocumentedReasons(t *testing.T) {
 	t.Parallel()
 	reasons, used := documented(t), map[right]bool{}
 	for name, i := range installations {
@@ -154,9 +154,9 @@ func TestEveryRightHasAReason(t *testing.T) {
 	}
 }
 
-// TestForBackupsOnly compares what an operator may that must not restore with what it may
+// TestRoles_BackupsOnly compares what an operator may that must not restore with what it may
 // otherwise.
-func TestForBackupsOnly(t *testing.T) {
+func TestRoles_BackupsOnly(t *testing.T) {
 	t.Parallel()
 	without := granted(t, installations["for backups only"])
 	taken := granted(t, installations["default"])

@@ -97,9 +97,9 @@ func prices() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "prices"}, Data: map[string]string{"tea": "3"}}
 }
 
-// TestSamplesDoNotSpeakOfAVersion finds what was true once: samples are those of the version
+// TestSamples_VersionMentions finds what was true once: samples are those of the version
 // that they lie beside.
-func TestSamplesDoNotSpeakOfAVersion(t *testing.T) {
+func TestSamples_VersionMentions(t *testing.T) {
 	files, err := filepath.Glob("samples/*.yaml")
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
@@ -112,8 +112,8 @@ func TestSamplesDoNotSpeakOfAVersion(t *testing.T) {
 	}
 }
 
-// TestSamplesAreListed finds a sample that the kustomization does not list.
-func TestSamplesAreListed(t *testing.T) {
+// TestSamples_KustomizationList finds a sample that the kustomization does not list.
+func TestSamples_KustomizationList(t *testing.T) {
 	var list struct{ Resources []string }
 	read(t, "samples/kustomization.yaml", &list)
 	files, err := filepath.Glob("samples/*.yaml")
@@ -131,10 +131,10 @@ func TestSamplesAreListed(t *testing.T) {
 	}
 }
 
-// TestSamplesMeanWhatTheySay plans the sample with hooks, and a Restore, with the sample
+// TestSamples_ActionPlan plans the sample with hooks, and a Restore, with the sample
 // Plugin: a name that is written differently in two of them, or a selector that does not
 // match, would leave an action out.
-func TestSamplesMeanWhatTheySay(t *testing.T) {
+func TestSamples_ActionPlan(t *testing.T) {
 	var plugin v1alpha1.Plugin
 	var backup v1alpha1.Backup
 	var restore v1alpha1.Restore
@@ -168,9 +168,9 @@ func planOf(t *testing.T, kind lifecycle.KindTraits, of lifecycle.Object, plugin
 	return plan
 }
 
-// TestSampleRestoresFindTheirBackup checks that there is a sample of the backup
+// TestSamples_RestoreSources checks that there is a sample of the backup
 // that each Restore names, in the location that it names.
-func TestSampleRestoresFindTheirBackup(t *testing.T) {
+func TestSamples_RestoreSources(t *testing.T) {
 	var backup v1alpha1.Backup
 	read(t, "samples/backup.yaml", &backup)
 	for _, file := range []string{"restore", "restore_mapped"} {
@@ -185,7 +185,7 @@ func TestSampleRestoresFindTheirBackup(t *testing.T) {
 	}
 }
 
-func TestSampleSelectionsAreValid(t *testing.T) {
+func TestSamples_Selections(t *testing.T) {
 	for _, file := range []string{"backup", "backup_scoped", "backup_hooks", "restore", "restore_mapped"} {
 		var run struct{ Spec selection.Spec }
 		read(t, "samples/"+file+".yaml", &run)

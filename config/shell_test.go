@@ -43,9 +43,9 @@ func (s *suite) command(t *testing.T, command string) *exec.Cmd {
 	return cmd
 }
 
-// TestTheInstalledKubectlIsUsed checks which kubectl make would run, for a user who has kubectl
+// TestMakefile_Kubectl checks which kubectl make would run, for a user who has kubectl
 // and for one who has not: building one takes minutes.
-func TestTheInstalledKubectlIsUsed(t *testing.T) {
+func TestMakefile_Kubectl(t *testing.T) {
 	t.Parallel()
 	root, err := program.ModuleRoot()
 	if err != nil {

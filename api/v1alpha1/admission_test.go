@@ -274,10 +274,10 @@ func TestAsyncOperationAdmission(t *testing.T) {
 	})
 }
 
-// TestDurations writes every kind of duration into every field that takes one.
+// TestDurationAdmission writes every kind of duration into every field that takes one.
 // The schema must accept only what the operator can read: one object with an
 // unreadable duration would hide all others of its kind.
-func TestDurations(t *testing.T) {
+func TestDurationAdmission(t *testing.T) {
 	bodies := map[string]string{
 		"Backup spec.ttl":                           `{spec: {ttl: %s}}`,
 		"DeletionRun spec.ttl":                      `{spec: {backupName: b, ttl: %s}}`,

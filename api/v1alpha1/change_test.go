@@ -75,9 +75,9 @@ var ruled = map[string]rules{
 	},
 }
 
-// TestEveryFieldHasARule fails when a field is added to a spec and no rule says
+// TestChangeRules_AllFields fails when a field is added to a spec and no rule says
 // whether it may change.
-func TestEveryFieldHasARule(t *testing.T) {
+func TestChangeRules_AllFields(t *testing.T) {
 	for kind, rules := range ruled {
 		for field := range rules.spec.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -88,7 +88,7 @@ func TestEveryFieldHasARule(t *testing.T) {
 	}
 }
 
-func TestFixedOnceStarted(t *testing.T) {
+func TestImmutableFields(t *testing.T) {
 	namespace := newNamespace(t)
 	for kind, rules := range ruled {
 		for field, values := range rules.fixed {
@@ -153,7 +153,7 @@ func checkChanges(t *testing.T, kind string, prepare func(*testing.T, *unstructu
 	}
 }
 
-func TestFreeOnceStarted(t *testing.T) {
+func TestBackupChanges_MutableFields(t *testing.T) {
 	const cancelled = "a canceled backup cannot be restarted; create a new Backup instead"
 	checkChanges(t, "Backup", start, map[string]change{
 		"longer ttl":          {body: `{spec: {ttl: 1h}}`, patch: `{"spec":{"ttl":"2h"}}`},
@@ -170,9 +170,9 @@ func TestFreeOnceStarted(t *testing.T) {
 	})
 }
 
-// TestSourceIsFixed changes the source of a restore. Exactly one of the two fields is set,
+// TestRestoreChanges_Source changes the source of a restore. Exactly one of the two fields is set,
 // so neither field can change alone in all the ways that the other fields can.
-func TestSourceIsFixed(t *testing.T) {
+func TestRestoreChanges_Source(t *testing.T) {
 	const fixed = "is immutable once the restore has started; create a new Restore instead"
 	const backup, schedule = `{spec: {backupName: a}}`, `{spec: {scheduleName: a}}`
 	changes := map[string]change{
@@ -199,8 +199,8 @@ func TestSourceIsFixed(t *testing.T) {
 	})
 }
 
-// TestRestoresOnlyStop changes the mutable fields of a running Restore.
-func TestRestoresOnlyStop(t *testing.T) {
+// TestRestoreChanges_MutableFields changes the mutable fields of a running Restore.
+func TestRestoreChanges_MutableFields(t *testing.T) {
 	const cancelled = "a canceled restore cannot be restarted; create a new Restore instead"
 	const stopped = `{spec: {backupName: a, desiredState: Cancel}}`
 	checkChanges(t, "Restore", start, map[string]change{
@@ -213,7 +213,7 @@ func TestRestoresOnlyStop(t *testing.T) {
 	})
 }
 
-func TestImportedFromIsFixed(t *testing.T) {
+func TestBackupChanges_ImportedFrom(t *testing.T) {
 	const rejected = "importedFrom is immutable"
 	checkChanges(t, "Backup", func(*testing.T, *unstructured.Unstructured) {}, map[string]change{
 		"set":           {body: `{spec: {}}`, patch: `{"spec":{"importedFrom":{"storageLocation":"a"}}}`, rejected: rejected},

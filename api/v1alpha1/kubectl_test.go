@@ -105,8 +105,8 @@ var kinds = map[string]struct {
 	},
 }
 
-// TestHowIsItGoing checks the columns that kubectl shows for each kind.
-func TestHowIsItGoing(t *testing.T) {
+// TestPrintColumns checks the columns that kubectl shows for each kind.
+func TestPrintColumns(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestSelectableFields(t *testing.T) {
 	}
 }
 
-// TestHowIsEverythingGoing lists all kinds with one command.
-func TestHowIsEverythingGoing(t *testing.T) {
+// TestCategories lists all kinds with one command.
+func TestCategories(t *testing.T) {
 	namespace := newNamespace(t)
 	for _, kind := range kinds {
 		createForNow(t, kind.kind, namespace, kind.body)

@@ -13,11 +13,11 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestOddRunsCanBeFinished does with unusual Backups and Restores what the operator
+// TestFinalizer_UnusualSpecs does with unusual Backups and Restores what the operator
 // does with every run: add the finalizer, start the run, write its status, remove the
 // finalizer. A rule that cannot be evaluated, or that detects a change where there is
 // none, would hold the object forever.
-func TestOddRunsCanBeFinished(t *testing.T) {
+func TestFinalizer_UnusualSpecs(t *testing.T) {
 	long := "[" + strings.Repeat(strings.Repeat("n", 250)+",", 2048) + "]"
 	for title, body := range map[string]string{
 		"no spec":     `{}`,

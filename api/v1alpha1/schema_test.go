@@ -17,9 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestEverythingIsBounded checks the schemas: a list, map or string without a
+// TestSchemas_Limits checks the schemas: a list, map or string without a
 // limit lets one object fill etcd, and makes rules over it too expensive.
-func TestEverythingIsBounded(t *testing.T) {
+func TestSchemas_Limits(t *testing.T) {
 	files, err := filepath.Glob("../../config/crd/bases/*.yaml")
 	if err != nil || len(files) != 8 {
 		t.Fatalf("want 8 kinds, got %v, %v", files, err)
@@ -158,8 +158,8 @@ func TestObservedGeneration(t *testing.T) {
 	}
 }
 
-// TestStatusIsSeparate writes the spec through the status subresource and vice versa.
-func TestStatusIsSeparate(t *testing.T) {
+// TestStatusSubresource writes the spec through the status subresource and vice versa.
+func TestStatusSubresource(t *testing.T) {
 	namespace := newNamespace(t)
 	for kind, body := range map[string]string{
 		"Backup":                `{spec: {storageLocation: a}, status: {message: mine}}`,

@@ -118,8 +118,8 @@ func TestParentToVeleroJSON(t *testing.T) {
 	}
 }
 
-// TestParentsAreDropped: a parent is kept as long as it has operations.
-func TestParentsAreDropped(t *testing.T) {
+// TestParents_ReleaseParent: a parent is kept as long as it has operations.
+func TestParents_ReleaseParent(t *testing.T) {
 	t.Parallel()
 	var p parents
 	first, second := p.acquireParent("u"), p.acquireParent("u")
@@ -188,8 +188,8 @@ func scrape(registry *prometheus.Registry) map[string]string {
 	return values
 }
 
-// TestCallsAreForgotten ends calls after their operation was untracked.
-func TestCallsAreForgotten(t *testing.T) {
+// TestUntrackOperation_RunningCall ends calls after their operation was untracked.
+func TestUntrackOperation_RunningCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, err := NewMetrics(prometheus.NewRegistry())
@@ -228,8 +228,8 @@ func TestCallsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestWritesQueueUpAgain has the maximum number of writes in flight.
-func TestWritesQueueUpAgain(t *testing.T) {
+// TestAcquireWriteSlot_NoFreeSlot has the maximum number of writes in flight.
+func TestAcquireWriteSlot_NoFreeSlot(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{optionalWrites: rate.NewLimiter(0, 0), requiredWrites: rate.NewLimiter(10, 1), writeSlots: make(chan struct{}, 1)}
 	r.writeSlots <- struct{}{}
@@ -247,9 +247,9 @@ func TestWritesQueueUpAgain(t *testing.T) {
 	}
 }
 
-// TestPanicIsLogged has a Client that panics. The controller's own logger discards everything
+// TestReconcile_Panic has a Client that panics. The controller's own logger discards everything
 // during Reconcile.
-func TestPanicIsLogged(t *testing.T) {
+func TestReconcile_Panic(t *testing.T) {
 	t.Parallel()
 	var said []string
 	r := &Reconciler{Client: panicking{}, log: funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})}

@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
-// TestUnmounted has a directory that is empty for hours: removed backups stay removed when
+// TestSync_UnmountedDirectory has a directory that is empty for hours: removed backups stay removed when
 // its content is back.
-func TestUnmounted(t *testing.T) {
+func TestSync_UnmountedDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("removed", "v-1")
@@ -44,8 +44,8 @@ func TestUnmounted(t *testing.T) {
 	}
 }
 
-// TestFull has more Backups than can be recorded.
-func TestFull(t *testing.T) {
+// TestUpdateTombstones_Full has more Backups than can be recorded.
+func TestUpdateTombstones_Full(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.remember("large", "v-0")
@@ -69,9 +69,9 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestDamagedOwn has a manifest that cannot be read, and a Backup that represents it and
+// TestSync_UnreadableOwnManifest has a manifest that cannot be read, and a Backup that represents it and
 // succeeded.
-func TestDamagedOwn(t *testing.T) {
+func TestSync_UnreadableOwnManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grapnel("a", "u-1")
@@ -90,8 +90,8 @@ func TestDamagedOwn(t *testing.T) {
 	}
 }
 
-// TestHangs has a store that lists its backups and does not serve them.
-func TestHangs(t *testing.T) {
+// TestSync_ReadTimeouts has a store that lists its backups and does not serve them.
+func TestSync_ReadTimeouts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answers bool
@@ -121,8 +121,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestHangsForTheGone cannot find out whether backups are missing.
-func TestHangsForTheGone(t *testing.T) {
+// TestMarkMissingData_ReadTimeouts has a store that hangs. The controller cannot find out whether backups are missing.
+func TestMarkMissingData_ReadTimeouts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 5 {

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
-func TestImports(t *testing.T) {
+func TestImportBackup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("theirs", "v-1")
@@ -55,8 +55,8 @@ func TestImports(t *testing.T) {
 	w.quiet()
 }
 
-// TestNoBurst imports many backups, a few at a time.
-func TestNoBurst(t *testing.T) {
+// TestImportBackup_RateLimit imports many backups, a few at a time.
+func TestImportBackup_RateLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 300 {
@@ -78,8 +78,8 @@ func TestNoBurst(t *testing.T) {
 	w.quiet()
 }
 
-// TestCrash stops the operator between the creation of an object and its status.
-func TestCrash(t *testing.T) {
+// TestImportBackup_CrashBeforeStatus stops the operator between the creation of an object and its status.
+func TestImportBackup_CrashBeforeStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("nightly", "v-1")
@@ -106,8 +106,8 @@ func TestCrash(t *testing.T) {
 	w.quiet()
 }
 
-// TestCollisions has names that other backups have in this cluster.
-func TestCollisions(t *testing.T) {
+// TestImportBackup_NameTaken has names that other backups have in this cluster.
+func TestImportBackup_NameTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.local("a", "u-1", "other", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
@@ -139,8 +139,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// TestStaleCache has objects that the cache does not contain yet.
-func TestStaleCache(t *testing.T) {
+// TestImportBackup_StaleCache has objects that the cache does not contain yet.
+func TestImportBackup_StaleCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("a", "v-a")
@@ -157,8 +157,8 @@ func TestStaleCache(t *testing.T) {
 	w.wantNames("a")
 }
 
-// TestUntouched has names that must not be imported now.
-func TestUntouched(t *testing.T) {
+// TestSync_BackupInUse has names that must not be imported now.
+func TestSync_BackupInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"running", "deleted", "stored"} {

@@ -65,8 +65,8 @@ func TestAddUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsReadAgain reads an unchanged manifest less and less often.
-func TestUnreadableIsReadAgain(t *testing.T) {
+// TestReadEntry_RereadDelay reads an unchanged manifest less and less often.
+func TestReadEntry_RereadDelay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put("backups/a/velero-backup.json", "no JSON")
@@ -82,8 +82,8 @@ func TestUnreadableIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestRefused has a manifest whose object the API server rejects.
-func TestRefused(t *testing.T) {
+// TestImportBackup_Rejected has a manifest whose object the API server rejects.
+func TestImportBackup_Rejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("a", "v-a")
@@ -102,8 +102,8 @@ func TestRefused(t *testing.T) {
 	w.quiet()
 }
 
-// TestBareInVain requests imports of backups that do not exist.
-func TestBareInVain(t *testing.T) {
+// TestStallPendingImports requests imports of backups that do not exist.
+func TestStallPendingImports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("other", "v-1")

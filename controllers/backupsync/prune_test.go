@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
-func TestRemoved(t *testing.T) {
+func TestSync_RemovedByUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("a", "v-a")
@@ -51,8 +51,8 @@ func TestRemoved(t *testing.T) {
 	w.quiet()
 }
 
-// TestMadeHere records which backups this cluster made, even if a user imports them again.
-func TestMadeHere(t *testing.T) {
+// TestRecordTombstone_OwnBackup records which backups this cluster made, even if a user imports them again.
+func TestRecordTombstone_OwnBackup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grapnel("ours", "u-1")
@@ -79,8 +79,8 @@ func TestMadeHere(t *testing.T) {
 	w.wantNames()
 }
 
-// TestPruned removes tombstones of backups that are certainly not stored any more.
-func TestPruned(t *testing.T) {
+// TestPruneTombstones removes tombstones of backups that are certainly not stored any more.
+func TestPruneTombstones(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("kept", "v-1")
@@ -102,8 +102,8 @@ func TestPruned(t *testing.T) {
 	}
 }
 
-// TestVanished removes the data of Backups and restores it.
-func TestVanished(t *testing.T) {
+// TestMarkMissingData removes the data of Backups and restores it.
+func TestMarkMissingData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.now.Add(-time.Hour)
@@ -161,8 +161,8 @@ func TestVanished(t *testing.T) {
 	w.quiet()
 }
 
-// TestReplaced replaces one backup by another.
-func TestReplaced(t *testing.T) {
+// TestSync_ReplacedBackup replaces one backup by another.
+func TestSync_ReplacedBackup(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]memory.Option{"versions": nil, "no versions": {memory.WithoutMetadata()}} {
 		t.Run(name, func(t *testing.T) {
@@ -199,9 +199,9 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestRemade has a Backup of this cluster under the name of one that was removed and then
+// TestSync_ReusedName has a Backup of this cluster under the name of one that was removed and then
 // destroyed, in a store that does not report when an object changes.
-func TestRemade(t *testing.T) {
+func TestSync_ReusedName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.WithoutMetadata())
 	w.velero("a", "v-1")

@@ -36,9 +36,9 @@ func (w *world) notes() *corev1.ConfigMap {
 	return config
 }
 
-// TestOneRefused has an API server that rejects the writes for one backup: everything else is
+// TestSync_RejectedWrite has an API server that rejects the writes for one backup: everything else is
 // done.
-func TestOneRefused(t *testing.T) {
+func TestSync_RejectedWrite(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupResource{Group: "grapnel.dev", Resource: "backups"}
 	for name, answer := range map[string]error{
@@ -86,9 +86,9 @@ func TestOneRefused(t *testing.T) {
 	}
 }
 
-// TestMarkRefused has Backups that cannot be marked: one that was deleted, and one that was
+// TestMarkDataMissing_RejectedStatus has Backups that cannot be marked: one that was deleted, and one that was
 // replaced by another object of the same name.
-func TestMarkRefused(t *testing.T) {
+func TestMarkDataMissing_RejectedStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.velero("replaced", "v-1")
@@ -123,8 +123,8 @@ func TestMarkRefused(t *testing.T) {
 	}
 }
 
-// TestInterrupted interrupts a sync: what it imported is recorded.
-func TestInterrupted(t *testing.T) {
+// TestSync_Interrupted interrupts a sync: what it imported is recorded.
+func TestSync_Interrupted(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{
 		"too many requests": apierrors.NewTooManyRequests("slow down", 1),

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
-// TestStoreFails ends a sync whose list cannot be trusted.
-func TestStoreFails(t *testing.T) {
+// TestSync_StoreUnavailable ends a sync whose list cannot be trusted.
+func TestSync_StoreUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.local("ours", "u-1", "main", v1alpha1.RunPhaseCompleted, w.now.Add(-time.Hour))
@@ -42,8 +42,8 @@ func TestStoreFails(t *testing.T) {
 	w.wantNames("a", "ours")
 }
 
-// TestSeesWhatHappens changes the cluster while a sync waits for the limiter.
-func TestSeesWhatHappens(t *testing.T) {
+// TestSync_ConcurrentChanges changes the cluster while a sync waits for the limiter.
+func TestSync_ConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -64,9 +64,9 @@ func TestSeesWhatHappens(t *testing.T) {
 	}
 }
 
-// TestThousands syncs 5,000 backups, none of which is new, with an operator that was just
+// TestSync_ThousandsOfBackups syncs 5,000 backups, none of which is new, with an operator that was just
 // started: it lists them once, and reads and writes nothing.
-func TestThousands(t *testing.T) {
+func TestSync_ThousandsOfBackups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.thousands()

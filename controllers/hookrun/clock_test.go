@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestClockSetBack: no wait exceeds the longest back-off, even if the recorded times come from a
+// TestDecide_ClockSetBack: no wait exceeds the longest back-off, even if the recorded times come from a
 // wrong clock.
-func TestClockSetBack(t *testing.T) {
+func TestDecide_ClockSetBack(t *testing.T) {
 	t.Parallel()
 	recorded := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	failed := []v1alpha1.HookAttempt{{

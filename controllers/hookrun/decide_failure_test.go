@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestDecideFailure(t *testing.T) {
+func TestDecide_Failure(t *testing.T) {
 	t.Parallel()
 	const text = "it is "
 	for name, tc := range map[string]stateCase{
@@ -74,7 +74,7 @@ func TestDecideFailure(t *testing.T) {
 	}
 }
 
-func TestDecideInterruption(t *testing.T) {
+func TestDecide_Interruption(t *testing.T) {
 	t.Parallel()
 	const gone, text = "the operator stopped while the action was running", "it is Failed"
 	for name, tc := range map[string]stateCase{
@@ -129,7 +129,7 @@ func TestDecideInterruption(t *testing.T) {
 	}
 }
 
-func TestDecideCancel(t *testing.T) {
+func TestDecide_Cancel(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
 		"while the call runs": {

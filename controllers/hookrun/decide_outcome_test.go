@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 )
 
-// TestOwedIsTriedUntilItEndsWell: owed clean-up is retried after every kind of failure.
-func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
+// TestDecide_OwedRetries: owed clean-up is retried after every kind of failure.
+func TestDecide_OwedRetries(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]callOutcome{
 		"failed": broken, "unreachable": unreachable, "timed out": late, "invalid": invalid, "panicked": panicked,
@@ -50,7 +50,7 @@ func TestOwedIsTriedUntilItEndsWell(t *testing.T) {
 	}
 }
 
-func TestEveryRetryIsMade(t *testing.T) {
+func TestDecide_Retries(t *testing.T) {
 	t.Parallel()
 	for n := int32(0); n <= 10; n++ {
 		run, now, calls := build(retries(n)), start, int32(0)
@@ -67,7 +67,7 @@ func TestEveryRetryIsMade(t *testing.T) {
 	}
 }
 
-func TestDeadline(t *testing.T) {
+func TestDecide_Deadline(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		timeout, at, want time.Duration
@@ -89,7 +89,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func TestOutcomeForReaders(t *testing.T) {
+func TestDecide_Conditions(t *testing.T) {
 	t.Parallel()
 	type verdict struct{ succeeded, ready, reconciling, stalled metav1.ConditionStatus }
 	yes, no, unknown := metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
@@ -126,7 +126,7 @@ func TestOutcomeForReaders(t *testing.T) {
 	}
 }
 
-func TestOutputsAndDuration(t *testing.T) {
+func TestDecide_OutputsAndDuration(t *testing.T) {
 	t.Parallel()
 	run := build(calledAt(0), answeredAt(700*time.Millisecond, done))
 	if diff := cmp.Diff(map[string]v1alpha1.ParameterValue{"replicas": "3"}, run.Status.Outputs); diff != "" {

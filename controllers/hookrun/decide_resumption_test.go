@@ -10,9 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestRestartsOfOneJob restarts the operator several times while a Job runs, which then
+// TestDecide_RepeatedResumption restarts the operator several times while a Job runs, which then
 // fails: that is one attempt and one failure.
-func TestRestartsOfOneJob(t *testing.T) {
+func TestDecide_RepeatedResumption(t *testing.T) {
 	t.Parallel()
 	run := build(failOnInterruption, retries(1), calledAt(0))
 	for i := range 15 {
@@ -29,8 +29,8 @@ func TestRestartsOfOneJob(t *testing.T) {
 	}.test)
 }
 
-// TestDecideWhatGoesOn covers actions that continue after the operator stops.
-func TestDecideWhatGoesOn(t *testing.T) {
+// TestDecide_Resumption covers actions that continue after the operator stops.
+func TestDecide_Resumption(t *testing.T) {
 	t.Parallel()
 	running := summary{phase: inProgress, reason: v1alpha1.ReasonRunning, message: "Running attempt 1", attempt: 1, attempts: []string{"open"}}
 	for name, tc := range map[string]stateCase{
@@ -84,9 +84,9 @@ func TestDecideWhatGoesOn(t *testing.T) {
 	}
 }
 
-// TestDecideWhatIsRemoved covers the resources of an action. While the action may be called again,
+// TestDecide_Removing covers the resources of an action. While the action may be called again,
 // the next attempt stops them. They must not be deleted before the answer is recorded.
-func TestDecideWhatIsRemoved(t *testing.T) {
+func TestDecide_Removing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		run  *v1alpha1.HookRun

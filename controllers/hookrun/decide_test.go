@@ -179,7 +179,7 @@ const (
 	cancel = v1alpha1.HookDesiredStateCancel
 )
 
-func TestDecideStart(t *testing.T) {
+func TestDecide_Start(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
 		"waiting for its turn": {
@@ -211,7 +211,7 @@ func TestDecideStart(t *testing.T) {
 	}
 }
 
-func TestDecideAnswer(t *testing.T) {
+func TestDecide_Answer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]stateCase{
 		"done": {

@@ -15,10 +15,10 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestRandomLives runs thousands of HookRuns through random events (answers,
+// TestDecide_RandomWalk runs thousands of HookRuns through random events (answers,
 // restarts, cancellation, at random times) and checks the invariants after every
 // reconcile.
-func TestRandomLives(t *testing.T) {
+func TestDecide_RandomWalk(t *testing.T) {
 	t.Parallel()
 	ends := map[v1alpha1.HookRunPhase]int{}
 	for seed := range uint64(600) {

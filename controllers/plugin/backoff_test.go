@@ -57,8 +57,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestEndsBeforeItsLoadIsNoted records a successful load after its process has ended.
-func TestEndsBeforeItsLoadIsNoted(t *testing.T) {
+// TestRecordSuccess_AfterExit records a successful load after its process has ended.
+func TestRecordSuccess_AfterExit(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	b := newLoadBackoff(2*time.Second, 30*time.Second)

@@ -100,8 +100,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestLinkToDirectory watches a directory through a link.
-func TestLinkToDirectory(t *testing.T) {
+// TestWatch_SymlinkedDirectory watches a directory through a link.
+func TestWatch_SymlinkedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	if err := os.Symlink(t.TempDir(), dir); err != nil {
 		t.Fatal(err)
@@ -111,8 +111,8 @@ func TestLinkToDirectory(t *testing.T) {
 	awaitChange(t, changes, file, func() { write(t, file) })
 }
 
-// TestDirectoryComesLater begins before the directory exists.
-func TestDirectoryComesLater(t *testing.T) {
+// TestWatch_MissingDirectory begins before the directory exists.
+func TestWatch_MissingDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mnt", "plugins")
 	file := filepath.Join(dir, "plugin")
 	changes := watch(t, dir)
@@ -137,8 +137,8 @@ func TestDirectoryComesLater(t *testing.T) {
 	awaitChange(t, changes, file, func() { write(t, file) })
 }
 
-// TestElsewhere checks that changes outside the directory are not reported.
-func TestElsewhere(t *testing.T) {
+// TestWatch_OutsideDirectory checks that changes outside the directory are not reported.
+func TestWatch_OutsideDirectory(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "plugins")
 	if err := os.Mkdir(dir, 0o700); err != nil {

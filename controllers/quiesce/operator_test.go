@@ -81,8 +81,8 @@ var _ = Describe("Quiesced workloads", Label("hooks"), func() {
 	})
 })
 
-// TestIncomplete: missing fields are reported before anything runs.
-func TestIncomplete(t *testing.T) {
+// TestSetupWithManager_MissingFields: missing fields are reported before anything runs.
+func TestSetupWithManager_MissingFields(t *testing.T) {
 	t.Parallel()
 	if err := new(Reconciler).SetupWithManager(nil); err == nil {
 		t.Error("no error for missing fields")

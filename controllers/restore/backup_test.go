@@ -110,7 +110,7 @@ func contains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-func TestMissingSaysWhatToDo(t *testing.T) {
+func TestMissingBackupMessage(t *testing.T) {
 	contains(t, missingBackupMessage("tonight", "main", []string{"nightly", "weekly"}),
 		"main has no finished backup \"tonight\"", "nightly, weekly", "spec.storageLocation")
 }

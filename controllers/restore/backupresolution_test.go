@@ -73,9 +73,9 @@ func finding(t *testing.T, spec v1alpha1.RestoreSpec, objects ...client.Object) 
 	return of, strings.Join(problems, "; ")
 }
 
-// TestABackupWithoutStatusIsReadFromItsLocation has a backup of the same name in the default
+// TestResolveBackup_ImportWithoutStatus has a backup of the same name in the default
 // location.
-func TestABackupWithoutStatusIsReadFromItsLocation(t *testing.T) {
+func TestResolveBackup_ImportWithoutStatus(t *testing.T) {
 	bare := imported("nightly", v1alpha1.ImportSource{StorageLocation: "other"})
 	of, problem := finding(t, v1alpha1.RestoreSpec{BackupName: "nightly"}, &bare)
 	if want := (storedBackup{"other", "nightly", ""}); of != want || problem != "" {
@@ -83,9 +83,9 @@ func TestABackupWithoutStatusIsReadFromItsLocation(t *testing.T) {
 	}
 }
 
-// TestWhatIsBeingDestroyedIsNotRestored has Backups in two locations, one of them under another
+// TestResolveBackup_ActiveDeletionRun has Backups in two locations, one of them under another
 // name, and DeletionRuns in different states.
-func TestWhatIsBeingDestroyedIsNotRestored(t *testing.T) {
+func TestResolveBackup_ActiveDeletionRun(t *testing.T) {
 	own := backup("nightly", "", v1alpha1.RunPhaseCompleted, 1)
 	found := imported("nightly-1", v1alpha1.ImportSource{StorageLocation: "other", BackupName: "nightly", BackupUID: "v-1"})
 	ended := deletion("ended", &own, true)
@@ -278,8 +278,8 @@ func TestResolveBackup_StaleCache(t *testing.T) {
 	}
 }
 
-// TestWhatTheStoreAnswers checks that each problem comes with what to do about it.
-func TestWhatTheStoreAnswers(t *testing.T) {
+// TestManifestProblems checks that each problem comes with what to do about it.
+func TestManifestProblems(t *testing.T) {
 	r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New()}}
 	of := storedBackup{"main", "nightly", "u-1"}
 	for name, tc := range map[string]struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestObjectsAreMeasured checks that objects are counted once, when the outcome is recorded.
-func TestObjectsAreMeasured(t *testing.T) {
+// TestRecordStatusUpdate_ItemCounts checks that objects are counted once, when the outcome is recorded.
+func TestRecordStatusUpdate_ItemCounts(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := newMetrics(registry)
 	if err != nil {

@@ -31,9 +31,9 @@ func compressed(t *testing.T, text string) string {
 	return out.String()
 }
 
-// TestTheNamespacesOfABackup checks that the step find reads the namespaces from the stored
+// TestReadBackupNamespaces checks that the step find reads the namespaces from the stored
 // files.
-func TestTheNamespacesOfABackup(t *testing.T) {
+func TestReadBackupNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec, list string // list is "" if there is none
 		want, not  []string

@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
-// TestResultsNotStored checks that the outcome of a Restore follows from its objects, and that
+// TestRecordOutcome_ResultsNotStored checks that the outcome of a Restore follows from its objects, and that
 // results which cannot be stored are a warning.
-func TestResultsNotStored(t *testing.T) {
+func TestRecordOutcome_ResultsNotStored(t *testing.T) {
 	notStored := func(kind error) error { return fmt.Errorf("%w: %w", restore.ErrResultsNotStored, kind) }
 	failed := restore.RunResult{
 		Counts: map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1}, Errors: 1, Warnings: 4,
@@ -78,9 +78,9 @@ func TestResultsNotStored(t *testing.T) {
 	}
 }
 
-// TestResultsStoredLater checks that the message is reverted once the results are stored, unless
+// TestRecordResultsStored checks that the message is reverted once the results are stored, unless
 // storing them was given up.
-func TestResultsStoredLater(t *testing.T) {
+func TestRecordResultsStored(t *testing.T) {
 	for name, givenUp := range map[string]bool{"retried": false, "given up": true} {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New()}}

@@ -114,8 +114,8 @@ var _ = Describe("The retention controller", Label("schedule"), func() {
 	})
 })
 
-// TestSetup rejects an incomplete Reconciler.
-func TestSetup(t *testing.T) {
+// TestSetupWithManager_MissingFields rejects an incomplete Reconciler.
+func TestSetupWithManager_MissingFields(t *testing.T) {
 	if err := (&Reconciler{}).SetupWithManager(nil); err == nil || !strings.Contains(err.Error(), "required field") {
 		t.Errorf("the error is %v", err)
 	}

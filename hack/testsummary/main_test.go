@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSummary(t *testing.T) {
+func TestResult_Print(t *testing.T) {
 	const passing = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"run","Package":"p","Test":"TestA/x"}

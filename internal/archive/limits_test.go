@@ -169,9 +169,9 @@ func expanding(t *testing.T, limits Limits, n, size int) []byte {
 	return out.Bytes()
 }
 
-// TestRatio asserts that a decompression bomb is rejected when it begins to expand, and
+// TestLimits_CheckRatio asserts that a decompression bomb is rejected when it begins to expand, and
 // that no cluster can make a Writer write one.
-func TestRatio(t *testing.T) {
+func TestLimits_CheckRatio(t *testing.T) {
 	limits := Limits{RatioFrom: 4 << 20, Ratio: 100}
 	lax := Limits{RatioFrom: 1 << 40}
 	bombs := map[string][]byte{
@@ -263,9 +263,9 @@ func TestWalk_Headers(t *testing.T) {
 	}
 }
 
-// TestFootprint asserts that an index never takes more memory than is counted, also while a
+// TestIndexMemory_Footprint asserts that an index never takes more memory than is counted, also while a
 // slice of it grows.
-func TestFootprint(t *testing.T) {
+func TestIndexMemory_Footprint(t *testing.T) {
 	var refs []objectRef
 	for n := 1; n < 300_000; n++ {
 		before := cap(refs)

@@ -98,8 +98,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeIsAsIfArchivedSo compares with maps, for random archives.
-func TestMergeIsAsIfArchivedSo(t *testing.T) {
+// TestMerge_RandomArchives compares with maps, for random archives.
+func TestMerge_RandomArchives(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -142,7 +142,7 @@ func TestMergeIsAsIfArchivedSo(t *testing.T) {
 	}
 }
 
-func TestMergeRefusesWhatCannotBeTrusted(t *testing.T) {
+func TestMerge_InvalidArchives(t *testing.T) {
 	t.Parallel()
 	base, overlay := written(t, podItem("shop", "a", "old")), written(t, podItem("shop", "a", "new"))
 	version := tar.Header{Typeflag: tar.TypeReg, Name: "metadata/version", Size: 1}
@@ -189,7 +189,7 @@ func TestMergeRefusesWhatCannotBeTrusted(t *testing.T) {
 	}
 }
 
-func TestMergeEndsWithItsContextAndItsStore(t *testing.T) {
+func TestMerge_CanceledOrDiskFull(t *testing.T) {
 	t.Parallel()
 	base, overlay := cluster(t, 5000, 10, true), spooled(t, written(t, podItem("shop", "a", "new")), SpoolOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -202,8 +202,8 @@ func TestMergeEndsWithItsContextAndItsStore(t *testing.T) {
 	}
 }
 
-// TestMergeNeedsLittleMemory compares bases of two sizes.
-func TestMergeNeedsLittleMemory(t *testing.T) {
+// TestMerge_Memory compares bases of two sizes.
+func TestMerge_Memory(t *testing.T) {
 	overlay := spooled(t, written(t, podItem("shop", "a", "new")), SpoolOptions{})
 	held := func(objects int) int64 {
 		base := cluster(t, objects, 10, true)

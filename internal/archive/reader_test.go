@@ -51,7 +51,7 @@ func regular(name string, size int64) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}
 }
 
-func TestWalkRefusesHostileArchives(t *testing.T) {
+func TestWalk_HostileArchives(t *testing.T) {
 	good := regular("resources/pods/namespaces/ns/a.json", 10)
 	for name, tc := range map[string]struct {
 		archive []byte
@@ -96,7 +96,7 @@ func flipLast(archive []byte) []byte {
 	return archive
 }
 
-func TestWalkReadsArchivesOfOthers(t *testing.T) {
+func TestWalk_ForeignArchive(t *testing.T) {
 	archive := tarball(t,
 		tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
 		tar.Header{Typeflag: tar.TypeDir, Name: "resources/", Mode: 0o755},
@@ -124,7 +124,7 @@ func TestWalkReadsArchivesOfOthers(t *testing.T) {
 	}
 }
 
-func TestWalkReturnsTheErrorOfItsCaller(t *testing.T) {
+func TestWalk_CallbackError(t *testing.T) {
 	stop := errors.New("enough")
 	err := Walk(bytes.NewReader(written(t)), Limits{}, func(Entry) error { return stop })
 	if !errors.Is(err, stop) {

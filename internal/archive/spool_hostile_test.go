@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-func TestSpoolRefusesWhatCannotBeTrusted(t *testing.T) {
+func TestNewSpool_InvalidArchives(t *testing.T) {
 	a := regular("resources/pods/namespaces/ns/a.json", 10)
 	good := tarball(t, a)
 	size := int64(len(good))
@@ -141,7 +141,7 @@ func retype(header []byte, kind byte) {
 	copy(header[ustarChecksumOffset:], fmt.Sprintf("%06o\x00 ", byteSum(header)))
 }
 
-func TestSpoolTakesHoles(t *testing.T) {
+func TestNewSpool_SparseFiles(t *testing.T) {
 	got := contents(t, spooled(t, gzipped(t, sparse(t, 2000, 2)), SpoolOptions{}))
 	want := strings.Repeat("\x00", 2000)
 	if len(got) != 2 || got["resources/pods/cluster/0.json"] != want {
@@ -149,7 +149,7 @@ func TestSpoolTakesHoles(t *testing.T) {
 	}
 }
 
-func TestSpoolStopsWhereTheArchiveShouldHaveEnded(t *testing.T) {
+func TestNewSpool_LongerThanExpected(t *testing.T) {
 	archive := tarball(t, regular("resources/pods/cluster/a.json", 10))
 	opts := SpoolOptions{Dir: t.TempDir(), Size: int64(len(archive)), Limits: Limits{TotalBytes: 1 << 20}}
 	more := io.MultiReader(bytes.NewReader(archive), iotest.OneByteReader(bytes.NewReader(gzipped(t, make([]byte, 2<<20)))))

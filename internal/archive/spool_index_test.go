@@ -38,7 +38,7 @@ func cluster(t testing.TB, n, size int, preferred bool) []byte {
 	return out.Bytes()
 }
 
-func TestIndexIsSmall(t *testing.T) {
+func TestSpoolIndex_Memory(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -77,7 +77,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestSpoolHoldsWhatWasWritten(t *testing.T) {
+func TestSpool_Contents(t *testing.T) {
 	widget := func(version string, preferred bool, name string) Item {
 		return Item{
 			Identity: Identity{Group: "example.org", Resource: "widgets", Version: version, Preferred: preferred, Name: name},
@@ -118,7 +118,7 @@ func TestSpoolHoldsWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestSpoolKeepsOneCopyInAFileOfItsOwn(t *testing.T) {
+func TestNewSpool_SingleFile(t *testing.T) {
 	dir := t.TempDir()
 	first, second := bytes.Repeat([]byte("1"), 10_000), bytes.Repeat([]byte("2"), 300_000)
 	s := spooled(t, written(t, Item{Identity: pod("a", "x"), JSON: first}, Item{Identity: pod("a", "y"), JSON: second}), SpoolOptions{Dir: dir})
@@ -142,7 +142,7 @@ func checkNothingLeft(t *testing.T, dir string) {
 	}
 }
 
-func TestSpoolReadsArchivesOfOthers(t *testing.T) {
+func TestNewSpool_ForeignArchives(t *testing.T) {
 	for name, tc := range map[string]struct {
 		headers       []tar.Header
 		formatVersion string
@@ -215,7 +215,7 @@ func TestSpoolReadsArchivesOfOthers(t *testing.T) {
 	}
 }
 
-func TestSpoolReportsWhatHappensMeanwhile(t *testing.T) {
+func TestNewSpool_Errors(t *testing.T) {
 	archive := written(t, Item{Identity: pod("a", "x"), JSON: []byte("{}")})
 	dir := t.TempDir()
 	if _, err := NewSpool(t.Context(), iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(archive))), SpoolOptions{Dir: dir}); !errors.Is(err, iotest.ErrTimeout) {
@@ -233,7 +233,7 @@ func TestSpoolReportsWhatHappensMeanwhile(t *testing.T) {
 	}
 }
 
-func TestSpoolReportsAFullDisk(t *testing.T) {
+func TestSpoolAll_DiskFull(t *testing.T) {
 	for name, content := range map[string]string{
 		"at the end":     "{}",
 		"before the end": strings.Repeat("x", 2*outputBufferSize),
@@ -248,7 +248,7 @@ func TestSpoolReportsAFullDisk(t *testing.T) {
 	}
 }
 
-func TestSpoolIsReadByManyAtOnce(t *testing.T) {
+func TestSpool_ConcurrentReads(t *testing.T) {
 	const objects = 200
 	items := make([]Item, objects)
 	for i := range items {
@@ -277,7 +277,7 @@ func TestSpoolIsReadByManyAtOnce(t *testing.T) {
 	readers.Wait()
 }
 
-func TestSpoolIsGoneAfterClose(t *testing.T) {
+func TestSpool_ReadAfterClose(t *testing.T) {
 	s := spooled(t, written(t, Item{Identity: pod("a", "x"), JSON: []byte("{}")}), SpoolOptions{})
 	item := s.Objects("pods", "v1").At(0)
 	if err := s.Close(); err != nil {

@@ -75,7 +75,7 @@ func untar(t *testing.T, compressed []byte) []file {
 	}
 }
 
-func TestWriterStoresEveryNameWhereVeleroLooksForIt(t *testing.T) {
+func TestWriter_Paths(t *testing.T) {
 	long := strings.Repeat("n", 253)
 	role := Identity{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles", Preferred: true, Namespace: "ns"}
 	named := func(name string) Identity { id := role; id.Name = name; return id }
@@ -147,7 +147,7 @@ func TestWriterStoresEveryNameWhereVeleroLooksForIt(t *testing.T) {
 
 // A header created from the template must equal the one that archive/tar writes, byte by
 // byte.
-func TestHeadersAreThoseOfTheStandardLibrary(t *testing.T) {
+func TestHeaderFormatter_AppendHeader(t *testing.T) {
 	h, err := newHeaderFormatter(modTime)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestHeadersAreThoseOfTheStandardLibrary(t *testing.T) {
 	}
 }
 
-func TestWriterKeepsContent(t *testing.T) {
+func TestWriter_Contents(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef", 1_400_000/16)
 	var items []Item
 	want := map[string]string{}
@@ -192,7 +192,7 @@ func TestWriterKeepsContent(t *testing.T) {
 
 // Large base64 alternates with text. The stream changes its method, remains one gzip
 // stream, and is smaller than the base64 text.
-func TestWriterCompressesLargeSecrets(t *testing.T) {
+func TestWriter_LargeSecrets(t *testing.T) {
 	random := make([]byte, 300_000)
 	source := rand.NewChaCha8([32]byte{})
 	if _, err := source.Read(random); err != nil {
@@ -219,7 +219,7 @@ func TestWriterCompressesLargeSecrets(t *testing.T) {
 	}
 }
 
-func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
+func TestWriter_AddObjectErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id   Identity
 		want error
@@ -264,7 +264,7 @@ func TestWriterRefusesWhatCannotBeStored(t *testing.T) {
 	}
 }
 
-func TestClaimIsGrantedOnce(t *testing.T) {
+func TestWriter_ReserveObject(t *testing.T) {
 	w, err := NewWriter(io.Discard, WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestWriterReportsAFailingStore(t *testing.T) {
+func TestWriter_DiskFull(t *testing.T) {
 	w, err := NewWriter(&fullDisk{left: 10}, WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestWriterReportsAFailingStore(t *testing.T) {
 	}
 }
 
-func TestWriterIsDoneAfterClose(t *testing.T) {
+func TestWriter_AddObjectAfterClose(t *testing.T) {
 	w, err := NewWriter(io.Discard, WriterOptions{})
 	if err != nil {
 		t.Fatal(err)

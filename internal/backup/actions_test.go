@@ -49,8 +49,8 @@ type noResources struct{}
 
 func (noResources) Resolve(string) (schema.GroupResource, bool) { return schema.GroupResource{}, false }
 
-// TestItemActionsSeeTheBackupAsVeleroHasIt: plugins decode it as velero.io/v1.
-func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
+// TestNewItemActions_VeleroBackup: plugins decode it as velero.io/v1.
+func TestNewItemActions_VeleroBackup(t *testing.T) {
 	t.Parallel()
 	p, e := &plugin{}, &engine{}
 	j, store := worker(t, t.TempDir(), e), open(memory.New())
@@ -97,9 +97,9 @@ func TestItemActionsSeeTheBackupAsVeleroHasIt(t *testing.T) {
 	}
 }
 
-// TestItemActionsAreAskedAgain: as in Velero, they see from the phase that operations have
+// TestFinalize_ItemActions: as in Velero, they see from the phase that operations have
 // ended. Actions that can only start operations are not called.
-func TestItemActionsAreAskedAgain(t *testing.T) {
+func TestFinalize_ItemActions(t *testing.T) {
 	t.Parallel()
 	for want, ended := range map[string]velero.OperationPhase{
 		"Finalizing": velero.OperationCompleted, "FinalizingPartiallyFailed": velero.OperationFailed,
@@ -129,7 +129,7 @@ func TestItemActionsAreAskedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatItemActionsWantIsStored(t *testing.T) {
+func TestArchive_ActionReports(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	store := open(objects)

@@ -27,7 +27,7 @@ type otherKind struct {
 
 func (o otherKind) AppliesTo(gr schema.GroupResource) bool { return gr.Resource == o.resource }
 
-func TestAdditionalItems(t *testing.T) {
+func TestAddRelatedItems(t *testing.T) {
 	all := []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
 	for name, tc := range map[string]struct {
 		actions  []itemaction.BackupAction
@@ -127,7 +127,7 @@ func always(resource, namespace, name string) itemaction.RelatedItem {
 }
 
 // Many objects that need the same ones name only a few.
-func TestObjectsThatAreNamedAgainTakeNoRoom(t *testing.T) {
+func TestAddRelatedItems_RepeatedRefs(t *testing.T) {
 	const size = 10_000
 	action := outside{resource: "kind00s", execute: func(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
 		refs := make([]itemaction.RelatedItem, size)
@@ -142,7 +142,7 @@ func TestObjectsThatAreNamedAgainTakeNoRoom(t *testing.T) {
 	}
 }
 
-func TestAnEndlessListOfAdditionalItemsIsCut(t *testing.T) {
+func TestAddRelatedItems_Limit(t *testing.T) {
 	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		refs := make([]itemaction.RelatedItem, 10_000)
 		for i := range refs {

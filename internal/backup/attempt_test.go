@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 )
 
-// TestCountsOfAnotherProcess lets another process of the same Backup commit first: the
+// TestArchive_CommittedByOtherProcess lets another process of the same Backup commit first: the
 // counts are those of the stored archive.
-func TestCountsOfAnotherProcess(t *testing.T) {
+func TestArchive_CommittedByOtherProcess(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"before the archive": "*.tar.gz", "before the manifest": "*/velero-backup.json"} {
 		t.Run(name, func(t *testing.T) {
@@ -58,9 +58,9 @@ func TestCountsOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestArchiveOverwritten lets a process of an earlier attempt overwrite the archive once:
+// TestArchive_OverwrittenContents lets a process of an earlier attempt overwrite the archive once:
 // the archive is written again.
-func TestArchiveOverwritten(t *testing.T) {
+func TestArchive_OverwrittenContents(t *testing.T) {
 	t.Parallel()
 	objects := memory.New(memory.WithoutPutIfAbsent())
 	once := false
@@ -82,9 +82,9 @@ func TestArchiveOverwritten(t *testing.T) {
 	}
 }
 
-// TestLateStepOfAbandonedRun: a step that continues after its run was canceled and
+// TestAbandon_LateArchiveStep: a step that continues after its run was canceled and
 // abandoned creates no backup, and reports that there is none.
-func TestLateStepOfAbandonedRun(t *testing.T) {
+func TestAbandon_LateArchiveStep(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -109,10 +109,10 @@ func TestLateStepOfAbandonedRun(t *testing.T) {
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
 }
 
-// TestAbandonOfCommittedBackup: a process that lost its lease completes the archive of a
+// TestAbandon_CommittedBackup: a process that lost its lease completes the archive of a
 // run that its successor cancels. The successor can abandon the files at once, whatever it
 // knows about the archive, and a later step of the old process finds no backup.
-func TestAbandonOfCommittedBackup(t *testing.T) {
+func TestAbandon_CommittedBackup(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(ctx context.Context, old *storage.Attempt) error{
 		"it has ended": nil,
@@ -152,9 +152,9 @@ func TestAbandonOfCommittedBackup(t *testing.T) {
 	}
 }
 
-// TestAbandonInFullStore: a run whose archive filled the store frees that space, even if
+// TestAbandon_FullStore: a run whose archive filled the store frees that space, even if
 // nothing can be written any more.
-func TestAbandonInFullStore(t *testing.T) {
+func TestAbandon_FullStore(t *testing.T) {
 	t.Parallel()
 	full := &objectstore.Error{Op: "putting", Key: "any", Kind: objectstore.ErrNoSpace}
 	for name, tc := range map[string]struct {

@@ -73,7 +73,7 @@ func everyCrash(t *testing.T, prepare, do func(j *backup.Runner, store *storage.
 
 func nothing(*backup.Runner, *storage.Store) error { return nil }
 
-func TestArchiveAfterEveryCrash(t *testing.T) {
+func TestArchive_Crashes(t *testing.T) {
 	t.Parallel()
 	undisturbed := memory.New()
 	want, err := archiveBackup(t.Context(), worker(t, t.TempDir(), &engine{}), open(undisturbed))
@@ -102,7 +102,7 @@ func TestArchiveAfterEveryCrash(t *testing.T) {
 	}
 }
 
-func TestAbandonAfterEveryCrash(t *testing.T) {
+func TestAbandon_Crashes(t *testing.T) {
 	t.Parallel()
 	prepare := func(j *backup.Runner, store *storage.Store) error {
 		j.Engine = &engine{fail: func(context.Context) error { return errBroken }}
@@ -147,7 +147,7 @@ func TestAbandonAfterEveryCrash(t *testing.T) {
 	})
 }
 
-func TestPostLogAfterEveryCrash(t *testing.T) {
+func TestUploadPostActionLog_Crashes(t *testing.T) {
 	t.Parallel()
 	everyCrash(t, func(j *backup.Runner, store *storage.Store) error {
 		_, err := archiveBackup(t.Context(), j, store)

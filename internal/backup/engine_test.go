@@ -131,7 +131,7 @@ var shopNeeds = []string{
 	"persistentvolumes /pv-1", "priorityclasses /high",
 }
 
-func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
+func TestWriteArchive_Selection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		req  ArchiveRequest
 		want []string
@@ -200,7 +200,7 @@ func TestRunArchivesWhatIsSelectedAndWhatThatNeeds(t *testing.T) {
 	}
 }
 
-func TestRunLooksAtFewNamespacesOneByOneAndAtManyTogether(t *testing.T) {
+func TestWriteArchive_ListPerNamespace(t *testing.T) {
 	many := &fakeAPI{kinds: []*kind{
 		{"v1", "namespaces", "Namespace", false, nil}, {"v1", "configmaps", "ConfigMap", true, nil},
 	}}
@@ -233,7 +233,7 @@ func TestRunLooksAtFewNamespacesOneByOneAndAtManyTogether(t *testing.T) {
 	}
 }
 
-func TestRunPutsOrderedResourcesFirst(t *testing.T) {
+func TestWriteArchive_OrderedResources(t *testing.T) {
 	_, got := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{
 		IncludedNamespaces: []string{"shop"},
 		IncludedResources:  []string{"configmaps"},
@@ -244,7 +244,7 @@ func TestRunPutsOrderedResourcesFirst(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhatItArchived(t *testing.T) {
+func TestWriteArchive_Result(t *testing.T) {
 	result, _ := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{IncludedNamespaces: []string{"shop"}}}, Options{})
 	want := map[string][]string{
 		"apiextensions.k8s.io/v1/CustomResourceDefinition": {"widgets.example.org"},
@@ -271,7 +271,7 @@ func TestRunSaysWhatItArchived(t *testing.T) {
 	}
 }
 
-func TestRunArchivesObjectsAsTheyAre(t *testing.T) {
+func TestWriteArchive_ObjectContent(t *testing.T) {
 	var out bytes.Buffer
 	_, err := New(testCluster().cluster(t), Options{}).WriteArchive(context.Background(), ArchiveRequest{
 		Selection: selection.Spec{IncludedResources: []string{"pods"}},
@@ -300,7 +300,7 @@ func TestRunArchivesObjectsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestRunReportsProgress(t *testing.T) {
+func TestWriteArchive_Progress(t *testing.T) {
 	var total, done int
 	result, _ := backedUp(t, testCluster(), ArchiveRequest{Progress: func(t, d int) {
 		if d < done || t < d {
@@ -324,7 +324,7 @@ func (a fakeAction) Execute(_ context.Context, item itemaction.BackupItem) (item
 	return a.execute(item)
 }
 
-func TestRunObeysActions(t *testing.T) {
+func TestWriteArchive_Actions(t *testing.T) {
 	action := fakeAction{func(item itemaction.BackupItem) (itemaction.Result, error) {
 		switch item.Name {
 		case "a":

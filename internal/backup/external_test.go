@@ -79,7 +79,7 @@ func naming(resource string, refs ...itemaction.RelatedItem) outside {
 	}}
 }
 
-func TestExternalActionsAreAskedAtTheSameTimeAndBeforeAnythingIsListed(t *testing.T) {
+func TestPrepareActions_Concurrent(t *testing.T) {
 	api := testCluster()
 	var meeting sync.WaitGroup
 	meeting.Add(2)
@@ -106,7 +106,7 @@ func TestExternalActionsAreAskedAtTheSameTimeAndBeforeAnythingIsListed(t *testin
 	}
 }
 
-func TestAnActionThatCannotChooseIsLeftOut(t *testing.T) {
+func TestPrepareActions_Failure(t *testing.T) {
 	never := func(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{}, errors.New("was called")
 	}
@@ -144,7 +144,7 @@ func crowd(kinds, objects int) *fakeAPI {
 	return api
 }
 
-func TestCallsOfExternalActionsOverlapAsOftenAsAllowed(t *testing.T) {
+func TestRunActions_MaxConcurrency(t *testing.T) {
 	for name, api := range map[string]*fakeAPI{"of one kind": crowd(1, 64), "of many kinds": crowd(16, 4)} {
 		t.Run(name, func(t *testing.T) {
 			const workers = 4
@@ -189,7 +189,7 @@ func appending(name string) outside {
 	}}
 }
 
-func TestActionsSeeWhatTheOnesBeforeLeftAndObjectsKeepTheirOrder(t *testing.T) {
+func TestRunActions_Order(t *testing.T) {
 	builtin := fakeOf("kind00s", func(item itemaction.BackupItem) (itemaction.Result, error) {
 		if bytes.Contains(item.JSON, []byte("one")) {
 			t.Error("the built-in action is not the first")
@@ -230,7 +230,7 @@ func TestActionsSeeWhatTheOnesBeforeLeftAndObjectsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestWhatActionsSayIsInTheResult(t *testing.T) {
+func TestAddReportsToResult(t *testing.T) {
 	action := outside{name: "talker", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		switch item.Name {
 		case "a":
@@ -275,7 +275,7 @@ func TestWhatActionsSayIsInTheResult(t *testing.T) {
 	}
 }
 
-func TestABackupGetsOnlySoManyLabels(t *testing.T) {
+func TestAddBackupLabels_Limit(t *testing.T) {
 	action := outside{resource: "kind00s", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{BackupLabels: map[string]string{item.Name: "x"}}, nil
 	}}
@@ -285,7 +285,7 @@ func TestABackupGetsOnlySoManyLabels(t *testing.T) {
 	}
 }
 
-func TestExternalActionsSeeEveryArchivedVersion(t *testing.T) {
+func TestRunActions_AllVersions(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
 	action := outside{resource: "widgets", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
@@ -303,7 +303,7 @@ func TestExternalActionsSeeEveryArchivedVersion(t *testing.T) {
 	}
 }
 
-func TestAFailureOfAnExternalActionConcernsItsObjectOnly(t *testing.T) {
+func TestRunActions_Failure(t *testing.T) {
 	action := outside{name: "picky", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		if item.Name == "b" {
 			return itemaction.Result{}, errors.New(`plugin "demo": not this one`)
@@ -326,7 +326,7 @@ func TestAFailureOfAnExternalActionConcernsItsObjectOnly(t *testing.T) {
 	}
 }
 
-func TestACancelledRunWaitsForNoAction(t *testing.T) {
+func TestRunActions_Canceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	action := outside{resource: "*", execute: func(ctx context.Context, _ itemaction.BackupItem) (itemaction.Result, error) {
@@ -343,8 +343,8 @@ func TestACancelledRunWaitsForNoAction(t *testing.T) {
 	}
 }
 
-// TestManyCollectionsShareActions is for the race detector.
-func TestManyCollectionsShareActions(t *testing.T) {
+// TestRunActions_ManyCollections is for the race detector.
+func TestRunActions_ManyCollections(t *testing.T) {
 	action := outside{name: "busy", resource: "*", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
 		return itemaction.Result{
 			JSON: bytes.Clone(item.JSON), Warnings: []string{"w"}, BackupLabels: map[string]string{"k": item.Name},

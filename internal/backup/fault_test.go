@@ -39,7 +39,7 @@ func code(n int32, reason metav1.StatusReason) func(http.ResponseWriter, *http.R
 	return func(w http.ResponseWriter, _ *http.Request) { status(w, n, reason, "") }
 }
 
-func TestRunSurvivesWhatFailsInOnePlace(t *testing.T) {
+func TestWriteArchive_PartialFailures(t *testing.T) {
 	without := func(list []string, prefixes ...string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(s string) bool {
 			return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
@@ -121,7 +121,7 @@ func expectMessage(t *testing.T, what string, m results.Messages, part string) {
 	}
 }
 
-func TestRunContinuesAListThatExpires(t *testing.T) {
+func TestWriteArchive_ExpiredContinueToken(t *testing.T) {
 	api := testCluster()
 	var once sync.Once
 	api.fault = func(w http.ResponseWriter, r *http.Request) (handled bool) {
@@ -142,7 +142,7 @@ func TestRunContinuesAListThatExpires(t *testing.T) {
 	expectMessage(t, "warning", results.Messages{Velero: result.Results.Warnings.Namespaces["shop"]}, "expired")
 }
 
-func TestRunWaitsWhenItIsTold(t *testing.T) {
+func TestWriteArchive_RetryAfter(t *testing.T) {
 	api := testCluster()
 	var mu sync.Mutex
 	refused := map[string]bool{}
@@ -163,7 +163,7 @@ func TestRunWaitsWhenItIsTold(t *testing.T) {
 	}
 }
 
-func TestRunPassesOverGroupsThatDoNotMatter(t *testing.T) {
+func TestWriteArchive_UnselectedGroupDown(t *testing.T) {
 	api := testCluster()
 	api.fault = onPath("/apis/example.org/v1", code(503, metav1.StatusReasonServiceUnavailable))
 	result, _ := backedUp(t, api, ArchiveRequest{Selection: selection.Spec{IncludedResources: []string{"configmaps"}}}, Options{})
@@ -201,7 +201,7 @@ func TestWriteArchive_TooLargeArchive(t *testing.T) {
 	}
 }
 
-func TestRunWarnsAboutAnEmptyBackup(t *testing.T) {
+func TestWriteArchive_EmptyBackup(t *testing.T) {
 	result, _ := backedUp(t, testCluster(), ArchiveRequest{Selection: selection.Spec{
 		IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"configmaps"},
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "none"}},
@@ -215,7 +215,7 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errFull }
 
-func TestRunFails(t *testing.T) {
+func TestWriteArchive_Failures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault func(http.ResponseWriter, *http.Request) bool
 		out   io.Writer
@@ -266,7 +266,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestRunIsNotHeldUpByTheStoreOfAnother(t *testing.T) {
+func TestWriteArchive_BlockedWriter(t *testing.T) {
 	random := make([]byte, 400_000)
 	source := rand.NewChaCha8([32]byte{})
 	if _, err := source.Read(random); err != nil {
@@ -295,7 +295,7 @@ func TestRunIsNotHeldUpByTheStoreOfAnother(t *testing.T) {
 	}
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
+func TestWriteArchive_CanceledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	api := testCluster()
 	api.fault = onPath("/configmaps", func(_ http.ResponseWriter, r *http.Request) {

@@ -34,7 +34,7 @@ func finalized(t *testing.T) (backup.Result, map[string]any) {
 	return result, stable(t, objects)
 }
 
-func TestFinalizeAfterEveryCrash(t *testing.T) {
+func TestFinalize_Crashes(t *testing.T) {
 	t.Parallel()
 	_, undisturbed := finalized(t)
 	n := 0
@@ -67,9 +67,9 @@ func TestFinalizeAfterEveryCrash(t *testing.T) {
 	}
 }
 
-// TestFinalizeAfterEveryFailedWrite calls Finalize again after each write that failed
+// TestFinalize_FailedWrites calls Finalize again after each write that failed
 // halfway, also if a part of it became visible.
-func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
+func TestFinalize_FailedWrites(t *testing.T) {
 	t.Parallel()
 	want, undisturbed := finalized(t)
 	objects := memory.New()
@@ -123,9 +123,9 @@ func TestFinalizeAfterEveryFailedWrite(t *testing.T) {
 	}
 }
 
-// TestFinalizeFails: there is no manifest, no file remains in the scratch directory, and
+// TestFinalize_Failures: there is no manifest, no file remains in the scratch directory, and
 // another call succeeds.
-func TestFinalizeFails(t *testing.T) {
+func TestFinalize_Failures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fail  error
@@ -168,9 +168,9 @@ func TestFinalizeFails(t *testing.T) {
 	}
 }
 
-// TestFinalizeOfAnotherArchive: the archive in the store is not the stored one, valid or
+// TestFinalize_WrongArchive: the archive in the store is not the stored one, valid or
 // not.
-func TestFinalizeOfAnotherArchive(t *testing.T) {
+func TestFinalize_WrongArchive(t *testing.T) {
 	t.Parallel()
 	var good bytes.Buffer
 	out, err := tarball.NewWriter(&good, tarball.WriterOptions{})
@@ -213,8 +213,8 @@ func TestFinalizeOfAnotherArchive(t *testing.T) {
 	}
 }
 
-// TestOperationsThatCannotBeRecorded end in the engine.
-func TestOperationsThatCannotBeRecorded(t *testing.T) {
+// TestArchive_OperationNotRecorded starts operations that cannot be recorded. They end in the engine.
+func TestArchive_OperationNotRecorded(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	j := worker(t, t.TempDir(), &operator{})

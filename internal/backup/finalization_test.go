@@ -162,7 +162,7 @@ func waiting(t *testing.T, objects objectstore.Store, o *operator) *backup.Runne
 	return j
 }
 
-func TestArchiveWithOperations(t *testing.T) {
+func TestArchive_WithOperations(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	o := &operator{}
@@ -319,7 +319,7 @@ func TestFinalize(t *testing.T) {
 // quoted returns a text as JSON.
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
 
-func TestOperationsAreStoredAsVeleroHasThem(t *testing.T) {
+func TestFinalize_VeleroOperations(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	j := waiting(t, objects, &operator{})
@@ -341,7 +341,7 @@ func TestOperationsAreStoredAsVeleroHasThem(t *testing.T) {
 	}
 }
 
-func TestFinalizeTwice(t *testing.T) {
+func TestFinalize_Twice(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	j := waiting(t, objects, &operator{})
@@ -368,8 +368,8 @@ func TestFinalizeTwice(t *testing.T) {
 	}
 }
 
-// TestTheNextAttemptLeavesNoDraft: an operator that ends in the first attempt leaves one.
-func TestTheNextAttemptLeavesNoDraft(t *testing.T) {
+// TestArchive_LeftoverDraft: an operator that ends in the first attempt leaves one.
+func TestArchive_LeftoverDraft(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	j := waiting(t, objects, &operator{})
@@ -381,7 +381,7 @@ func TestTheNextAttemptLeavesNoDraft(t *testing.T) {
 	wantFiles(t, objects, complete()...)
 }
 
-func TestFinalizeWithoutADraft(t *testing.T) {
+func TestFinalize_NoDraft(t *testing.T) {
 	t.Parallel()
 	put := func(value any) func(*testing.T, *storage.Store) {
 		return func(t *testing.T, s *storage.Store) {

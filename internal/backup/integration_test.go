@@ -60,7 +60,7 @@ var _ = AfterSuite(func() {
 	}
 })
 
-func TestEngineOnCluster(t *testing.T) {
+func TestEngine(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Backup engine")
 }

@@ -100,7 +100,7 @@ func TestHasOnlyItems(t *testing.T) {
 
 // Objects that cannot be read are an error: the operation completed, and its result is
 // missing.
-func TestOnlyWithoutAnAnswer(t *testing.T) {
+func TestCollectOnlyItems_Unreadable(t *testing.T) {
 	api := testCluster()
 	api.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		broken := strings.HasSuffix(r.URL.Path, "/configmaps/a")
@@ -119,7 +119,7 @@ func TestOnlyWithoutAnAnswer(t *testing.T) {
 }
 
 // The actions are called for the objects again, but cannot start further operations.
-func TestActionsAreAskedAboutOnly(t *testing.T) {
+func TestCollectOnlyItems_Actions(t *testing.T) {
 	l := &ledger{}
 	naming := naming("configmaps", ref("persistentvolumes", "", "pv-2"))
 	changing := outside{name: "changing", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
@@ -142,9 +142,9 @@ func TestActionsAreAskedAboutOnly(t *testing.T) {
 	l.want(t, nil, []string{"again-a"})
 }
 
-// TestWhatOperationsLeftBehindIsMerged merges two runs into one archive, which a restore
+// TestCollectOnlyItems_Merge merges two runs into one archive, which a restore
 // accepts.
-func TestWhatOperationsLeftBehindIsMerged(t *testing.T) {
+func TestCollectOnlyItems_Merge(t *testing.T) {
 	api := testCluster()
 	engine := New(api.cluster(t), Options{})
 	var first, second, whole bytes.Buffer

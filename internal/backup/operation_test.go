@@ -76,7 +76,7 @@ func wholeShop() []string {
 	return []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
 }
 
-func TestOperationsAreRecordedAtOnce(t *testing.T) {
+func TestRecordOrCancelOperation(t *testing.T) {
 	l := &ledger{}
 	one, two := l.action("one", nil), l.action("two", nil)
 	req := shop(one, outside{name: "check", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
@@ -116,7 +116,7 @@ func TestOperationsAreRecordedAtOnce(t *testing.T) {
 }
 
 // An operation that cannot be recorded would continue untracked.
-func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
+func TestRecordOrCancelOperation_NotRecorded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		started func(l *ledger) func(context.Context, itemaction.Operation) error
 		cancel  error
@@ -180,7 +180,7 @@ func TestAnOperationThatIsNotRecordedIsCancelled(t *testing.T) {
 }
 
 // An action may be called at the moment when the run ends.
-func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
+func TestRecordOrCancelOperation_CanceledRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	l := &ledger{}
@@ -205,7 +205,7 @@ func TestAnOperationOfARunThatEndsIsRecorded(t *testing.T) {
 }
 
 // A later failure does not remove the operation: it was started.
-func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
+func TestRecordOrCancelOperation_SkippedObject(t *testing.T) {
 	l := &ledger{}
 	left := l.action("x", nil)
 	execute := left.execute
@@ -226,9 +226,9 @@ func TestAnOperationOfAnObjectThatIsLeftOutIsRecorded(t *testing.T) {
 	}
 }
 
-// TestAnOperationTakesCareOfTheData: there is no warning about uncaptured data, unless the
+// TestRecordVolume_Operation: there is no warning about uncaptured data, unless the
 // operation is not recorded.
-func TestAnOperationTakesCareOfTheData(t *testing.T) {
+func TestRecordVolume_Operation(t *testing.T) {
 	l := &ledger{}
 	copies := l.action("copy", nil)
 	copies.resource = "persistentvolumeclaims"
@@ -248,9 +248,9 @@ func TestAnOperationTakesCareOfTheData(t *testing.T) {
 	}
 }
 
-// TestRecordingHoldsNoSlot has one slot for calls of actions, and operations that are recorded
+// TestRecordOrCancelOperation_NoActionSlot has one slot for calls of actions, and operations that are recorded
 // only when both are being recorded.
-func TestRecordingHoldsNoSlot(t *testing.T) {
+func TestRecordOrCancelOperation_NoActionSlot(t *testing.T) {
 	l := &ledger{}
 	both := make(chan struct{})
 	var recording atomic.Int32

@@ -109,8 +109,8 @@ func processActions(tb testing.TB, names ...string) []itemaction.BackupAction {
 	return out
 }
 
-// TestActionsOfAProcess is a backup with a real plugin process.
-func TestActionsOfAProcess(t *testing.T) {
+// TestWriteArchive_PluginProcess is a backup with a real plugin process.
+func TestWriteArchive_PluginProcess(t *testing.T) {
 	var out bytes.Buffer
 	req := shop(processActions(t, "example.io/mark", "example.io/start")...)
 	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return nil }

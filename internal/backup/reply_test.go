@@ -17,9 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 )
 
-// TestLostReply writes the manifest and loses the reply: the backup exists, and that
+// TestArchive_LostReply writes the manifest and loses the reply: the backup exists, and that
 // counts.
-func TestLostReply(t *testing.T) {
+func TestArchive_LostReply(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]bool{"the connection broke": false, "the run was canceled": true} {
 		t.Run(name, func(t *testing.T) {
@@ -73,9 +73,9 @@ func (s slow) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2[
 	}
 }
 
-// TestLostReplyOfASlowStore: the check of the existing backup has no deadline, unless the
+// TestArchive_LostReplySlowStore: the check of the existing backup has no deadline, unless the
 // run was ended.
-func TestLostReplyOfASlowStore(t *testing.T) {
+func TestArchive_LostReplySlowStore(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		takes  time.Duration

@@ -72,8 +72,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestManifests reads the data for other systems and clusters.
-func TestManifests(t *testing.T) {
+// TestArchive_Manifests reads the data for other systems and clusters.
+func TestArchive_Manifests(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	store := open(objects)
@@ -112,9 +112,9 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestEarlierAttempt finds the backup that an operator committed before it died: nothing is
+// TestFindCommitted finds the backup that an operator committed before it died: nothing is
 // written again.
-func TestEarlierAttempt(t *testing.T) {
+func TestFindCommitted(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	store := open(objects)
@@ -149,8 +149,8 @@ func TestEarlierAttempt(t *testing.T) {
 	}
 }
 
-// TestTaken finds a backup of the same name before anything runs, and never changes it.
-func TestTaken(t *testing.T) {
+// TestClaim_NameTaken finds a backup of the same name before anything runs, and never changes it.
+func TestClaim_NameTaken(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]bool{"that is complete": true, "that still runs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestArchiveWithoutClaim refuses to write without a claim.
-func TestArchiveWithoutClaim(t *testing.T) {
+// TestArchive_WithoutClaim refuses to write without a claim.
+func TestArchive_WithoutClaim(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	if _, err := worker(t, t.TempDir(), &engine{}).Archive(t.Context(), open(objects), request()); !errors.Is(err, storage.ErrNotClaimed) {

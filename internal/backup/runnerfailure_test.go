@@ -62,8 +62,8 @@ func TestArchive_PanicOfTheStore(t *testing.T) {
 	}
 }
 
-// TestAbandonAfterTheLogWasLost stores a log nevertheless: the status names it.
-func TestAbandonAfterTheLogWasLost(t *testing.T) {
+// TestAbandon_LostLog stores a log nevertheless: the status names it.
+func TestAbandon_LostLog(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	j, store := worker(t, t.TempDir(), &engine{}), open(objects)
@@ -78,7 +78,7 @@ func TestAbandonAfterTheLogWasLost(t *testing.T) {
 	}
 }
 
-func TestNothingLogged(t *testing.T) {
+func TestUploadPostActionLog_NoLog(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	store, j := open(objects), worker(t, t.TempDir(), &engine{})
@@ -91,9 +91,9 @@ func TestNothingLogged(t *testing.T) {
 	wantFiles(t, objects, complete()...)
 }
 
-// TestArchiveFails: after any failure there is no manifest, nothing hangs, and another
+// TestArchive_Failures: after any failure there is no manifest, nothing hangs, and another
 // attempt succeeds.
-func TestArchiveFails(t *testing.T) {
+func TestArchive_Failures(t *testing.T) {
 	t.Parallel()
 	broken := func(key string) storetest.Fault {
 		return storetest.Fault{Method: storetest.MethodPut, Key: "*" + key, Nth: 1, Before: errBroken}
@@ -139,8 +139,8 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
-// TestStoreThatLies silently loses a part of the archive.
-func TestStoreThatLies(t *testing.T) {
+// TestArchive_TruncatedContents has a store that silently loses a part of the archive.
+func TestArchive_TruncatedContents(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	faulty := storetest.NewFaultyStore(objects, storetest.Fault{Method: storetest.MethodPut, Key: "*.tar.gz", Cut: true, CutAt: 10_000})
@@ -153,8 +153,8 @@ func TestStoreThatLies(t *testing.T) {
 	}
 }
 
-// TestCancelled stops the engine; a cancellation by a user is not an error of the engine.
-func TestCancelled(t *testing.T) {
+// TestArchive_Canceled stops the engine; a cancellation by a user is not an error of the engine.
+func TestArchive_Canceled(t *testing.T) {
 	t.Parallel()
 	errCause := errors.New("a person canceled it")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -180,8 +180,8 @@ func TestCancelled(t *testing.T) {
 	wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
 }
 
-// TestSpecThatIsNoJSON cannot be stored, and fails before there is a manifest.
-func TestSpecThatIsNoJSON(t *testing.T) {
+// TestArchive_InvalidSpec has a spec that is not JSON. It cannot be stored, and fails before there is a manifest.
+func TestArchive_InvalidSpec(t *testing.T) {
 	t.Parallel()
 	objects := memory.New()
 	j, store := worker(t, t.TempDir(), &engine{}), open(objects)

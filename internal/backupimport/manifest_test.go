@@ -79,7 +79,7 @@ func at(text string) *metav1.Time {
 	return &t
 }
 
-func TestBackupOfGrapnel(t *testing.T) {
+func TestBackupFromManifest_Grapnel(t *testing.T) {
 	grapnel := &storage.GrapnelManifest{BackupUID: "u-1", Files: map[storage.File]storage.Digest{
 		storage.Contents: {}, storage.Results: {},
 	}}
@@ -125,7 +125,7 @@ func TestBackupOfGrapnel(t *testing.T) {
 	}
 }
 
-func TestBackupOfVelero(t *testing.T) {
+func TestBackupFromManifest_Velero(t *testing.T) {
 	got, err := backupimport.BackupFromManifest(source, []byte(ofVelero), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func manifest(status string) string {
 
 const ended = `"completionTimestamp":"2025-01-02T03:05:00Z"`
 
-func TestPhases(t *testing.T) {
+func TestBackupFromManifest_Phases(t *testing.T) {
 	open := []string{
 		"New", "Queued", "ReadyToStart", "InProgress", "Uploading", "UploadingPartialFailure", "Deleting", "WaitingForPluginOperations",
 		"WaitingForPluginOperationsPartiallyFailed", "Finalizing", "FinalizingPartiallyFailed",
@@ -193,8 +193,8 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestHostile reads untrusted manifests.
-func TestHostile(t *testing.T) {
+// TestBackupFromManifest_Untrusted reads untrusted manifests.
+func TestBackupFromManifest_Untrusted(t *testing.T) {
 	long := strings.Repeat("x", 70_000)
 	for name, tc := range map[string]struct {
 		manifest string
@@ -256,8 +256,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestStrangeUID has UIDs in the manifest of Grapnel, some of them invalid.
-func TestStrangeUID(t *testing.T) {
+// TestBackupFromManifest_InvalidUID has UIDs in the manifest of Grapnel, some of them invalid.
+func TestBackupFromManifest_InvalidUID(t *testing.T) {
 	for uid, good := range map[string]bool{
 		"6ad1cd0d-2e40-4bba-b27a-8a5c1b1d2f10": true, "U-1": true,
 		"u 1": false, "u\n": false, "../u": false, "ü": false, strings.Repeat("u", 65): false,
@@ -273,7 +273,7 @@ func TestStrangeUID(t *testing.T) {
 	}
 }
 
-func TestMetadataOfStrangers(t *testing.T) {
+func TestBackupFromManifest_Metadata(t *testing.T) {
 	labels, annotations := map[string]string{}, map[string]string{"big": strings.Repeat("x", 70_000), "Mixed.Case/Key": "kept", "a b": "no"}
 	for i := range 100 {
 		labels[fmt.Sprintf("label-%03d", i)] = "v"
@@ -305,8 +305,8 @@ func TestMetadataOfStrangers(t *testing.T) {
 	}
 }
 
-// TestNames has a name that is too long for an object, and a name that is taken.
-func TestNames(t *testing.T) {
+// TestRenameBackup has a name that is too long for an object, and a name that is taken.
+func TestRenameBackup(t *testing.T) {
 	long := strings.Repeat("n", 210)
 	from := source
 	from.Name = long

@@ -28,7 +28,7 @@ var (
 	_ = AfterSuite(func() { Expect(cluster.Stop()).To(Succeed()) })
 )
 
-func TestServerTime(t *testing.T) {
+func TestFetchServerTime(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Server time")
 }
@@ -49,9 +49,9 @@ var _ = Describe("The time of the API server", Label("schedule"), func() {
 	})
 })
 
-// TestClock has a machine whose clock is a day ahead, and reads the time at several times of that
+// TestServerClock_Time has a machine whose clock is a day ahead, and reads the time at several times of that
 // clock.
-func TestClock(t *testing.T) {
+func TestServerClock_Time(t *testing.T) {
 	t.Parallel()
 	told, here, asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2026, 1, 3, 3, 4, 5, 0, time.UTC), 0
 	var fails error

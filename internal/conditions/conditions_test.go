@@ -62,7 +62,7 @@ func TestSetSummary(t *testing.T) {
 	}
 }
 
-func TestSetCapsMessage(t *testing.T) {
+func TestSet_LongMessage(t *testing.T) {
 	const limit = 32768 // maxLength of metav1.Condition's message.
 	for name, tc := range map[string]struct{ message, want string }{
 		"empty":            {},
@@ -85,7 +85,7 @@ func TestSetCapsMessage(t *testing.T) {
 	}
 }
 
-func TestSetReplaces(t *testing.T) {
+func TestSet_Replace(t *testing.T) {
 	obj := &v1alpha1.Backup{}
 	if conditions.Get(obj, "Example") != nil || conditions.IsTrue(obj, "Example") {
 		t.Fatal("an object without conditions has one")

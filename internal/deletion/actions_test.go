@@ -134,8 +134,8 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestPauses: a plugin that stops gets time to restart, in and between the rounds.
-func TestPauses(t *testing.T) {
+// TestCallActions_RetryDelays: a plugin that stops gets time to restart, in and between the rounds.
+func TestCallActions_RetryDelays(t *testing.T) {
 	t.Parallel()
 	var pauses []time.Duration
 	j := worker(t)
@@ -153,9 +153,9 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestGivenUpInSecondRound: what was not reached in a round is due in the next one, and
+// TestCallActions_LostInSecondRound: what was not reached in a round is due in the next one, and
 // nothing else is.
-func TestGivenUpInSecondRound(t *testing.T) {
+func TestCallActions_LostInSecondRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		action := &fake{execute: func(_ context.Context, name string, attempt int) error {
@@ -194,9 +194,9 @@ func after(n int, err error) func() error {
 	}
 }
 
-// TestOrderOfActions: every object is passed to one action after the other, and a call contains
+// TestCallActions_Order: every object is passed to one action after the other, and a call contains
 // everything that an action needs.
-func TestOrderOfActions(t *testing.T) {
+func TestCallActions_Order(t *testing.T) {
 	t.Parallel()
 	var order []string
 	var done []int64
@@ -236,8 +236,8 @@ func TestOrderOfActions(t *testing.T) {
 	}
 }
 
-// TestManyFailures: leftovers are named as far as there is room for them.
-func TestManyFailures(t *testing.T) {
+// TestCallActions_LeftoverLimit: leftovers are named as far as there is room for them.
+func TestCallActions_LeftoverLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var entries []entry

@@ -25,8 +25,8 @@ import (
 
 const archiveKey = "backups/nightly/nightly.tar.gz"
 
-// TestArchives destroys backups with various archives: what can be read is passed on.
-func TestArchives(t *testing.T) {
+// TestCallActions_Archives destroys backups with various archives: what can be read is passed on.
+func TestCallActions_Archives(t *testing.T) {
 	t.Parallel()
 	var many []entry
 	for i := range 5000 {
@@ -75,8 +75,8 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestStoreThatFails: as long as the archive cannot be read, nothing is removed.
-func TestStoreThatFails(t *testing.T) {
+// TestRunner_StoreErrors: as long as the archive cannot be read, nothing is removed.
+func TestRunner_StoreErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("connection reset")
 	for name, fault := range map[string]storetest.Fault{
@@ -100,9 +100,9 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestStop: an operator that stops leaves the backup as it was, and the next one passes
+// TestCallActions_Interrupted: an operator that stops leaves the backup as it was, and the next one passes
 // everything again.
-func TestStop(t *testing.T) {
+func TestCallActions_Interrupted(t *testing.T) {
 	t.Parallel()
 	for name, execute := range map[string]func(cancel func()) func(context.Context, string, int) error{
 		"during a call": func(cancel func()) func(context.Context, string, int) error {
@@ -148,9 +148,9 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopWhileAnActionIsAsked stops the operator in the last round, after which no wait
+// TestCallActions_InterruptedInLastRound stops the operator in the last round, after which no wait
 // would notice.
-func TestStopWhileAnActionIsAsked(t *testing.T) {
+func TestCallActions_InterruptedInLastRound(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -168,10 +168,10 @@ func TestStopWhileAnActionIsAsked(t *testing.T) {
 	}
 }
 
-// TestCrashes makes the operator crash at each call to the store, before and after the call takes
+// TestRunner_Crashes makes the operator crash at each call to the store, before and after the call takes
 // effect. Whatever is left, the next one removes it, and actions have received everything before
 // the first file is removed.
-func TestCrashes(t *testing.T) {
+func TestRunner_Crashes(t *testing.T) {
 	t.Parallel()
 	prepare := func() objectstore.Store {
 		store := archiveOwnership(t, pack(t, objects()...))
@@ -222,8 +222,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestCost counts the calls to the store besides those for the manifests.
-func TestCost(t *testing.T) {
+// TestRunner_StoreCalls counts the calls to the store besides those for the manifests.
+func TestRunner_StoreCalls(t *testing.T) {
 	t.Parallel()
 	for name, actions := range map[string][]*fake{"with an action": {{}}, "without": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -247,8 +247,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestCleanDirectory: nothing of an archive stays in the scratch directory, whatever happens.
-func TestCleanDirectory(t *testing.T) {
+// TestRunner_ScratchCleanup: nothing of an archive stays in the scratch directory, whatever happens.
+func TestRunner_ScratchCleanup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := worker(t)

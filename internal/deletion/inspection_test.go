@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 )
 
-// TestWhose: only the backup's own files are passed on and removed.
-func TestWhose(t *testing.T) {
+// TestRunner_Ownership: only the backup's own files are passed on and removed.
+func TestRunner_Ownership(t *testing.T) {
 	t.Parallel()
 	request := func(uid string, force bool) func(*deletion.Request) {
 		return func(r *deletion.Request) { r.UID, r.Force = uid, force }

@@ -48,7 +48,7 @@ func TestAppendLeftovers(t *testing.T) {
 	}
 }
 
-func TestAddLeftCutsTexts(t *testing.T) {
+func TestAppendLeftovers_LongText(t *testing.T) {
 	t.Parallel()
 	for offset := range 4 {
 		text := strings.Repeat("x", offset) + strings.Repeat("€", deletion.MaxLeftoverBytes)

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestOneCopyOfEach: an object is passed on once, as it is stored without a version if it is.
-func TestOneCopyOfEach(t *testing.T) {
+// TestCallActions_MultipleVersions: an object is passed on once, as it is stored without a version if it is.
+func TestCallActions_MultipleVersions(t *testing.T) {
 	t.Parallel()
 	other := func(version, name string) entry {
 		e := pod(name)
@@ -54,8 +54,8 @@ func TestOneCopyOfEach(t *testing.T) {
 	}
 }
 
-// TestObjectsThatAreNotWhatTheirPathSays are passed to no action.
-func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
+// TestCallActions_InvalidObjects has objects that are not what their path says. They are passed to no action.
+func TestCallActions_InvalidObjects(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ content, want string }{
 		"no JSON":           {"nonsense", "is not a Kubernetes object"},
@@ -84,9 +84,9 @@ func TestObjectsThatAreNotWhatTheirPathSays(t *testing.T) {
 	}
 }
 
-// TestManyBadObjects: each counts once, regardless of the number of rounds and actions
+// TestCallActions_ManyInvalidObjects: each counts once, regardless of the number of rounds and actions
 // that encounter it.
-func TestManyBadObjects(t *testing.T) {
+func TestCallActions_ManyInvalidObjects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var entries []entry
@@ -106,8 +106,8 @@ func TestManyBadObjects(t *testing.T) {
 	})
 }
 
-// TestNamesOfResources: resources that the cluster does not serve any more are found in the archive.
-func TestNamesOfResources(t *testing.T) {
+// TestCallActions_ResourceNames: resources that the cluster does not serve any more are found in the archive.
+func TestCallActions_ResourceNames(t *testing.T) {
 	t.Parallel()
 	crd := entry{id: archive.Identity{Group: "shop.example.io", Version: "v1", Resource: "carts", Preferred: true, Name: "c"}}
 	for name, tc := range map[string]struct {

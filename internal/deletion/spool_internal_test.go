@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
-// TestWalkThatCanNotGoOn: neither a failing disk nor the end of a run is damage of the
+// TestWalkArchiveEntries_ReadErrors: neither a failing disk nor the end of a run is damage of the
 // archive, which the deletion would record before it continues.
-func TestWalkThatCanNotGoOn(t *testing.T) {
+func TestWalkArchiveEntries_ReadErrors(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "archive"))
 	if err != nil {

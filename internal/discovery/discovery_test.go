@@ -314,7 +314,7 @@ func TestVersions(t *testing.T) {
 
 // An extension API server that is down must not cost the rest of the backup,
 // and must not go unnoticed.
-func TestGroupDown(t *testing.T) {
+func TestDiscover_GroupDown(t *testing.T) {
 	groups := slices.Clone(testGroups)
 	groups = append(groups, fakeGroup{"metrics.example.com", []fakeVersion{{name: "v1", resources: []string{"loads Load ns"}, down: true}}})
 	for name, legacy := range map[string]bool{"aggregated": false, "one request per version": true} {
@@ -333,7 +333,7 @@ func TestGroupDown(t *testing.T) {
 	}
 }
 
-func TestClusterDown(t *testing.T) {
+func TestDiscover_ServerDown(t *testing.T) {
 	if _, err := Discover(t.Context(), (&fakeServer{down: true}).client(t)); err == nil {
 		t.Error("no error although the server answers nothing")
 	}
@@ -356,7 +356,7 @@ func (blockingClient) ServerResourcesForGroupVersionWithContext(ctx context.Cont
 	return nil, ctx.Err()
 }
 
-func TestCancelWhileAsking(t *testing.T) {
+func TestDiscover_Canceled(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	groups := (&fakeServer{groups: testGroups}).groupList()
 	for i := range 3 * maxConcurrentRequests {

@@ -55,7 +55,7 @@ func TestCaches(t *testing.T) {
 	}
 }
 
-func TestCachesThatAreStopped(t *testing.T) {
+func TestCaches_Stopped(t *testing.T) {
 	t.Parallel()
 	served := &kinds{asked: make(chan struct{}, 1)}
 	c := &health.Caches{Cache: served, Kinds: []client.Object{&v1alpha1.Backup{}}, Retry: time.Hour}

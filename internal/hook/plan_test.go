@@ -118,7 +118,7 @@ func messages(t *testing.T, what string, want [][]string, got []string) {
 	}
 }
 
-func TestMakeOrderAndSelection(t *testing.T) {
+func TestBuildPlan_OrderAndSelection(t *testing.T) {
 	app := map[string]string{"app": "db"}
 	for name, tc := range map[string]struct {
 		in   hook.Input
@@ -192,7 +192,7 @@ func TestMakeOrderAndSelection(t *testing.T) {
 	}
 }
 
-func TestMakeItems(t *testing.T) {
+func TestBuildPlan_Items(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   hook.Input
 		want want
@@ -245,7 +245,7 @@ func TestMakeItems(t *testing.T) {
 	}
 }
 
-func TestMakeSkips(t *testing.T) {
+func TestBuildPlan_Skips(t *testing.T) {
 	pair := []hook.Action{pre("x.io/q", 0), post("x.io/q", 0), pre("bare", 1), post("bare", 1)}
 	all := want{Pre: []string{"x.io/q", "bare"}, Post: []string{"!bare", "!x.io/q"}}
 	wrong := func(parts ...string) want { w := all; w.Errors = [][]string{parts}; return w }
@@ -323,7 +323,7 @@ func TestMakeSkips(t *testing.T) {
 	}
 }
 
-func TestMakeUnusablePlugins(t *testing.T) {
+func TestBuildPlan_UnusablePlugins(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   hook.Input
 		want want
@@ -381,7 +381,7 @@ func TestMakeUnusablePlugins(t *testing.T) {
 	}
 }
 
-func TestMakeParameters(t *testing.T) {
+func TestBuildPlan_Parameters(t *testing.T) {
 	plan := check(t, hook.Input{
 		Actions: []hook.Action{pre("x.io/q", 0), post("x.io/q", 0), pre("x.io/r", 1)},
 		Parameters: map[string]map[string]string{
@@ -398,8 +398,8 @@ func TestMakeParameters(t *testing.T) {
 	}
 }
 
-// TestMakeKeepsTheDeclaration: the declaration of the older of two actions counts.
-func TestMakeKeepsTheDeclaration(t *testing.T) {
+// TestBuildPlan_DuplicateAction: the declaration of the older of two actions counts.
+func TestBuildPlan_DuplicateAction(t *testing.T) {
 	older := with(pre("x.io/q", 3), func(a *hook.Action) { a.Plugin, a.Retries, a.FailOnInterruption = "older", 4, true })
 	plan := hook.BuildPlan(hook.Input{Points: backup, Actions: []hook.Action{older, with(pre("x.io/q", 1), of("younger"))}})
 	if diff := cmp.Diff([]hook.PlannedAction{{Action: older}}, plan.Pre); diff != "" {

@@ -370,8 +370,8 @@ func TestFencedStore_AbortUploads(t *testing.T) {
 	}
 }
 
-// TestNil: without leader election, nothing is delayed.
-func TestNil(t *testing.T) {
+// TestFence_Nil: without leader election, nothing is delayed.
+func TestFence_Nil(t *testing.T) {
 	t.Parallel()
 	var f *Fence
 	if err := f.WaitForLease(t.Context()); err != nil {

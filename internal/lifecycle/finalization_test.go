@@ -86,9 +86,9 @@ func TestDriver_AwaitPostActionLog(t *testing.T) {
 	}
 }
 
-// TestDriver_AwaitPostActionLog_LogLost checks that there is one event for a lost log, however
+// TestAwaitPostActionLog_LogLost checks that there is one event for a lost log, however
 // long something else holds the run.
-func TestDriver_AwaitPostActionLog_LogLost(t *testing.T) {
+func TestAwaitPostActionLog_LogLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := stepping(t), begun(0)
 		recorder := events.NewFakeRecorder(100)

@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestRunsAreHeldUntilNothingIsLeft finalizes the HookRuns of a Backup. One of them has a Job
+// TestFinalizeHookRuns finalizes the HookRuns of a Backup. One of them has a Job
 // that still has to be removed.
-func TestRunsAreHeldUntilNothingIsLeft(t *testing.T) {
+func TestFinalizeHookRuns(t *testing.T) {
 	t.Parallel()
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "nightly", UID: "b-1"}}
 	b.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPlanned, Status: metav1.ConditionTrue}}

@@ -67,7 +67,7 @@ func TestToPlannedItemActions(t *testing.T) {
 	}
 }
 
-func TestTooManyItemActions(t *testing.T) {
+func TestBuildHookPlan_TooManyItemActions(t *testing.T) {
 	p := plugin("a", func(p *v1alpha1.Plugin) {
 		p.Status.Actions = nil
 		for n := range maxItemActions + 1 {

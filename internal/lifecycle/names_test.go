@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-func TestRunNames(t *testing.T) {
+func TestHookRunName(t *testing.T) {
 	names := []string{"a", "nightly.2026-01-01", strings.Repeat("long-", 40) + "x", strings.Repeat("a", 33) + "-." + strings.Repeat("b", 30)}
 	actions := []string{"quiesce", "example.io/quiesce", "other.io/quiesce", "example.io/Große_Aktion", "a/" + strings.Repeat("x", 200)}
 	points := []v1alpha1.HookPoint{v1alpha1.HookPreBackup, v1alpha1.HookPostBackup}

@@ -66,9 +66,9 @@ func TestPrepareRetry(t *testing.T) {
 	}
 }
 
-// TestAnIDThatComesAgain checks that an operation is not canceled together with one of an
+// TestCancelOperations_ReusedID checks that an operation is not canceled together with one of an
 // earlier attempt that has the same ID.
-func TestAnIDThatComesAgain(t *testing.T) {
+func TestCancelOperations_ReusedID(t *testing.T) {
 	t.Parallel()
 	first, second, other := standing("a", goesOn), standing("a", goesOn), standing("b", goesOn)
 	first.Spec.OperationID, second.Spec.OperationID, other.Spec.OperationID = "job", "job", "another"
@@ -84,9 +84,9 @@ func TestAnIDThatComesAgain(t *testing.T) {
 	}
 }
 
-// TestALateCacheIsWaitedFor has a cache with operations of an earlier attempt that does not show
+// TestAwaitOperations_StaleCache has a cache with operations of an earlier attempt that does not show
 // one of this attempt yet.
-func TestALateCacheIsWaitedFor(t *testing.T) {
+func TestAwaitOperations_StaleCache(t *testing.T) {
 	t.Parallel()
 	earlier, current := standing("a", finished), standing("b", goesOn)
 	current.Spec.Attempt = 2
@@ -117,9 +117,9 @@ func TestALateCacheIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestRecordingOutlastsAnOutage checks that recording survives an outage of the API server of
+// TestNewOperationRecorder_Outage checks that recording survives an outage of the API server of
 // some seconds.
-func TestRecordingOutlastsAnOutage(t *testing.T) {
+func TestNewOperationRecorder_Outage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := driverWith(t, slices.Repeat([]error{errors.New("connection refused")}, 40))

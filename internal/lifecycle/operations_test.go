@@ -67,9 +67,9 @@ func move(item string) itemaction.Operation {
 	}
 }
 
-// TestRecordedOperation checks that an AsyncOperation has everything that is known of its
+// TestNewOperationRecorder checks that an AsyncOperation has everything that is known of its
 // operation.
-func TestRecordedOperation(t *testing.T) {
+func TestNewOperationRecorder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  *v1alpha1.OperationPolicy
 		timeout *metav1.Duration
@@ -123,9 +123,9 @@ func TestRecordedOperation(t *testing.T) {
 	}
 }
 
-// TestEveryOperationHasItsName has an action that uses the same ID for all operations, which
+// TestNewOperationRecorder_Names has an action that uses the same ID for all operations, which
 // differ otherwise.
-func TestEveryOperationHasItsName(t *testing.T) {
+func TestNewOperationRecorder_Names(t *testing.T) {
 	d, b := driverWith(t, nil), queued("nightly", 0)
 	record := d.NewOperationRecorder(newScope(BackupKind, b))
 	other := move("a")
@@ -146,7 +146,7 @@ func TestEveryOperationHasItsName(t *testing.T) {
 	}
 }
 
-func TestRecordingIsTriedAgain(t *testing.T) {
+func TestNewOperationRecorder_Retries(t *testing.T) {
 	gr := schema.GroupResource{Resource: "asyncoperations"}
 	for name, tc := range map[string]struct {
 		fails []error
@@ -174,9 +174,9 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestLatestOfARestore checks that operations of objects that an earlier attempt restored are
+// TestSplitByAttempt_Restore checks that operations of objects that an earlier attempt restored are
 // kept.
-func TestLatestOfARestore(t *testing.T) {
+func TestSplitByAttempt_Restore(t *testing.T) {
 	of := func(item string, attempt int32) v1alpha1.AsyncOperation {
 		o := v1alpha1.AsyncOperation{}
 		o.Name, o.Spec.Attempt, o.Spec.Item.Name = fmt.Sprintf("%s-%d", item, attempt), attempt, item

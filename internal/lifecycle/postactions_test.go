@@ -253,8 +253,8 @@ func TestNewActionStatuses(t *testing.T) {
 	}
 }
 
-// TestSettled checks that a run is not finalized before its end, for each way to be unfinished.
-func TestSettled(t *testing.T) {
+// TestIsFinalized checks that a run is not finalized before its end, for each way to be unfinished.
+func TestIsFinalized(t *testing.T) {
 	s := newScope(BackupKind, queued("b", 0))
 	s.MarkRunning(v1alpha1.ReasonArchiving, "Archiving")
 	if IsFinalized(s.Object) {
@@ -270,7 +270,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-func TestInvalidListsEverything(t *testing.T) {
+func TestFailValidation_ManyErrors(t *testing.T) {
 	s := newScope(BackupKind, queued("b", 0))
 	var errs []string
 	for range 100 {

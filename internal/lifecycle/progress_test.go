@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestProgressIsTakenNoteOfOnceASecond checks that the status is not written for every object:
+// TestNewProgressReporter_Throttled checks that the status is not written for every object:
 // each write reconciles the run again.
-func TestProgressIsTakenNoteOfOnceASecond(t *testing.T) {
+func TestNewProgressReporter_Throttled(t *testing.T) {
 	now := time.Unix(1000, 0)
 	d := &Driver[*v1alpha1.Backup]{
 		Dependencies: Dependencies{Now: func() time.Time { return now }}, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },

@@ -75,9 +75,9 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestQueueLetsThroughWhoeverWaitsForOperations has one slot, and a run that does not need it
+// TestQueue_ReleaseSlot has one slot, and a run that does not need it
 // anymore but must still be known.
-func TestQueueLetsThroughWhoeverWaitsForOperations(t *testing.T) {
+func TestQueue_ReleaseSlot(t *testing.T) {
 	t.Parallel()
 	var woken []types.NamespacedName
 	q := newQueue(1, func(owner types.NamespacedName) { woken = append(woken, owner) })
@@ -105,10 +105,10 @@ func TestQueueLetsThroughWhoeverWaitsForOperations(t *testing.T) {
 	}
 }
 
-// TestQueueNeverStarves has many competing Backups. Each one gets a slot, there are never more
+// TestQueue_NoStarvation has many competing Backups. Each one gets a slot, there are never more
 // than the limit at a time, and a release always enqueues a waiting Backup. As in an operator, a
 // work queue ensures that no Backup is reconciled concurrently.
-func TestQueueNeverStarves(t *testing.T) {
+func TestQueue_NoStarvation(t *testing.T) {
 	const n, limit = 50, 3
 	wakeUps := workqueue.NewTyped[string]()
 	q := newQueue(limit, func(owner types.NamespacedName) { wakeUps.Add(owner.Name) })
@@ -149,9 +149,9 @@ func TestQueueNeverStarves(t *testing.T) {
 	}
 }
 
-// TestReconcile_YieldsSlot has one slot, and a run that waits for something else when it is its
+// TestReconcileUntilWaiting_YieldSlot has one slot, and a run that waits for something else when it is its
 // turn: the next run must not wait for that, too.
-func TestReconcile_YieldsSlot(t *testing.T) {
+func TestReconcileUntilWaiting_YieldSlot(t *testing.T) {
 	held := func(name string, second int64) *v1alpha1.Backup {
 		b := queued(name, second)
 		b.Finalizers = []string{v1alpha1.FinalizerRun}
@@ -205,9 +205,9 @@ func TestReconcile_YieldsSlot(t *testing.T) {
 	}
 }
 
-// TestReconcile_KeepsOrder has one slot, and a Plugin that is still starting when the slot
+// TestReconcileUntilWaiting_QueueOrder has one slot, and a Plugin that is still starting when the slot
 // becomes free. All runs wait for the Plugin, so the oldest run continues first.
-func TestReconcile_KeepsOrder(t *testing.T) {
+func TestReconcileUntilWaiting_QueueOrder(t *testing.T) {
 	older, newer := queued("older", 1), queued("newer", 2)
 	older.Finalizers, newer.Finalizers = []string{v1alpha1.FinalizerRun}, []string{v1alpha1.FinalizerRun}
 	d := driverWith(t, nil, older, newer)

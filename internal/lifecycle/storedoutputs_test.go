@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOutputsAreChecked validates outputs from a bucket, which anyone may have written.
-func TestOutputsAreChecked(t *testing.T) {
+// TestStoredOutputs validates outputs from a bucket, which anyone may have written.
+func TestStoredOutputs(t *testing.T) {
 	many := func(actions, bytes int) map[string]map[string]string {
 		outputs := map[string]map[string]string{}
 		for i := range actions {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestPace checks that runs are reconciled less often the more operations they have.
-func TestPace(t *testing.T) {
+// TestOperationThrottle checks that runs are reconciled less often the more operations they have.
+func TestOperationThrottle(t *testing.T) {
 	t.Parallel()
 	var p operationThrottle
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
-func TestTracks(t *testing.T) {
+func TestIsTrackingKey(t *testing.T) {
 	for key, want := range map[string]bool{
 		"app.kubernetes.io/instance":                       true,
 		"app.kubernetes.io/managed-by":                     true,

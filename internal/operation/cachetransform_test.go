@@ -47,8 +47,8 @@ func TestCompactForCache(t *testing.T) {
 	}
 }
 
-// TestCompactSharesTexts: operations that were decoded separately share their strings.
-func TestCompactSharesTexts(t *testing.T) {
+// TestCompactForCache_SharedStrings: operations that were decoded separately share their strings.
+func TestCompactForCache_SharedStrings(t *testing.T) {
 	t.Parallel()
 	decoded := func() *v1alpha1.AsyncOperation {
 		op := &v1alpha1.AsyncOperation{}

@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// TestDeadlineAndClocks: an operation times out when its timeout has passed by the monotonic clock,
+// TestOperationDeadline_ClockChanges: an operation times out when its timeout has passed by the monotonic clock,
 // even if the wall clock is set.
-func TestDeadlineAndClocks(t *testing.T) {
+func TestOperationDeadline_ClockChanges(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Hour
 	created := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -57,9 +57,9 @@ func TestDeadlineAndClocks(t *testing.T) {
 	}
 }
 
-// TestConfirmAndClocks: a plugin has ConfirmTimeout to end an operation, by the monotonic clock of
+// TestSetConfirmDeadline_ClockChanges: a plugin has ConfirmTimeout to end an operation, by the monotonic clock of
 // the process that waits for it.
-func TestConfirmAndClocks(t *testing.T) {
+func TestSetConfirmDeadline_ClockChanges(t *testing.T) {
 	t.Parallel()
 	const confirm = 5 * time.Minute
 	requested := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-func TestListFails(t *testing.T) {
+func TestList_Failures(t *testing.T) {
 	forever := func(a listAnswer) []listAnswer {
 		return []listAnswer{a, a, a, a, a, a, a, a, a, a}
 	}
@@ -73,7 +73,7 @@ func isNotList(err error) bool { return errors.Is(err, errNotList) }
 
 func isSyntax(err error) bool { return errors.Is(err, errSyntax) }
 
-func TestListReturnsTheErrorOfItsHandler(t *testing.T) {
+func TestList_HandlerError(t *testing.T) {
 	enough := errors.New("enough")
 	for name, tc := range map[string]struct {
 		handler Handler
@@ -94,7 +94,7 @@ func TestListReturnsTheErrorOfItsHandler(t *testing.T) {
 	}
 }
 
-func TestListStopsWithItsContext(t *testing.T) {
+func TestList_Canceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client, _ := clientOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		cancel()

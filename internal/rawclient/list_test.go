@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-func TestListPassesObjectsOnAsTheyAre(t *testing.T) {
+func TestList_ObjectContent(t *testing.T) {
 	huge := strings.Repeat("0123456789abcdef", 1_400_000/16)
 	for name, tc := range map[string]struct {
 		kind ResourceKind
@@ -76,7 +76,7 @@ func TestListPassesObjectsOnAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestListFindsWhatDecidesAboutAnObject(t *testing.T) {
+func TestList_ItemFields(t *testing.T) {
 	body := page("",
 		`{"metadata":{"name":"a","namespace":"ns","labels":{"x":"1","y":"\"z"},"deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
 		`{"spec":{"labels":{"no":"no"},"deletionTimestamp":"no"},"metadata":{"labels":null,"name":"b"}}`)
@@ -107,7 +107,7 @@ func TestListFindsWhatDecidesAboutAnObject(t *testing.T) {
 	}
 }
 
-func TestListTellsAboutPages(t *testing.T) {
+func TestList_Pages(t *testing.T) {
 	server := &script{answers: []listAnswer{
 		{body: `{"metadata":{"continue":"x","remainingItemCount":1234},"items":[]}`},
 		{body: `{"metadata":{"continue":"y"},"items":[]}`},

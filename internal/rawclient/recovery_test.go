@@ -16,7 +16,7 @@ import (
 
 const gone = `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"metadata":{"continue":%q},"message":"too old"}`
 
-func TestListRecovers(t *testing.T) {
+func TestList_Retries(t *testing.T) {
 	list := "/api/v1/pods?"
 	first := listAnswer{body: page("next", podJSON("a"), podJSON("b"))}
 	last := listAnswer{body: page("", podJSON("c"))}
@@ -154,7 +154,7 @@ func TestListRecovers(t *testing.T) {
 
 // A page that is truncated after some of its objects were delivered is requested
 // again, and these objects are not delivered twice.
-func TestListGoesOnBehindWhatItHasWhenAPageBreaksOff(t *testing.T) {
+func TestList_TruncatedPage(t *testing.T) {
 	large := func(name string) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q},"data":%q}`, name, strings.Repeat("x", batchBytes))
 	}

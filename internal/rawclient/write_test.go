@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestRepeats(t *testing.T) {
+func TestSendWithRetry(t *testing.T) {
 	forever := func(a writeAnswer) []writeAnswer { return []writeAnswer{a, a, a, a, a, a, a, a, a, a} }
 	for name, tc := range map[string]struct {
 		answers []writeAnswer
@@ -154,7 +154,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-func TestServersWishesAreRespected(t *testing.T) {
+func TestSendWithRetry_RetryAfter(t *testing.T) {
 	s := &writeScript{answers: []writeAnswer{{code: 429, retryAfter: "4", body: status(429, "TooManyRequests").body}, stored}}
 	if err := s.client(t).Create(t.Context(), pod, []byte("{}")); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestWaitEnds(t *testing.T) {
+func TestWait_Errors(t *testing.T) {
 	s := &writeScript{answers: []writeAnswer{status(403, "Forbidden")}}
 	err := s.client(t).Wait(t.Context(), pod, func([]byte) (bool, error) { return false, nil })
 	if !apierrors.IsForbidden(err) {

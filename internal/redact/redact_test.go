@@ -119,8 +119,8 @@ func TestAddRecentValues_Large(t *testing.T) {
 	}
 }
 
-// TestLinesOfAValue logs a value of several lines, one line at a time.
-func TestLinesOfAValue(t *testing.T) {
+// TestString_MultilineValue logs a value of several lines, one line at a time.
+func TestString_MultilineValue(t *testing.T) {
 	t.Parallel()
 	r := redact.New("db:5432:shop:bob:hunter2\r\n  other:5432:*:eve:x1y2z3\nabc\npassword=\n" +
 		"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n")
@@ -144,7 +144,7 @@ func TestLinesOfAValue(t *testing.T) {
 	}
 }
 
-func TestStreamHidesKeyOverLines(t *testing.T) {
+func TestStream_RedactLine(t *testing.T) {
 	t.Parallel()
 	stream := redact.New().NewStream()
 	var shown []string
@@ -158,7 +158,7 @@ func TestStreamHidesKeyOverLines(t *testing.T) {
 	}
 }
 
-func TestLoggers(t *testing.T) {
+func TestLogger(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-value"
 	r := redact.New(secret)
@@ -181,7 +181,7 @@ func TestLoggers(t *testing.T) {
 	}
 }
 
-func TestNilAndDiscard(t *testing.T) {
+func TestRedactor_Nil(t *testing.T) {
 	t.Parallel()
 	var r *redact.Redactor
 	r.AddValues("something")

@@ -70,9 +70,9 @@ func (l *listener) Execute(_ context.Context, _ pluginclient.ItemCall, object pl
 	return pluginclient.RestoreItemAnswer{RelatedItems: []item.Ref{}}, nil
 }
 
-// TestActionsSeeARestoreOfVelero with the user's settings, as far as Velero has a field for
+// TestNewItemActions_VeleroRestore shows actions a restore of Velero with the user's settings, as far as Velero has a field for
 // them.
-func TestActionsSeeARestoreOfVelero(t *testing.T) {
+func TestNewItemActions_VeleroRestore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec   string
 		policy restore.ExistingPolicy
@@ -136,8 +136,8 @@ func TestActionsSeeARestoreOfVelero(t *testing.T) {
 	}
 }
 
-// TestSpecThatIsNoJSON ends the restore before it begins.
-func TestSpecThatIsNoJSON(t *testing.T) {
+// TestRestore_InvalidSpec ends the restore before it begins.
+func TestRestore_InvalidSpec(t *testing.T) {
 	var waited []time.Duration
 	j := operator(t, t.TempDir(), &waited)
 	j.Engine = asking{}

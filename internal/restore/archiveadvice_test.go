@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
-func TestUnusableSaysWhatToDo(t *testing.T) {
+func TestUnusableArchiveError(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want string

@@ -19,9 +19,9 @@ func data(o *unstructured.Unstructured) map[string]string {
 	return got
 }
 
-// TestPolicies restores existing objects, in small numbers (where a create request shows
+// TestRestoreObjects_Policies restores existing objects, in small numbers (where a create request shows
 // whether they exist) and in large numbers (which are listed).
-func TestPolicies(t *testing.T) {
+func TestRestoreObjects_Policies(t *testing.T) {
 	for _, few := range []bool{true, false} {
 		for _, tc := range []struct {
 			policy restore.ExistingPolicy
@@ -101,9 +101,9 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestManyNamespaces lists across namespaces, and namespace by namespace if the cluster has
+// TestListExisting_ManyNamespaces lists across namespaces, and namespace by namespace if the cluster has
 // many other objects.
-func TestManyNamespaces(t *testing.T) {
+func TestListExisting_ManyNamespaces(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	var objects []*unstructured.Unstructured
 	for i := range 6 {
@@ -134,7 +134,7 @@ func TestManyNamespaces(t *testing.T) {
 	}
 }
 
-func TestServiceAccountsAreMerged(t *testing.T) {
+func TestMergeServiceAccount(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "merge-accounts"
 	c.namespace(ns)
@@ -160,9 +160,9 @@ func TestServiceAccountsAreMerged(t *testing.T) {
 	}
 }
 
-// TestWhatTheClusterFillsInIsNoDifference restores archived objects over objects that were
+// TestCompareItem_DefaultedFields restores archived objects over objects that were
 // created from the same definitions.
-func TestWhatTheClusterFillsInIsNoDifference(t *testing.T) {
+func TestCompareItem_DefaultedFields(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const old, ns = "filled-old", "filled-new"
 	c.namespace(old)
@@ -196,7 +196,7 @@ func TestWhatTheClusterFillsInIsNoDifference(t *testing.T) {
 	wantMessages(t, result)
 }
 
-func TestRecreateDeletesNothingWithContent(t *testing.T) {
+func TestRecreateObject_NamespaceAndClaim(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "keep-content"
 	namespace := c.create(obj(t, "v1", "Namespace", "", ns, ""))[0]
@@ -221,7 +221,7 @@ func TestRecreateDeletesNothingWithContent(t *testing.T) {
 	}
 }
 
-func TestRecreateWaitsUntilTheOldOneIsGone(t *testing.T) {
+func TestRecreateObject_Finalizer(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "recreate-waits"
 	c.namespace(ns)
@@ -242,7 +242,7 @@ func TestRecreateWaitsUntilTheOldOneIsGone(t *testing.T) {
 	}
 }
 
-func TestRecreateGivesUpOnWhatDoesNotGo(t *testing.T) {
+func TestRecreateObject_DeletionTimeout(t *testing.T) {
 	c := newTarget(t, restore.Options{WaitTimeout: 1})
 	const ns = "recreate-stuck"
 	c.namespace(ns)
@@ -258,7 +258,7 @@ func TestRecreateGivesUpOnWhatDoesNotGo(t *testing.T) {
 	unhold(c, held)
 }
 
-func TestReleasedVolumeWaitsForItsClaim(t *testing.T) {
+func TestRestoreObjects_ReleasedVolume(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const spec = `{"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"},"storageClassName":"none",
 		"persistentVolumeReclaimPolicy":"%s","claimRef":{"apiVersion":"v1","kind":"PersistentVolumeClaim","namespace":"volumes","name":"claim"%s}}%s}`

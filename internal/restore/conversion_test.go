@@ -29,9 +29,9 @@ func converts(resource string, into map[string]string) *plugged {
 	}}
 }
 
-// TestConvertedObjects become objects that the cluster serves, even if it does not serve
+// TestRetargetItem converts objects to objects that the cluster serves, even if it does not serve
 // them as they were archived; each error concerns one object.
-func TestConvertedObjects(t *testing.T) {
+func TestRetargetItem(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped, group = "plug-convert", "plug-convert-mapped", "plug-convert.example.org"
 	acts := converts("widgets."+group, map[string]string{
@@ -69,9 +69,9 @@ func TestConvertedObjects(t *testing.T) {
 	}
 }
 
-// TestNotConvertedAfterAll: the results of the action are reported although the object is
+// TestRetargetItem_NotConverted: the results of the action are reported although the object is
 // not restored, and a dry run names the action that might convert it.
-func TestNotConvertedAfterAll(t *testing.T) {
+func TestRetargetItem_NotConverted(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-not-converted", "plug-not-converted.example.org"
 	acts := &plugged{name: "acts", of: []string{"widgets." + group}, execute: func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
@@ -89,8 +89,8 @@ func TestNotConvertedAfterAll(t *testing.T) {
 	wantMessages(t, c.run(request), refused, "warning "+about+"beware", "error "+about+`|the operation "op-1"`, "error "+about+"|were not ready after 1ms")
 }
 
-// TestConvertedVersions of a resource that is served in another one.
-func TestConvertedVersions(t *testing.T) {
+// TestRetargetItem_Versions converts objects of a resource that is served in another one.
+func TestRetargetItem_Versions(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-version", "plug-version.example.org"
 	c.create(widgets(t, group, "v2"))
@@ -105,8 +105,8 @@ func TestConvertedVersions(t *testing.T) {
 	c.get(widget(t, group, "v2", ns, "w"))
 }
 
-// TestTwoObjectsThatBecomeOne: the second is an error, and does not overwrite the first.
-func TestTwoObjectsThatBecomeOne(t *testing.T) {
+// TestRetargetItem_Conflict: the second is an error, and does not overwrite the first.
+func TestRetargetItem_Conflict(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, one, other = "plug-one", "plug-one.example.org", "plug-other.example.org"
 	acts := converts("widgets."+one, map[string]string{"w": "v1 ConfigMap"})

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-func TestIntoANewNamespace(t *testing.T) {
+func TestRestoreObjects_NewNamespace(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "create-new"
 	archived := obj(t, "v1", "ConfigMap", ns, "settings", `{"data":{"a":"b"},"metadata":{

@@ -37,7 +37,7 @@ func widget(t testing.TB, group, version, namespace, name string) *unstructured.
 	return obj(t, group+"/"+version, "Widget", namespace, name, fmt.Sprintf(`{"spec":{"from":%q}}`, version))
 }
 
-func TestDefinitionsComeFirst(t *testing.T) {
+func TestRestoreCRDs(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "definitions", "first.example.org"
 	objects := []*unstructured.Unstructured{widgets(t, group, "v1")}
@@ -62,9 +62,9 @@ func TestDefinitionsComeFirst(t *testing.T) {
 	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Created: len(objects) + 1})
 }
 
-// TestDefinitionsComeAlong selects a namespace: definitions are cluster-scoped, and still
+// TestRestoreCRDs_NamespaceSelection selects a namespace: definitions are cluster-scoped, and still
 // needed. A restore that continues after an interruption recognizes its own.
-func TestDefinitionsComeAlong(t *testing.T) {
+func TestRestoreCRDs_NamespaceSelection(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "along"
 	s := spool(t, []*unstructured.Unstructured{
@@ -84,7 +84,7 @@ func TestDefinitionsComeAlong(t *testing.T) {
 	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 1})
 }
 
-func TestDefinitionThatIsNotAccepted(t *testing.T) {
+func TestRestoreCRDs_NamesNotAccepted(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "taken-names", "taken.example.org"
 	taken := widgets(t, group, "v1")
@@ -167,9 +167,9 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestObjectsThatTheirDefinitionsDoNotServe fail with a helpful reason, and a dry run
+// TestRestoreCRDs_NotServed restores objects that their definitions do not serve. They fail with a helpful reason, and a dry run
 // predicts that.
-func TestObjectsThatTheirDefinitionsDoNotServe(t *testing.T) {
+func TestRestoreCRDs_NotServed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		definition func(group string) *unstructured.Unstructured
 		selection  selection.Spec

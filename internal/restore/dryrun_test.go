@@ -17,9 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestDryRunForetells what a restore does, object by object, for every kind: if nothing
+// TestRestoreObjects_DryRun compares a dry run with what a restore does, object by object, for every kind: if nothing
 // exists, if a part exists and differs, and if everything is as desired. It writes nothing.
-func TestDryRunForetells(t *testing.T) {
+func TestRestoreObjects_DryRun(t *testing.T) {
 	for i, policy := range []restore.ExistingPolicy{restore.ExistingNone, restore.ExistingUpdate, restore.ExistingRecreate} {
 		t.Run(string(policy), func(t *testing.T) {
 			c := newTarget(t, restore.Options{})

@@ -24,8 +24,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestOneFailureStopsNoOther has an object for each way in which the API server rejects it.
-func TestOneFailureStopsNoOther(t *testing.T) {
+// TestRestoreObjects_RejectedObjects has an object for each way in which the API server rejects it.
+func TestRestoreObjects_RejectedObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, full = "refused", "refused-full"
 	c.namespace(ns)
@@ -82,9 +82,9 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestKindThatIsNotServedIsSelectedByName by its plural, with the group or a prefix of it:
+// TestNameResolver_NotServed selects a kind that is not served by its plural, with the group or a prefix of it:
 // an unknown name would silently select nothing.
-func TestKindThatIsNotServedIsSelectedByName(t *testing.T) {
+func TestNameResolver_NotServed(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	s := spool(t, []*unstructured.Unstructured{
 		widget(t, "unserved.example.org", "v1", "unserved", "w"), configMap(t, "unserved", "c", "x"),
@@ -96,7 +96,7 @@ func TestKindThatIsNotServedIsSelectedByName(t *testing.T) {
 	}
 }
 
-func TestDamagedObjects(t *testing.T) {
+func TestReadArchivedObject_Damaged(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "damaged"
 	good := configMap(t, ns, "good", "x")
@@ -136,9 +136,9 @@ func TestDamagedObjects(t *testing.T) {
 	}
 }
 
-// TestNamespaceThatIsBeingDeleted is waited for; if it stays, the objects in it fail with
+// TestEnsureNamespace_Terminating is waited for; if it stays, the objects in it fail with
 // one error.
-func TestNamespaceThatIsBeingDeleted(t *testing.T) {
+func TestEnsureNamespace_Terminating(t *testing.T) {
 	for _, goes := range []bool{true, false} {
 		t.Run(fmt.Sprintf("goes=%t", goes), func(t *testing.T) {
 			opts := restore.Options{}
@@ -209,7 +209,7 @@ type errTimeout struct{}
 func (errTimeout) Error() string { return "connection reset" }
 func (errTimeout) Timeout() bool { return true }
 
-func TestLostAnswers(t *testing.T) {
+func TestRestoreObjects_LostResponses(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "lost-answers"
 	c.namespace(ns)
@@ -227,8 +227,8 @@ func TestLostAnswers(t *testing.T) {
 	wantMessages(t, result)
 }
 
-// TestBusyServer answers half of all requests with "later".
-func TestBusyServer(t *testing.T) {
+// TestRestoreObjects_TooManyRequests answers half of all requests with "later".
+func TestRestoreObjects_TooManyRequests(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "busy"
 	var count atomic.Int64
@@ -247,7 +247,7 @@ func TestBusyServer(t *testing.T) {
 	wantMessages(t, result)
 }
 
-func TestServerThatIsGoneEndsTheRun(t *testing.T) {
+func TestRestoreObjects_ServerUnavailable(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 4})
 	const ns = "gone"
 	c.namespace(ns)
@@ -273,8 +273,8 @@ func TestServerThatIsGoneEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestInterruption ends a restore after some writes, and continues it.
-func TestInterruption(t *testing.T) {
+// TestRestoreObjects_Interrupted ends a restore after some writes, and continues it.
+func TestRestoreObjects_Interrupted(t *testing.T) {
 	errEnd := errors.New("the leader changed")
 	for _, after := range []int64{1, 2, 7, 20, 33} {
 		c := newTarget(t, restore.Options{Workers: 4})
@@ -337,7 +337,7 @@ func (a needy) Execute(_ context.Context, item *itemaction.RestoreItem) (itemact
 	}}, nil
 }
 
-func TestObjectsThatNeedEachOther(t *testing.T) {
+func TestRestoreRelatedItems_Cycle(t *testing.T) {
 	const size = 40
 	for round := range 5 {
 		c := newTarget(t, restore.Options{

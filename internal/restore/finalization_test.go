@@ -46,7 +46,7 @@ func (s starting) RestoreObjects(ctx context.Context, req restore.Request) (rest
 	return made, err
 }
 
-func TestRestoreCountsTheOperationsThatAreRecorded(t *testing.T) {
+func TestRestore_OperationCount(t *testing.T) {
 	for name, fails := range map[string]error{"a good one": nil, "one that failed at once": errors.New("gone")} {
 		t.Run(name, func(t *testing.T) {
 			var waited []time.Duration
@@ -205,8 +205,8 @@ func TestFinalize(t *testing.T) {
 	}
 }
 
-// TestVelerosClientReadsTheResults, and treats all parts as messages.
-func TestVelerosClientReadsTheResults(t *testing.T) {
+// TestResultsFile_VeleroFormat, and treats all parts as messages.
+func TestResultsFile_VeleroFormat(t *testing.T) {
 	objects := storeWithBackup(t, 0, nil)
 	var waited []time.Duration
 	j := operator(t, t.TempDir(), &waited)
@@ -237,8 +237,8 @@ func (n *nth) Put(ctx context.Context, key string, r io.Reader, opts objectstore
 	return n.Store.Put(ctx, key, r, opts)
 }
 
-// TestFinalizeGoesOnAfterEachWriteThatFailed, and ends like an undisturbed run.
-func TestFinalizeGoesOnAfterEachWriteThatFailed(t *testing.T) {
+// TestFinalize_FailedWrites, and ends like an undisturbed run.
+func TestFinalize_FailedWrites(t *testing.T) {
 	const writes = 3
 	for fails := range writes {
 		t.Run(fmt.Sprintf("write %d", fails+1), func(t *testing.T) {
@@ -262,9 +262,9 @@ func TestFinalizeGoesOnAfterEachWriteThatFailed(t *testing.T) {
 	}
 }
 
-// TestFinalizeStoresWhatIsKept: a store that was full when the objects were restored, and
+// TestFinalize_PendingReport: a store that was full when the objects were restored, and
 // no longer is when the operations have ended, gets everything.
-func TestFinalizeStoresWhatIsKept(t *testing.T) {
+func TestFinalize_PendingReport(t *testing.T) {
 	objects, dir := storeWithBackup(t, 1000, objectstore.ErrNoSpace), t.TempDir()
 	var waited []time.Duration
 	store := storage.New(objects, "")
@@ -284,8 +284,8 @@ func TestFinalizeStoresWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestFinalizeByAnotherOperator with nothing but the store.
-func TestFinalizeByAnotherOperator(t *testing.T) {
+// TestFinalize_OtherOperator finalizes with nothing but the store.
+func TestFinalize_OtherOperator(t *testing.T) {
 	objects := storeWithBackup(t, 0, nil)
 	var waited []time.Duration
 	store := restoredIn(t, operator(t, t.TempDir(), &waited), objects)
@@ -300,8 +300,8 @@ func TestFinalizeByAnotherOperator(t *testing.T) {
 	}
 }
 
-// TestFinalizeOnTheSameMachineRepeatsNoLine of the log that it had stored.
-func TestFinalizeOnTheSameMachineRepeatsNoLine(t *testing.T) {
+// TestFinalize_RestartedOperator repeats no line of the log that it had stored.
+func TestFinalize_RestartedOperator(t *testing.T) {
 	objects, scratch := storeWithBackup(t, 0, nil), t.TempDir()
 	var waited []time.Duration
 	store := restoredIn(t, operator(t, scratch, &waited), objects)
@@ -320,8 +320,8 @@ func TestFinalizeOnTheSameMachineRepeatsNoLine(t *testing.T) {
 	}
 }
 
-// TestFinalizeCannotReadTheResults: nothing in the store is changed.
-func TestFinalizeCannotReadTheResults(t *testing.T) {
+// TestFinalize_UnreadableResults: nothing in the store is changed.
+func TestFinalize_UnreadableResults(t *testing.T) {
 	zip := func(text string) string {
 		var out strings.Builder
 		w := gzip.NewWriter(&out)
@@ -397,8 +397,8 @@ type stalled struct{}
 // Read implements io.Reader.
 func (stalled) Read([]byte) (int, error) { return 0, objectstore.ErrUnavailable }
 
-// TestAStoreThatIsSilentIsNoDamage: stored results are not given up.
-func TestAStoreThatIsSilentIsNoDamage(t *testing.T) {
+// TestFinalize_StoreUnavailable: stored results are not given up.
+func TestFinalize_StoreUnavailable(t *testing.T) {
 	objects := storeWithBackup(t, 0, nil)
 	var waited []time.Duration
 	j := operator(t, t.TempDir(), &waited)
@@ -413,9 +413,9 @@ func TestAStoreThatIsSilentIsNoDamage(t *testing.T) {
 	tellsAll(t, objects)
 }
 
-// TestAbandonedWhileOperationsGoOn: the outcomes of the objects stay in the store, also if
+// TestAbandon_RunningOperations: the outcomes of the objects stay in the store, also if
 // another operator stores the reason, and so do those of operations.
-func TestAbandonedWhileOperationsGoOn(t *testing.T) {
+func TestAbandon_RunningOperations(t *testing.T) {
 	for name, another := range map[string]bool{"by the same operator": false, "by another one": true} {
 		t.Run(name, func(t *testing.T) {
 			objects := storeWithBackup(t, 0, nil)

@@ -53,9 +53,9 @@ func (c *target) interrupt(req restore.Request, n int64, when func(*http.Request
 	return result
 }
 
-// TestInterruptedWhileRecreating ends after each write of a restore that deletes and
+// TestRecreateObject_Interrupted ends after each write of a restore that deletes and
 // recreates objects: objects deleted by then must be recreated.
-func TestInterruptedWhileRecreating(t *testing.T) {
+func TestRecreateObject_Interrupted(t *testing.T) {
 	const size = 4
 	isWrite := func(r *http.Request) bool { return r.Method != http.MethodGet }
 	for n := range int64(2 * size) {
@@ -84,9 +84,9 @@ func TestInterruptedWhileRecreating(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileTheOldObjectGoes continues while the object that it deleted still
+// TestRecreateObject_InterruptedDeletion continues while the object that it deleted still
 // exists.
-func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
+func TestRecreateObject_InterruptedDeletion(t *testing.T) {
 	c := newTarget(t, restore.Options{GracePeriod: time.Millisecond})
 	const ns = "recreated-held"
 	c.namespace(ns)
@@ -109,9 +109,9 @@ func TestInterruptedWhileTheOldObjectGoes(t *testing.T) {
 	}
 }
 
-// TestInterruptedWarnings ends after an object was created about which users must be
+// TestRestoreObjects_InterruptedWarnings ends after an object was created about which users must be
 // warned.
-func TestInterruptedWarnings(t *testing.T) {
+func TestRestoreObjects_InterruptedWarnings(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "interrupted-warned"
 	c.namespace(ns)
@@ -125,9 +125,9 @@ func TestInterruptedWarnings(t *testing.T) {
 	wantMessages(t, result, "warning "+ns+": |does not hold the data of this claim")
 }
 
-// TestInterruptedDefinitions ends while a definition is not established yet, and
+// TestRestoreCRDs_Interrupted ends while a definition is not established yet, and
 // while its objects are being restored.
-func TestInterruptedDefinitions(t *testing.T) {
+func TestRestoreCRDs_Interrupted(t *testing.T) {
 	for name, when := range map[string]func(*http.Request) bool{
 		"created": func(r *http.Request) bool {
 			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/customresourcedefinitions")

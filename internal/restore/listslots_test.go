@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestLookingAgainWaitsForNoList has as many open LISTs as allowed, all of them waiting for
+// TestListAndCompare_SingleWorker has as many open LISTs as allowed, all of them waiting for
 // the only worker, which must read an object again that changed.
-func TestLookingAgainWaitsForNoList(t *testing.T) {
+func TestListAndCompare_SingleWorker(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
 	const namespaces, each = 16, 2
 	fields := map[string]string{

@@ -14,9 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 )
 
-// TestFindSaysWhoMadeIt reads manifests of Velero, one of them without a UID, and one of
+// TestReadManifest_UID reads manifests of Velero, one of them without a UID, and one of
 // Grapnel.
-func TestFindSaysWhoMadeIt(t *testing.T) {
+func TestReadManifest_UID(t *testing.T) {
 	objects := memory.New()
 	store := storage.New(objects, "")
 	for name, manifest := range map[string]string{"velero": `{"metadata":{"uid":"v-1"}}`, "odd": `{"metadata":{}}`} {

@@ -128,7 +128,7 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-func TestFieldsHaveNoValues(t *testing.T) {
+func TestChangedFields(t *testing.T) {
 	patch := object(t, `{"data":{"password":"c2VjcmV0","user":null},"metadata":{"labels":{"a":"b"}},"spec":[1]}`)
 	want := []string{"data.password", "data.user", "metadata.labels.a", "spec"}
 	if diff := cmp.Diff(want, ChangedFields(patch, 4)); diff != "" {

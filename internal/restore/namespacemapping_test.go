@@ -31,8 +31,8 @@ func binding(t testing.TB, kind, namespace, name, subject string) *unstructured.
 			{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"system:serviceaccounts:%[1]s"}]}`, subject))
 }
 
-// TestNamespacesThatChangePlaces maps each of a cycle of namespaces to the next one.
-func TestNamespacesThatChangePlaces(t *testing.T) {
+// TestNamespaceMapping_Cycle maps each of a cycle of namespaces to the next one.
+func TestNamespaceMapping_Cycle(t *testing.T) {
 	for name, ring := range map[string][]string{
 		"two": {"swap-a", "swap-b"}, "three": {"ring-a", "ring-b", "ring-c"},
 	} {
@@ -73,9 +73,9 @@ func TestNamespacesThatChangePlaces(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsMadeFromItsSource and not from another one that has the new name in the
+// TestNamespaceMapping_SourceNamespace restores a namespace from its source and not from another one that has the new name in the
 // backup.
-func TestNamespaceIsMadeFromItsSource(t *testing.T) {
+func TestNamespaceMapping_SourceNamespace(t *testing.T) {
 	for slug, spec := range map[string]selection.Spec{
 		"name":  {IncludedNamespaces: []string{"source-name"}},
 		"label": {LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pick": "me"}}},

@@ -16,10 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestWhatIsNeverRestored uses resources in Velero's backups, and in those of users. The
+// TestRestoreObjects_SkippedKinds uses resources in Velero's backups, and in those of users. The
 // reason is reported, whether the cluster serves the kind or not, and nothing is created
 // for such objects, not even a namespace.
-func TestWhatIsNeverRestored(t *testing.T) {
+func TestRestoreObjects_SkippedKinds(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "never"
 	objects := []*unstructured.Unstructured{
@@ -62,8 +62,8 @@ func TestWhatIsNeverRestored(t *testing.T) {
 	}
 }
 
-// TestGroupThatDoesNotAnswer uses an extension API server that is unavailable.
-func TestGroupThatDoesNotAnswer(t *testing.T) {
+// TestRestoreObjects_GroupUnavailable uses an extension API server that is unavailable.
+func TestRestoreObjects_GroupUnavailable(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const group, ns = "away.example.org", "group-away"
 	service := obj(t, "apiregistration.k8s.io/v1", "APIService", "", "v1."+group, `{"spec":{"group":"`+group+`","version":"v1",

@@ -90,9 +90,9 @@ func (b *book) starts(name string) *starter {
 	}}}
 }
 
-// TestOperationsAreRecorded, also several for one object, regardless of the later outcome
+// TestRestoreObjects_Operations, also several for one object, regardless of the later outcome
 // of the object.
-func TestOperationsAreRecorded(t *testing.T) {
+func TestRestoreObjects_Operations(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "plug-operations", "plug-operations-mapped"
 	b := &book{}
@@ -138,8 +138,8 @@ func TestOperationsAreRecorded(t *testing.T) {
 	}, nil)
 }
 
-// TestOperationsThatAreNotRecorded are canceled, and their objects are still restored.
-func TestOperationsThatAreNotRecorded(t *testing.T) {
+// TestRestoreObjects_OperationNotRecorded starts operations that cannot be recorded. They are canceled, and their objects are still restored.
+func TestRestoreObjects_OperationNotRecorded(t *testing.T) {
 	const said = `restore action copy: the operation "copy of c" was started and could not be recorded: `
 	for name, tc := range map[string]struct {
 		book    *book
@@ -178,9 +178,9 @@ func TestOperationsThatAreNotRecorded(t *testing.T) {
 	}
 }
 
-// TestOperationOfAnObjectThatIsRefused is canceled and not recorded: the rejected answer
+// TestRestoreObjects_OperationOfRejectedObject is canceled and not recorded: the rejected answer
 // does not count.
-func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
+func TestRestoreObjects_OperationOfRejectedObject(t *testing.T) {
 	for name, refuses := range map[string]error{"acknowledged": nil, "not acknowledged": errors.New("not now")} {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})
@@ -206,10 +206,10 @@ func TestOperationOfAnObjectThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestOperationsOfAnInterruptedRun are recorded although the run has ended, and objects
+// TestRestoreObjects_InterruptedOperations interrupts a run. Its operations are recorded although the run has ended, and objects
 // that it wrote keep their operations: the next attempt starts operations only for the
 // other objects, one for each.
-func TestOperationsOfAnInterruptedRun(t *testing.T) {
+func TestRestoreObjects_InterruptedOperations(t *testing.T) {
 	const size = 6
 	for n := range int64(size) {
 		t.Run(fmt.Sprintf("after %d writes", n+1), func(t *testing.T) {
@@ -243,9 +243,9 @@ func TestOperationsOfAnInterruptedRun(t *testing.T) {
 	}
 }
 
-// TestInterruptedBetweenTheAnswerAndItsRecord: the operation continues, so it must be
+// TestRestoreObjects_InterruptedBeforeRecording: the operation continues, so it must be
 // recorded or reported.
-func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
+func TestRestoreObjects_InterruptedBeforeRecording(t *testing.T) {
 	for name, b := range map[string]*book{
 		"recorded": {}, "cancelled": {full: errors.New("no space")}, "lost": {full: errors.New("no space"), refuses: errors.New("not now")},
 	} {
@@ -277,8 +277,8 @@ func TestInterruptedBetweenTheAnswerAndItsRecord(t *testing.T) {
 	}
 }
 
-// TestDryRunStartsNoOperation: an action that is not called cannot start any.
-func TestDryRunStartsNoOperation(t *testing.T) {
+// TestRestoreObjects_DryRunOperations: an action that is not called cannot start any.
+func TestRestoreObjects_DryRunOperations(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	b := &book{}
 	acts := b.starts("copy")
@@ -293,9 +293,9 @@ func TestDryRunStartsNoOperation(t *testing.T) {
 	}
 }
 
-// TestOperationAndWaiting: the operation is recorded before anything else happens, and the
+// TestRestoreObjects_OperationAndReadiness: the operation is recorded before anything else happens, and the
 // object waits for its related items for no longer than the timeout.
-func TestOperationAndWaiting(t *testing.T) {
+func TestRestoreObjects_OperationAndReadiness(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ready bool
 		want  []string

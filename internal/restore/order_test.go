@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-func TestOrderAsText(t *testing.T) {
+func TestOrder_Text(t *testing.T) {
 	for text, want := range map[string]restore.Order{
 		"":                      {},
 		"-":                     {},

@@ -97,9 +97,9 @@ func wantSeen(t *testing.T, p *plugged, want ...string) {
 	}
 }
 
-// TestPluggedActionsChangeObjects in the order of the request, each for the objects that
+// TestExecutePluginActions_ChangedObjects executes actions in the order of the request, each for the objects that
 // match after the previous one; namespaces are swapped.
-func TestPluggedActionsChangeObjects(t *testing.T) {
+func TestExecutePluginActions_ChangedObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const a, b = "plug-swap-a", "plug-swap-b"
 	first, second := stamps("first"), stamps("second")
@@ -138,9 +138,9 @@ func TestPluggedActionsChangeObjects(t *testing.T) {
 	}
 }
 
-// TestPluggedActionsCannotBend the guarantees of a restore: names, labels and removed data
+// TestExecutePluginActions_ProtectedFields attacks the guarantees of a restore: names, labels and removed data
 // of the old cluster.
-func TestPluggedActionsCannotBend(t *testing.T) {
+func TestExecutePluginActions_ProtectedFields(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-bend"
 	bends := &plugged{name: "bends", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
@@ -164,8 +164,8 @@ func TestPluggedActionsCannotBend(t *testing.T) {
 	}
 }
 
-// TestPluggedActionsFailOneObject, and skip another one.
-func TestPluggedActionsFailOneObject(t *testing.T) {
+// TestExecutePluginActions_Failures, and skip another one.
+func TestExecutePluginActions_Failures(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-fail"
 	picky := &plugged{name: "picky", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
@@ -199,8 +199,8 @@ func TestPluggedActionsFailOneObject(t *testing.T) {
 	}
 }
 
-// TestActionThatCannotChooseEndsTheRun before anything is written, including definitions.
-func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
+// TestResolveActionSelectors_Error has an action without a valid selector. The run ends before anything is written, including definitions.
+func TestResolveActionSelectors_Error(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "plug-choose", "plug-choose.example.org"
 	var resolved []string
@@ -243,8 +243,8 @@ func TestActionThatCannotChooseEndsTheRun(t *testing.T) {
 	wantSeen(t, missing)
 }
 
-// TestDryRunCallsNoAction, and lists those that would be called.
-func TestDryRunCallsNoAction(t *testing.T) {
+// TestExecutePluginActions_DryRun, and lists those that would be called.
+func TestExecutePluginActions_DryRun(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "plug-dry"
 	named, other := stamps("named"), stamps("other")
@@ -264,8 +264,8 @@ func TestDryRunCallsNoAction(t *testing.T) {
 	wantSeen(t, named)
 }
 
-// TestWhatExistsAndStaysIsNotShown: the effects of an action cannot be undone.
-func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
+// TestExecutePluginActions_ExistingObjects: the effects of an action cannot be undone.
+func TestExecutePluginActions_ExistingObjects(t *testing.T) {
 	const many = 25 // as many as are listed
 	for name, tc := range map[string]struct {
 		policy restore.ExistingPolicy
@@ -317,9 +317,9 @@ func TestWhatExistsAndStaysIsNotShown(t *testing.T) {
 	}
 }
 
-// TestRunningAgainShowsOnlyWhatItTouches: actions are not called again for an object that
+// TestExecutePluginActions_Rerun: actions are not called again for an object that
 // an interrupted restore created, and are called for the others.
-func TestRunningAgainShowsOnlyWhatItTouches(t *testing.T) {
+func TestExecutePluginActions_Rerun(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, size = "plug-again", 12
 	var objects []*unstructured.Unstructured
@@ -346,8 +346,8 @@ func TestRunningAgainShowsOnlyWhatItTouches(t *testing.T) {
 	wantSeen(t, acts)
 }
 
-// TestCallsToOneActionOverlap, up to the limit.
-func TestCallsToOneActionOverlap(t *testing.T) {
+// TestExecutePluginActions_Concurrent, up to the limit.
+func TestExecutePluginActions_Concurrent(t *testing.T) {
 	const workers, size = 4, 24
 	c := newTarget(t, restore.Options{ActionWorkers: workers})
 	var objects []*unstructured.Unstructured
@@ -377,8 +377,8 @@ func TestCallsToOneActionOverlap(t *testing.T) {
 	}
 }
 
-// TestInterruptedDuringACall: an interrupted call does not count as failed.
-func TestInterruptedDuringACall(t *testing.T) {
+// TestExecutePluginActions_Interrupted: an interrupted call does not count as failed.
+func TestExecutePluginActions_Interrupted(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waits := &plugged{name: "waits", of: []string{"configmaps"}, execute: func(ctx context.Context, _ *itemaction.RestoreItem) (itemaction.Result, error) {

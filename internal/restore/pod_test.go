@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestPodOfAServiceAccountThatComesLater uses a namespace that the restore creates: a
+// TestCreateWithRetry_LateServiceAccount uses a namespace that the restore creates: a
 // controller creates the ServiceAccount after it.
-func TestPodOfAServiceAccountThatComesLater(t *testing.T) {
+func TestCreateWithRetry_LateServiceAccount(t *testing.T) {
 	for name, comes := range map[string]bool{"comes": true, "stays away": false} {
 		t.Run(name, func(t *testing.T) {
 			c := newTarget(t, restore.Options{})

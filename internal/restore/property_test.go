@@ -229,9 +229,9 @@ func tokenless(entries []any) []any {
 	return out
 }
 
-// TestRestoreOfABackupIsWhatWasBackedUp creates sets of objects, backs them up, deletes
+// TestRestoreObjects_RoundTrip creates sets of objects, backs them up, deletes
 // them, restores them, and compares.
-func TestRestoreOfABackupIsWhatWasBackedUp(t *testing.T) {
+func TestRestoreObjects_RoundTrip(t *testing.T) {
 	// A webhook is called some time longer than its configuration exists.
 	probe := newTarget(t, restore.Options{})
 	eventually(t, "no webhook of another test is called", func() bool {

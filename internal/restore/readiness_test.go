@@ -37,9 +37,9 @@ func additional(refs ...itemaction.RelatedItem) itemaction.Result {
 	return itemaction.Result{RelatedItems: refs}
 }
 
-// TestAdditionalItemsAreRestoredOnce, before the objects that need them, by the namespace
+// TestRestoreRelatedItems, before the objects that need them, by the namespace
 // of the backup. Cycles of objects end, and missing objects are a warning.
-func TestAdditionalItemsAreRestoredOnce(t *testing.T) {
+func TestRestoreRelatedItems(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "plug-needs", "plug-needs-mapped"
 	acts := wants(map[string]itemaction.Result{
@@ -71,8 +71,8 @@ func TestAdditionalItemsAreRestoredOnce(t *testing.T) {
 	}
 }
 
-// TestAdditionalItemOfTheClusterThatIsNamedWithANamespace is found, as in a backup.
-func TestAdditionalItemOfTheClusterThatIsNamedWithANamespace(t *testing.T) {
+// TestRestoreRelatedItems_ClusterScoped is found, as in a backup.
+func TestRestoreRelatedItems_ClusterScoped(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, class = "plug-class", "plug-class-high"
 	acts := wants(map[string]itemaction.Result{
@@ -89,8 +89,8 @@ func TestAdditionalItemOfTheClusterThatIsNamedWithANamespace(t *testing.T) {
 	wantMessages(t, result)
 }
 
-// TestLongChainOfAdditionalItems, each of which needs the next one.
-func TestLongChainOfAdditionalItems(t *testing.T) {
+// TestRestoreRelatedItems_LongChain, each of which needs the next one.
+func TestRestoreRelatedItems_LongChain(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 2})
 	const ns, size = "plug-chain", 250
 	answers := map[string]itemaction.Result{}
@@ -110,8 +110,8 @@ func TestLongChainOfAdditionalItems(t *testing.T) {
 	}
 }
 
-// TestObjectsWaitForWhatTheyNeed until it is ready, but not forever.
-func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
+// TestWaitUntilReady waits for what objects need until it is ready, but not forever.
+func TestWaitUntilReady(t *testing.T) {
 	const ns = "plug-ready"
 	for name, tc := range map[string]struct {
 		// yes is the number of the poll that returns true; err is returned before. There
@@ -174,9 +174,9 @@ func TestObjectsWaitForWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestWaitingHoldsNobodyUp: with a single worker, objects wait for one that is restored
+// TestWaitUntilReady_SingleWorker: with a single worker, objects wait for one that is restored
 // after them, and for objects of others.
-func TestWaitingHoldsNobodyUp(t *testing.T) {
+func TestWaitUntilReady_SingleWorker(t *testing.T) {
 	c := newTarget(t, restore.Options{Workers: 1})
 	const ns, size = "plug-wait", 2 // each of which makes two wait, and four may
 	answers := map[string]itemaction.Result{}

@@ -29,9 +29,9 @@ func ref(resource, namespace, name string) itemaction.RelatedItem {
 	return itemaction.RelatedItem{Resource: schema.ParseGroupResource(resource), Namespace: namespace, Name: name}
 }
 
-// TestWhatIsNeededAndMissing is a warning of the object that needs it, unless it was
+// TestRestoreRelatedItems_Missing is a warning of the object that needs it, unless it was
 // excluded deliberately.
-func TestWhatIsNeededAndMissing(t *testing.T) {
+func TestRestoreRelatedItems_Missing(t *testing.T) {
 	const ns = "needs"
 	c := newTarget(t, restore.Options{Actions: func() []itemaction.RestoreAction {
 		return []itemaction.RestoreAction{asks{
@@ -65,9 +65,9 @@ func TestWhatIsNeededAndMissing(t *testing.T) {
 	wantMessages(t, c.run(request), want[3:]...)
 }
 
-// TestNeededObjectsAreOfTheChosenVersion also where they are restored for the
+// TestRestoreRelatedItems_ChosenVersion restores related objects in the chosen version, also where they are restored for the
 // sake of another object only.
-func TestNeededObjectsAreOfTheChosenVersion(t *testing.T) {
+func TestRestoreRelatedItems_ChosenVersion(t *testing.T) {
 	const ns, group = "needed-version", "needed.example.org"
 	c := newTarget(t, restore.Options{Actions: func() []itemaction.RestoreAction {
 		return []itemaction.RestoreAction{asks{ref("widgets."+group, ns, "w")}}

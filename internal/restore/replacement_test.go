@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestImmutableObjects can be replaced, and not updated. Unchanged ones are not written.
-func TestImmutableObjects(t *testing.T) {
+// TestRestoreObjects_Immutable has immutable objects. They can be replaced, and not updated. Unchanged ones are not written.
+func TestRestoreObjects_Immutable(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "immutable"
 	c.namespace(ns)

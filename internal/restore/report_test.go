@@ -166,7 +166,7 @@ func tellsAll(t *testing.T, objects objectstore.Store, reasons ...string) {
 	}
 }
 
-func TestASilentStoreIsTriedAgain(t *testing.T) {
+func TestStoreReportWithRetry(t *testing.T) {
 	for failures := range int64(6) {
 		t.Run(fmt.Sprintf("after %d failures", failures), func(t *testing.T) {
 			objects := storeWithBackup(t, failures, objectstore.ErrUnavailable)
@@ -185,9 +185,9 @@ func TestASilentStoreIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestWhatWasNotStoredIsKept ends a restore whose store is unavailable for longer than it
+// TestAbandon_StoreRecovered ends a restore whose store is unavailable for longer than it
 // retries, and stores its report when the store is available again.
-func TestWhatWasNotStoredIsKept(t *testing.T) {
+func TestAbandon_StoreRecovered(t *testing.T) {
 	for name, c := range map[string]struct {
 		err       error
 		stop      bool
@@ -294,9 +294,9 @@ func TestStorePendingReport(t *testing.T) {
 	}
 }
 
-// TestInterruptedAttemptIsNotKept: the local files of an interrupted attempt do not replace
+// TestStorePendingReport_EarlierAttempt: the local files of an interrupted attempt do not replace
 // what the next one stored.
-func TestInterruptedAttemptIsNotKept(t *testing.T) {
+func TestStorePendingReport_EarlierAttempt(t *testing.T) {
 	objects := storeWithBackup(t, 1000, objectstore.ErrNoSpace)
 	var waited []time.Duration
 	j := operator(t, t.TempDir(), &waited)
@@ -328,8 +328,8 @@ func killedWhileKeeping(t *testing.T, scratch string) {
 	}
 }
 
-// TestTheReasonIsStoredWithoutTheRest loses the scratch directory.
-func TestTheReasonIsStoredWithoutTheRest(t *testing.T) {
+// TestAbandon_ReportLost loses the scratch directory.
+func TestAbandon_ReportLost(t *testing.T) {
 	objects := storeWithBackup(t, 1000, objectstore.ErrUnavailable)
 	store, dir := storage.New(objects, ""), t.TempDir()
 	var waited []time.Duration

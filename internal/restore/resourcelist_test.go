@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestListIsOneObject reads what writeResourceList wrote piece by piece.
-func TestListIsOneObject(t *testing.T) {
+// TestWriteResourceList reads what writeResourceList wrote piece by piece.
+func TestWriteResourceList(t *testing.T) {
 	for name, list := range map[string]map[string][]string{
 		"nothing": {},
 		"a kind":  {"v1/Pod": {"ns/a(created)"}},

@@ -121,7 +121,7 @@ func TestNamespaceMapping(t *testing.T) {
 	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 4})
 }
 
-func TestMergedNamespaces(t *testing.T) {
+func TestNamespaceMapping_Merged(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	s := spool(t, []*unstructured.Unstructured{
 		obj(t, "v1", "Namespace", "", "merge-a", ""), obj(t, "v1", "Namespace", "", "merge-b", ""),
@@ -141,7 +141,7 @@ func TestMergedNamespaces(t *testing.T) {
 	}
 }
 
-func TestContradictoryRequests(t *testing.T) {
+func TestValidate_InvalidRequest(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{
 		Archive:          spool(t, []*unstructured.Unstructured{configMap(t, "a", "b", "c")}),

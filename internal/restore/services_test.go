@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestServicesBesideTheirOriginals are restored into another namespace while the
+// TestRestoreObjects_Services has Services that are restored into another namespace while the
 // originals still have their addresses and ports.
-func TestServicesBesideTheirOriginals(t *testing.T) {
+func TestRestoreObjects_Services(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "services", "services-again"
 	c.namespace(ns)

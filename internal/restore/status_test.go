@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestStatusOfCustomResources with and without a subresource for it, and where
+// TestRestoreStatus_CustomResources restores the status with and without a subresource for it, and where
 // no object is valid without one.
-func TestStatusOfCustomResources(t *testing.T) {
+func TestRestoreStatus_CustomResources(t *testing.T) {
 	type kindOfStatus struct {
 		subresource, required bool
 		filter                *restore.StatusFilter

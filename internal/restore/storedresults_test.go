@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 )
 
-// TestReadBackHasALimit: a small compressed file may be endless after decompression.
-func TestReadBackHasALimit(t *testing.T) {
+// TestReadResultsFile_Limit: a small compressed file may be endless after decompression.
+func TestReadResultsFile_Limit(t *testing.T) {
 	store := storage.New(memory.New(), "")
 	err := putRestoreFile(t.Context(), store, "again", storage.RestoreResults, func(w io.Writer) error {
 		_, err := io.WriteString(w, strings.Repeat(" ", 1000))

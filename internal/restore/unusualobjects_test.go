@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestOddObjects are archived as the API server has them, and restored unchanged.
-func TestOddObjects(t *testing.T) {
+// TestRestoreObjects_UnusualObjects has objects that are archived as the API server has them, and restored unchanged.
+func TestRestoreObjects_UnusualObjects(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "odd"
 	large := make([]byte, 1000<<10) // ConfigMaps take 1 MiB; it is a third more as text
@@ -66,9 +66,9 @@ func TestOddObjects(t *testing.T) {
 	}
 }
 
-// TestTraitsOfAnOldLife are not restored: the generated name, the owners, and the pending
+// TestRestoreObjects_OldMetadata has metadata of the old cluster. These are not restored: the generated name, the owners, and the pending
 // deletion of the object. A finalizer is.
-func TestTraitsOfAnOldLife(t *testing.T) {
+func TestRestoreObjects_OldMetadata(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "old-life"
 	o := obj(t, "v1", "ConfigMap", ns, "c-x7k2p", `{"data":{"key":"x"},"metadata":{"generateName":"c-","uid":"22222222-0000-4000-8000-000000000000",
@@ -105,8 +105,8 @@ func impostor(t testing.TB, group, plural, kind, scope string) *unstructured.Uns
 		group, scope, plural, strings.ToLower(kind), kind, kind))
 }
 
-// TestNamesakes are restored each in its own group.
-func TestNamesakes(t *testing.T) {
+// TestRestoreObjects_SameResourceNames has resources of the same name. They are restored each in its own group.
+func TestRestoreObjects_SameResourceNames(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, odd, other = "namesakes", "odd.example.org", "odd2.example.org"
 	own := func(group, kind, namespace, name string) *unstructured.Unstructured {
@@ -149,8 +149,8 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// TestPrunedFields are those that are not in the schema of the cluster.
-func TestPrunedFields(t *testing.T) {
+// TestRestoreObjects_PrunedFields reports the fields that are not in the schema of the cluster.
+func TestRestoreObjects_PrunedFields(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, group = "pruned", "pruned.example.org"
 	definition := widgets(t, group, "v1")
@@ -175,8 +175,8 @@ func TestPrunedFields(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreRefused uses names that no API server accepts. Each is a separate error.
-func TestNamesThatAreRefused(t *testing.T) {
+// TestRestoreObjects_InvalidNames uses names that no API server accepts. Each is a separate error.
+func TestRestoreObjects_InvalidNames(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "refused-names"
 	var objects []*unstructured.Unstructured

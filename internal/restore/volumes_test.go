@@ -30,9 +30,9 @@ func volumeAndClaim(t testing.TB, ns, policy string) (volume, claim *unstructure
 	return volume, claim
 }
 
-// TestClaimBindsToItsVolume in a mapped namespace, although only the namespace is selected:
+// TestRestoreObjects_BoundVolume binds a claim to its volume in a mapped namespace, although only the namespace is selected:
 // a claim adds its volume.
-func TestClaimBindsToItsVolume(t *testing.T) {
+func TestRestoreObjects_BoundVolume(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns, mapped = "claims", "claims-mapped"
 	volume, claim := volumeAndClaim(t, ns, "Retain")
@@ -71,8 +71,8 @@ func TestClaimBindsToItsVolume(t *testing.T) {
 	}
 }
 
-// TestVolumeWhoseDataIsGone is an error, and its claim gets no empty volume.
-func TestVolumeWhoseDataIsGone(t *testing.T) {
+// TestRestoreObjects_MissingVolumeData is an error, and its claim gets no empty volume.
+func TestRestoreObjects_MissingVolumeData(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "data-gone"
 	volume, claim := volumeAndClaim(t, ns, "Delete")

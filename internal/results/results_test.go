@@ -12,7 +12,7 @@ import (
 )
 
 // The JSON is what Velero's tools read.
-func TestResultsAreInVelerosShape(t *testing.T) {
+func TestResults_JSON(t *testing.T) {
 	var c Collector
 	c.Warn(ObjectScope("b"), "two")
 	c.Warn(ObjectScope("b"), "one")
@@ -37,7 +37,7 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-func TestCollectorCountsWhatItDoesNotKeep(t *testing.T) {
+func TestCollector_Limit(t *testing.T) {
 	var c Collector
 	var wg sync.WaitGroup
 	for range 4 {

@@ -48,8 +48,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestReadsAFoundBackup has a Restore that reads an imported Backup without a status.
-func TestReadsAFoundBackup(t *testing.T) {
+// TestUsesBackup_Imported has a Restore that reads an imported Backup without a status.
+func TestUsesBackup_Imported(t *testing.T) {
 	b := &v1alpha1.Backup{}
 	b.Name, b.Spec.ImportedFrom = "nightly-1", &v1alpha1.ImportSource{StorageLocation: "main", BackupName: "nightly"}
 	for location, want := range map[string]bool{"main": true, "other": false} {

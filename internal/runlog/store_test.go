@@ -57,7 +57,7 @@ func want(t *testing.T, lines []string, parts ...string) {
 	}
 }
 
-func TestStreamsAndRunsAreApart(t *testing.T) {
+func TestStore_SeparateStreams(t *testing.T) {
 	t.Parallel()
 	book := open(t, filepath.Join(t.TempDir(), "a", "b"), redact.New())
 	if lines := read(t, book, "u-1", runlog.Main); lines != nil {
@@ -76,7 +76,7 @@ func TestStreamsAndRunsAreApart(t *testing.T) {
 	want(t, read(t, book, "u-2", runlog.Main), "another run")
 }
 
-func TestSecretsAreRedacted(t *testing.T) {
+func TestStore_Redaction(t *testing.T) {
 	t.Parallel()
 	redactor := redact.New("hunter2-secret")
 	book := open(t, t.TempDir(), redactor)
@@ -93,8 +93,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// TestRestart continues in the file of an operator that was killed.
-func TestRestart(t *testing.T) {
+// TestStore_Restart continues in the file of an operator that was killed.
+func TestStore_Restart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir, redact.New()).Logger("u", runlog.Main).Info("before")
@@ -134,8 +134,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestFull fills a file up to its limit, which also applies after a restart.
-func TestFull(t *testing.T) {
+// TestStore_FullFile fills a file up to its limit, which also applies after a restart.
+func TestStore_FullFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir, redact.New()).Logger("u", runlog.Main).Info("first")
@@ -170,9 +170,9 @@ func TestFull(t *testing.T) {
 	want(t, read(t, book, "u", runlog.PostActions), "the other stream has room")
 }
 
-// TestManyWriters lets many actions log to one run at once: every line is complete, and the
+// TestStore_ConcurrentWriters lets many actions log to one run at once: every line is complete, and the
 // lines of one writer are in order.
-func TestManyWriters(t *testing.T) {
+func TestStore_ConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	book := open(t, t.TempDir(), redact.New())
 	const writers, each = 8, 200
@@ -211,7 +211,7 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-func TestDirectoryThatCannotBeWritten(t *testing.T) {
+func TestStore_UnwritableDirectory(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	blocked := filepath.Join(parent, "file")
@@ -238,8 +238,8 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	want(t, read(t, book, "u", runlog.Main), "the directory is back")
 }
 
-// TestHostileNames keeps files for invalid UIDs inside the directory.
-func TestHostileNames(t *testing.T) {
+// TestStore_InvalidUIDs keeps files for invalid UIDs inside the directory.
+func TestStore_InvalidUIDs(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "logs")

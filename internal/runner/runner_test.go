@@ -114,7 +114,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-func TestEnsureTwiceRunsOnce(t *testing.T) {
+func TestEnsureStarted_Repeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		f.start(t)
@@ -152,7 +152,7 @@ func TestEnsureTwiceRunsOnce(t *testing.T) {
 	})
 }
 
-func TestCancelGivesTheCause(t *testing.T) {
+func TestCancel_Cause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		f.start(t)
@@ -205,7 +205,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-func TestNothingRunsOutsideOfStart(t *testing.T) {
+func TestEnsureStarted_NotRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		work := func(context.Context) (string, error) {
@@ -233,9 +233,9 @@ func TestNothingRunsOutsideOfStart(t *testing.T) {
 	})
 }
 
-// TestStartWaitsForRuns also checks the outcomes: a late success is kept, and a task that failed
+// TestStart_WaitForTasks checks the outcomes: a late success is kept, and a task that failed
 // because it was interrupted has no outcome, which could be mistaken for a failure.
-func TestStartWaitsForRuns(t *testing.T) {
+func TestStart_WaitForTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
 		f.start(t)

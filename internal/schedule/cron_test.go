@@ -164,7 +164,7 @@ func wall(t time.Time, c Cron) time.Time {
 	return t.Add(time.Duration(offset) * time.Second)
 }
 
-func TestNextIsWhatAClockOnTheWallShows(t *testing.T) {
+func TestNext_WallClock(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 1))
 	field := func(low, high int) string {
 		text := strconv.Itoa(low + random.IntN(high-low+1))

@@ -243,7 +243,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecideSaysWhatCanBeDone(t *testing.T) {
+func TestDecide_SkipMessages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Input)
 		says   []string
@@ -280,7 +280,7 @@ func TestDecideSaysWhatCanBeDone(t *testing.T) {
 	}
 }
 
-func TestKeep(t *testing.T) {
+func TestDecide_KeepLimits(t *testing.T) {
 	count := func(n int32) *int32 { return &n }
 	run := func(name, scheduled string, class RunState, change ...func(*Run)) Run {
 		r := Run{Name: name, Scheduled: may(scheduled), State: class, Completed: may(scheduled).Add(time.Hour)}

@@ -240,7 +240,7 @@ func (w *world) rest() {
 	}
 }
 
-func TestRandomHistories(t *testing.T) {
+func TestDecide_RandomHistories(t *testing.T) {
 	var runs int
 	for seed := range uint64(200) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

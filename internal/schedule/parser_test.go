@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_Errors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		expression, zone string
 		says             []string
@@ -97,7 +97,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseSurvivesThePanicOfALibrary(t *testing.T) {
+func TestRecoverPanic(t *testing.T) {
 	if _, err := recoverPanic(cron.ParseStandard, "TZ=UTC"); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("got %v", err)
 	}

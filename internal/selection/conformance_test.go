@@ -28,7 +28,7 @@ const (
 	threeNS   = "namespaces/ns-1;namespaces/ns-2;namespaces/ns-3"
 )
 
-func TestSelectedItems(t *testing.T) {
+func TestSelection_Conformance(t *testing.T) {
 	yes, no := true, false
 	ab := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	cd := &metav1.LabelSelector{MatchLabels: map[string]string{"c": "d"}}

@@ -124,7 +124,7 @@ func TestNamespaces(t *testing.T) {
 // Namespaces that are created during a backup: if include patterns applied to them, a part
 // of one would be archived; if exclude patterns did not, one that must be excluded would be
 // archived.
-func TestNamespaceCreatedLater(t *testing.T) {
+func TestIncludesNamespace_CreatedLater(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec Spec
 		want bool
@@ -143,7 +143,7 @@ func TestNamespaceCreatedLater(t *testing.T) {
 	}
 }
 
-func TestArchivesNamespaceBeingDeleted(t *testing.T) {
+func TestShouldArchiveNamespace(t *testing.T) {
 	s := compile(t, Spec{}, "a")
 	if s.ShouldArchiveNamespace(NamespaceObject{Name: "a"}) {
 		t.Error("an empty namespace that is being deleted is archived")

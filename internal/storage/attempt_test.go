@@ -62,9 +62,9 @@ func during(t *testing.T, store objectstore.Store, key string, do func(*storage.
 	return <-done
 }
 
-// TestLateWriteAfterCommit lets each file of a process that lost its lease arrive after its
+// TestAttempt_LateWriteAfterCommit lets each file of a process that lost its lease arrive after its
 // successor has committed: the backup stays as committed.
-func TestLateWriteAfterCommit(t *testing.T) {
+func TestAttempt_LateWriteAfterCommit(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"nightly.tar.gz", "nightly-results.gz", "nightly-logs.gz", "nightly-grapnel.json", "velero-backup.json"} {
 		t.Run(key, func(t *testing.T) {
@@ -83,10 +83,10 @@ func TestLateWriteAfterCommit(t *testing.T) {
 	}
 }
 
-// TestLateWriteBeforeCommit lets the archive of a process that lost its lease arrive while
+// TestAttempt_LateWriteBeforeCommit lets the archive of a process that lost its lease arrive while
 // its successor works. In each kind of store the successor detects it, and has to start
 // over.
-func TestLateWriteBeforeCommit(t *testing.T) {
+func TestAttempt_LateWriteBeforeCommit(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"put if absent", "no put if absent", "no metadata"} {
 		for _, before := range []string{"nightly.tar.gz", "nightly-results.gz", "velero-backup.json"} {
@@ -132,8 +132,8 @@ func fresh(name string) objectstore.Store {
 	return memory.New(memory.WithoutMetadata(), memory.WithoutPutIfAbsent())
 }
 
-// TestReleaseEndsAttempts: a step that continues after its run finished stores no backup.
-func TestReleaseEndsAttempts(t *testing.T) {
+// TestEndAttempts_LateWrite: a step that continues after its run finished stores no backup.
+func TestEndAttempts_LateWrite(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"nightly.tar.gz", "nightly-results.gz", "nightly-grapnel.json", "velero-backup.json"} {
 		t.Run(key, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestReleaseEndsAttempts(t *testing.T) {
 	}
 }
 
-// TestWithdraw also removes a complete backup, if the run has another outcome.
-func TestWithdraw(t *testing.T) {
+// TestEndAttempts_CompleteBackup removes a complete backup, if the run has another outcome.
+func TestEndAttempts_CompleteBackup(t *testing.T) {
 	t.Parallel()
 	s := storage.New(memory.New(), "")
 	mustRun(t, s, "nightly", "uid-1")
@@ -176,9 +176,9 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// TestCommitOfAnotherAttemptIsAdopted: an attempt that begins after another one has
+// TestBeginAttempt_AlreadyCommitted: an attempt that begins after another one has
 // committed does not change that backup, even if the commit was not observed.
-func TestCommitOfAnotherAttemptIsAdopted(t *testing.T) {
+func TestBeginAttempt_AlreadyCommitted(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -201,8 +201,8 @@ func TestCommitOfAnotherAttemptIsAdopted(t *testing.T) {
 	wantOneBackup(t, s)
 }
 
-// TestManyAttempts leaves only a few claims.
-func TestManyAttempts(t *testing.T) {
+// TestBeginAttempt_OldClaims leaves only a few claims.
+func TestBeginAttempt_OldClaims(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -250,10 +250,10 @@ func (l *late) List(ctx context.Context, opts objectstore.ListOptions) iter.Seq2
 	return l.Store.List(ctx, opts)
 }
 
-// TestProcessesOfOneBackup runs several attempts at once, at random speeds, some of which
+// TestAttempt_Concurrent runs several attempts at once, at random speeds, some of which
 // end in the middle or end the run. A process to which the backup is reported as complete
 // must find it as committed when all have ended.
-func TestProcessesOfOneBackup(t *testing.T) {
+func TestAttempt_Concurrent(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) { raceOnce(t, seed) })
@@ -336,10 +336,10 @@ func (o otherETags) Stat(ctx context.Context, key string) (objectstore.Info, err
 	return info, err
 }
 
-// TestETagsOfAnotherForm: several forms of an ETag neither make a backup look like another
+// TestCommit_ETagForms: several forms of an ETag neither make a backup look like another
 // one nor, where avoidable, cause a read of its archive. A replacement of the same size is
 // detected.
-func TestETagsOfAnotherForm(t *testing.T) {
+func TestCommit_ETagForms(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		stat  bool

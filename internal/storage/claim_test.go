@@ -81,7 +81,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-func TestTakenErrorSaysByWhom(t *testing.T) {
+func TestTakenError(t *testing.T) {
 	t.Parallel()
 	s := storage.New(memory.New(), "")
 	if err := s.Claim(t.Context(), "nightly", claimOf("uid-1")); err != nil {
@@ -95,7 +95,7 @@ func TestTakenErrorSaysByWhom(t *testing.T) {
 	}
 }
 
-func TestDamagedClaimIsNobodys(t *testing.T) {
+func TestClaim_Damaged(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	putRaw(t, store, "backups/nightly/nightly-claim.json", "{")
@@ -105,8 +105,8 @@ func TestDamagedClaimIsNobodys(t *testing.T) {
 	}
 }
 
-// TestOneOfManyWins runs a backup of one name in several clusters at once.
-func TestOneOfManyWins(t *testing.T) {
+// TestClaim_Concurrent runs a backup of one name in several clusters at once.
+func TestClaim_Concurrent(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
@@ -167,9 +167,9 @@ func race(t *testing.T, s *storage.Store, name string) string {
 	return winner
 }
 
-// TestClaimWithoutPutIfAbsent lets two clusters read before either writes, in a store that
+// TestClaim_WithoutPutIfAbsent lets two clusters read before either writes, in a store that
 // lets both write: the one whose claim was overwritten must detect that.
-func TestClaimWithoutPutIfAbsent(t *testing.T) {
+func TestClaim_WithoutPutIfAbsent(t *testing.T) {
 	t.Parallel()
 	store := unconditional{memory.New(memory.WithoutPutIfAbsent())}
 	claim := func(faulty *storetest.FaultyStore, uid string) <-chan error {
@@ -209,9 +209,9 @@ func (s unconditional) Put(ctx context.Context, key string, r io.Reader, _ objec
 	return s.Store.Put(ctx, key, r, objectstore.PutOptions{})
 }
 
-// TestClaimLostDuringUpload transfers the name during the upload of an archive: the upload
+// TestPutContents_ClaimLost transfers the name during the upload of an archive: the upload
 // must not complete.
-func TestClaimLostDuringUpload(t *testing.T) {
+func TestPutContents_ClaimLost(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {

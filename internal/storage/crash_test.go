@@ -58,9 +58,9 @@ func forEachCrash(t *testing.T, prepare, do func(*storage.Store) error, check fu
 
 func nothing(*storage.Store) error { return nil }
 
-// TestCrashDuringBackup: wherever a run is interrupted, the result is no backup or a valid
+// TestAttempt_Crash: wherever a run is interrupted, the result is no backup or a valid
 // one, another UID gets the name only if it was never claimed, and the same UID can finish.
-func TestCrashDuringBackup(t *testing.T) {
+func TestAttempt_Crash(t *testing.T) {
 	t.Parallel()
 	first := func(s *storage.Store) error { return runBackup(t.Context(), s, "nightly", "uid-1", "first") }
 	forEachCrash(t, nothing, first, func(t *testing.T, store objectstore.Store) {
@@ -108,9 +108,9 @@ func wantOneBackup(t *testing.T, s *storage.Store) {
 	}
 }
 
-// TestCrashDuringDeletion: a partly deleted backup is never listed, and the deletion can
+// TestDeleteOwned_Crash: a partly deleted backup is never listed, and the deletion can
 // continue from any point.
-func TestCrashDuringDeletion(t *testing.T) {
+func TestDeleteOwned_Crash(t *testing.T) {
 	t.Parallel()
 	prepare := func(s *storage.Store) error {
 		err := errors.Join(
@@ -136,9 +136,9 @@ func TestCrashDuringDeletion(t *testing.T) {
 	})
 }
 
-// TestCrashAtEndWithoutManifest: discarding and releasing can be retried, and release the
+// TestDiscard_Crash: discarding and releasing can be retried, and release the
 // name.
-func TestCrashAtEndWithoutManifest(t *testing.T) {
+func TestDiscard_Crash(t *testing.T) {
 	t.Parallel()
 	prepare := func(s *storage.Store) error {
 		err := s.Claim(t.Context(), "nightly", claimOf("uid-1"))
@@ -169,9 +169,9 @@ func TestCrashAtEndWithoutManifest(t *testing.T) {
 	})
 }
 
-// TestDeletionIsShort counts the calls of a deletion, and checks that the manifest is
+// TestDelete_Calls counts the calls of a deletion, and checks that the manifest is
 // removed first and the claim last.
-func TestDeletionIsShort(t *testing.T) {
+func TestDelete_Calls(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	mustRun(t, storage.New(store, ""), "nightly", "uid-1")
@@ -191,9 +191,9 @@ func TestDeletionIsShort(t *testing.T) {
 	}
 }
 
-// TestDeletionOfManyFilesIsShort: the deletion of an own backup costs four calls in
+// TestDeleteOwned_Calls: the deletion of an own backup costs four calls in
 // addition to those for the manifests, independent of the number of files.
-func TestDeletionOfManyFilesIsShort(t *testing.T) {
+func TestDeleteOwned_Calls(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	mustRun(t, storage.New(store, ""), "nightly", "uid-1")
@@ -223,9 +223,9 @@ func TestDeletionOfManyFilesIsShort(t *testing.T) {
 	}
 }
 
-// TestDeletionOfDamagedBackup: if the manifest is damaged, the claim decides, and if that
+// TestDeleteOwned_DamagedBackup: if the manifest is damaged, the claim decides, and if that
 // is damaged too, only Delete removes anything.
-func TestDeletionOfDamagedBackup(t *testing.T) {
+func TestDeleteOwned_DamagedBackup(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		file   string
@@ -261,10 +261,10 @@ func TestDeletionOfDamagedBackup(t *testing.T) {
 	}
 }
 
-// TestTwoProcessesOfOneBackup lets a process that lost its lease, and has not noticed that
+// TestCommit_Interleaved lets a process that lost its lease, and has not noticed that
 // yet, commit between the two writes of its successor's commit. Each has then written one
 // of the manifests. They must not be taken for a backup, and the successor corrects them.
-func TestTwoProcessesOfOneBackup(t *testing.T) {
+func TestCommit_Interleaved(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(*testing.T, objectstore.Store, error) error{
 		"successor continues": func(_ *testing.T, _ objectstore.Store, err error) error { return err },
@@ -307,8 +307,8 @@ func TestTwoProcessesOfOneBackup(t *testing.T) {
 	}
 }
 
-// TestManifestOfVeleroAppearsDuringCommit: Velero does not use claims.
-func TestManifestOfVeleroAppearsDuringCommit(t *testing.T) {
+// TestCommit_VeleroManifest: Velero does not use claims.
+func TestCommit_VeleroManifest(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	between := &beforePut{Store: store, key: "velero-backup.json", do: func() {

@@ -76,7 +76,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-func TestTheDraftOfACompleteBackupIsRemoved(t *testing.T) {
+func TestRemoveDraft_CompleteBackup(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -90,7 +90,7 @@ func TestTheDraftOfACompleteBackupIsRemoved(t *testing.T) {
 	}
 }
 
-func TestDiscardRemovesTheDraft(t *testing.T) {
+func TestDiscard_Draft(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -106,7 +106,7 @@ func TestDiscardRemovesTheDraft(t *testing.T) {
 	}
 }
 
-func TestADraftThatCannotBeRead(t *testing.T) {
+func TestGetDraft_Errors(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("it broke")
 	for name, tc := range map[string]struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
 )
 
-// TestLargeManifests rejects manifests that take too much memory, and writes none that it
+// TestReadManifest_TooLarge rejects manifests that take too much memory, and writes none that it
 // could not read.
-func TestLargeManifests(t *testing.T) {
+func TestReadManifest_TooLarge(t *testing.T) {
 	const most = 4 << 20
 	for _, file := range []string{"nightly-grapnel.json", "velero-backup.json"} {
 		objects := memory.New()

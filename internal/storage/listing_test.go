@@ -31,9 +31,9 @@ func versions(t *testing.T, s *storage.Store) map[string]string {
 	return found
 }
 
-// TestVersions uses a backup whose manifest sorts before its other files, one whose
+// TestListEntries_Versions uses a backup whose manifest sorts before its other files, one whose
 // manifest sorts after them, and one whose name is a prefix of another's.
-func TestVersions(t *testing.T) {
+func TestListEntries_Versions(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestFindStops lists a store that fails.
-func TestFindStops(t *testing.T) {
+// TestListEntries_Error lists a store that fails.
+func TestListEntries_Error(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "..")

@@ -59,7 +59,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-func TestProbeLearnsPutIfAbsent(t *testing.T) {
+func TestProbe_PutIfAbsent(t *testing.T) {
 	t.Parallel()
 	store := openS3(t)
 	s := storage.New(store, "")
@@ -71,7 +71,7 @@ func TestProbeLearnsPutIfAbsent(t *testing.T) {
 	}
 }
 
-func TestProbeOfBrokenLocation(t *testing.T) {
+func TestProbe_BrokenLocation(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fault        storetest.Fault
@@ -101,9 +101,9 @@ func TestProbeOfBrokenLocation(t *testing.T) {
 	}
 }
 
-// TestProbeTidiesUp removes the probes of processes that died, and not those of processes
+// TestProbe_StaleProbes removes the probes of processes that died, and not those of processes
 // that are running.
-func TestProbeTidiesUp(t *testing.T) {
+func TestProbe_StaleProbes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	store := memory.New(memory.WithClock(func() time.Time { return now }))
@@ -118,8 +118,8 @@ func TestProbeTidiesUp(t *testing.T) {
 	wantKeys(t, store, "backups/grapnel-probe-backup/velero-backup.json", "backups/grapnel-probe-new")
 }
 
-// TestProbeTidiesUpByContent does the same in a store without times.
-func TestProbeTidiesUpByContent(t *testing.T) {
+// TestProbe_StaleProbesWithoutMetadata does the same in a store without times.
+func TestProbe_StaleProbesWithoutMetadata(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.WithoutMetadata())
 	before := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) + " x" }
@@ -132,7 +132,7 @@ func TestProbeTidiesUpByContent(t *testing.T) {
 	wantKeys(t, store, "backups/grapnel-probe-new", "backups/grapnel-probe-strange")
 }
 
-func TestRestoreFiles(t *testing.T) {
+func TestPutRestoreFile(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, prefix)
@@ -160,10 +160,10 @@ func TestRestoreFiles(t *testing.T) {
 	wantKeys(t, store)
 }
 
-// TestProbeSaysTheSame checks a broken store twice: users watch the message, and one that
+// TestProbe_StableMessage checks a broken store twice: users watch the message, and one that
 // changes all the time looks like news. The filesystem store includes the file name in its
 // error.
-func TestProbeSaysTheSame(t *testing.T) {
+func TestProbe_StableMessage(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "backups"), nil, 0o600); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/storetest"
 )
 
-func TestBackupFromClaimToDeletion(t *testing.T) {
+func TestStore_BackupLifecycle(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestBackupFromClaimToDeletion(t *testing.T) {
 	}
 }
 
-func TestFilesOfCompleteBackupStay(t *testing.T) {
+func TestStore_CompleteBackup(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -95,7 +95,7 @@ func TestFilesOfCompleteBackupStay(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenWithoutClaim(t *testing.T) {
+func TestStore_NotClaimed(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -114,7 +114,7 @@ func TestNothingIsWrittenWithoutClaim(t *testing.T) {
 	wantKeys(t, store)
 }
 
-func TestNames(t *testing.T) {
+func TestClaim_Names(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("n", storage.MaxNameLength())
 	for name, valid := range map[string]bool{
@@ -133,8 +133,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLongestName uses a real file system, which determines the limit.
-func TestLongestName(t *testing.T) {
+// TestMaxNameLength uses a real file system, which determines the limit.
+func TestMaxNameLength(t *testing.T) {
 	t.Parallel()
 	store := openFilesystem(t)
 	s := storage.New(store, "")
@@ -159,7 +159,7 @@ func TestLongestName(t *testing.T) {
 	}
 }
 
-func TestListIgnoresWhatIsNoBackup(t *testing.T) {
+func TestListNames(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "p")
@@ -179,7 +179,7 @@ func TestListIgnoresWhatIsNoBackup(t *testing.T) {
 	}
 }
 
-func TestBackupOfVelero(t *testing.T) {
+func TestStore_VeleroBackup(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	s := storage.New(store, "")
@@ -210,7 +210,7 @@ func TestBackupOfVelero(t *testing.T) {
 	wantKeys(t, store)
 }
 
-func TestMissingBackup(t *testing.T) {
+func TestStore_MissingBackup(t *testing.T) {
 	t.Parallel()
 	s := storage.New(memory.New(), "")
 	_, _, manifestErr := s.ReadManifest(t.Context(), "none")
@@ -228,7 +228,7 @@ func TestMissingBackup(t *testing.T) {
 	}
 }
 
-func TestVerifyFindsDamage(t *testing.T) {
+func TestVerify_Damage(t *testing.T) {
 	t.Parallel()
 	const dir = "backups/nightly/"
 	for name, tc := range map[string]struct {
@@ -265,7 +265,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 }
 
-func TestCommitChecksFiles(t *testing.T) {
+func TestCommit_InvalidFiles(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(map[storage.File]storage.Digest){
 		"no archive":   func(f map[storage.File]storage.Digest) { delete(f, storage.Contents) },
@@ -331,8 +331,8 @@ func TestPutJSON(t *testing.T) {
 	}
 }
 
-// TestLyingStore uses a store that stores less than it was given.
-func TestLyingStore(t *testing.T) {
+// TestStore_TruncatedArchive uses a store that stores less than it was given.
+func TestStore_TruncatedArchive(t *testing.T) {
 	t.Parallel()
 	faulty := storetest.NewFaultyStore(memory.New(), storetest.Fault{Method: storetest.MethodPut, Key: "*.tar.gz", Cut: true, CutAt: 3})
 	s := storage.New(faulty, "")
@@ -345,7 +345,7 @@ func TestLyingStore(t *testing.T) {
 	}
 }
 
-func TestLostLeaseLeavesNothing(t *testing.T) {
+func TestPutContents_Canceled(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestRememberAndForget(t *testing.T) {
+func TestAddRecords(t *testing.T) {
 	c, count := writes(cluster(t))
 	want(t, c, "main", nil)
 	for range 2 {
@@ -109,8 +109,8 @@ func TestRememberAndForget(t *testing.T) {
 	}
 }
 
-// TestOwner: the ConfigMap is deleted with its location.
-func TestOwner(t *testing.T) {
+// TestAddRecords_OwnerReference: the ConfigMap is deleted with its location.
+func TestAddRecords_OwnerReference(t *testing.T) {
 	c := cluster(t)
 	for location, owner := range map[string]string{"main": "location-1", "gone": ""} {
 		must(t, tombstone.AddRecords(t.Context(), c, c, namespace, location, tombstone.Records{"nightly": "u-1"}))
@@ -143,8 +143,8 @@ func TestPruneRecords(t *testing.T) {
 	}
 }
 
-// TestTogether has several concurrent writers.
-func TestTogether(t *testing.T) {
+// TestAddRecords_ConcurrentWriters has several concurrent writers.
+func TestAddRecords_ConcurrentWriters(t *testing.T) {
 	c := cluster(t)
 	var all sync.WaitGroup
 	data := map[string]string{}
@@ -161,8 +161,8 @@ func TestTogether(t *testing.T) {
 	want(t, c, "main", data)
 }
 
-// TestGoneMeanwhile deletes the ConfigMap between the read and the write.
-func TestGoneMeanwhile(t *testing.T) {
+// TestAddRecords_DeletedConfigMap deletes the ConfigMap between the read and the write.
+func TestAddRecords_DeletedConfigMap(t *testing.T) {
 	c := cluster(t)
 	must(t, tombstone.AddRecords(t.Context(), c, c, namespace, "main", tombstone.Records{"a": "u-a"}))
 	once := sync.OnceFunc(func() {
@@ -181,8 +181,8 @@ func TestGoneMeanwhile(t *testing.T) {
 	}
 }
 
-// TestFull: as many records as possible are written, and the error says what to do.
-func TestFull(t *testing.T) {
+// TestAddRecords_Full: as many records as possible are written, and the error says what to do.
+func TestAddRecords_Full(t *testing.T) {
 	c, count := writes(cluster(t))
 	must(t, tombstone.AddRecords(t.Context(), c, c, namespace, "main", tombstone.Records{"large": "u"}))
 	made := there(t, c, "main")
@@ -205,8 +205,8 @@ func TestFull(t *testing.T) {
 	must(t, tombstone.AddRecords(t.Context(), c, c, namespace, "main", tombstone.Records{"n": ""}))
 }
 
-// TestOfOthers: a ConfigMap that does not belong to Grapnel is not changed.
-func TestOfOthers(t *testing.T) {
+// TestAddRecords_ForeignConfigMap: a ConfigMap that does not belong to Grapnel is not changed.
+func TestAddRecords_ForeignConfigMap(t *testing.T) {
 	c, count := writes(cluster(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: tombstone.ConfigMapName("main")}}))
 	if err := tombstone.AddRecords(t.Context(), c, c, namespace, "main", tombstone.Records{"a": "u"}); err == nil || !strings.Contains(err.Error(), "rename it") {
 		t.Errorf("error %v, want the advice to rename it", err)
@@ -216,8 +216,8 @@ func TestOfOthers(t *testing.T) {
 	}
 }
 
-// TestImpossible: invalid records are omitted.
-func TestImpossible(t *testing.T) {
+// TestAddRecords_InvalidRecords: invalid records are omitted.
+func TestAddRecords_InvalidRecords(t *testing.T) {
 	c := cluster(t)
 	must(t, tombstone.AddRecords(t.Context(), c, c, namespace, "main", tombstone.Records{
 		"": "u", "..": "u", "a/b": "u", strings.Repeat("n", 254): "u", "long": strings.Repeat("u", 71), "good": "u-1",
@@ -225,9 +225,9 @@ func TestImpossible(t *testing.T) {
 	want(t, c, "main", map[string]string{"good": "u-1"})
 }
 
-// TestOfAnother: the records start empty if the ConfigMap belongs to another location of the same
+// TestAddRecords_OtherLocation: the records start empty if the ConfigMap belongs to another location of the same
 // name, or was copied from another cluster.
-func TestOfAnother(t *testing.T) {
+func TestAddRecords_OtherLocation(t *testing.T) {
 	for name, owners := range map[string][]metav1.OwnerReference{
 		"of before": {{APIVersion: "grapnel.dev/v1alpha1", Kind: "BackupStorageLocation", Name: "main", UID: "location-0"}},
 		"copied":    nil,
@@ -255,7 +255,7 @@ func TestOfAnother(t *testing.T) {
 	}
 }
 
-func TestUnreadable(t *testing.T) {
+func TestLoadRecords_ServerError(t *testing.T) {
 	broken := apierrors.NewInternalError(errors.New("etcd is unavailable"))
 	c := interceptor.NewClient(cluster(t), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// TestShown compares with what Velero's server passes to its plugins.
-func TestShown(t *testing.T) {
+// TestObject_ToJSON compares with what Velero's server passes to its plugins.
+func TestObject_ToJSON(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const times = `"creationTimestamp":"2026-01-02T03:04:05Z"`
@@ -72,8 +72,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestShownOfNonsense: the error names the object with the invalid spec.
-func TestShownOfNonsense(t *testing.T) {
+// TestObject_ToJSONInvalidSpec: the error names the object with the invalid spec.
+func TestObject_ToJSONInvalidSpec(t *testing.T) {
 	t.Parallel()
 	_, err := velero.Object{Kind: "Backup", Metadata: velero.Metadata{Name: "b"}, Spec: json.RawMessage("[]")}.ToJSON()
 	if err == nil || !strings.Contains(err.Error(), "describing Backup b to item actions") {

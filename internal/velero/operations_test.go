@@ -41,8 +41,8 @@ func operations() []velero.Operation {
 	}
 }
 
-// TestOperationsAsVeleroHasThem compares with the field names of Velero's files.
-func TestOperationsAsVeleroHasThem(t *testing.T) {
+// TestOperation_VeleroJSON compares with the field names of Velero's files.
+func TestOperation_VeleroJSON(t *testing.T) {
 	t.Parallel()
 	const (
 		failed    = `{"phase":"Failed","error":"no space left"}`

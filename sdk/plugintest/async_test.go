@@ -122,7 +122,7 @@ func newAsync() *serve.Server {
 		})
 }
 
-func TestCallsOfAnAsyncBackupItemAction(t *testing.T) {
+func TestAsyncBackupItemActionV1(t *testing.T) {
 	t.Parallel()
 	p := Start(t, newAsync())
 	action, req := p.AsyncBackupItemActionV1(itemName), NewBackupItemRequest(SampleObjects()[0])
@@ -153,7 +153,7 @@ func TestCallsOfAnAsyncBackupItemAction(t *testing.T) {
 	}
 }
 
-func TestCallsOfAnAsyncRestoreItemAction(t *testing.T) {
+func TestAsyncRestoreItemActionV1(t *testing.T) {
 	t.Parallel()
 	p := Start(t, newAsync())
 	action, req := p.AsyncRestoreItemActionV1(itemName), NewRestoreItemRequest(SampleObjects()[0])
@@ -198,9 +198,9 @@ func (unknowingRestore) Cancel(context.Context, *restoreitemv2.OperationRequest)
 	return item.ErrUnknownOperation
 }
 
-// TestAnUnknownOperationIsTold checks that the test of a plugin author can match the error
+// TestToOperationError_UnknownOperation checks that the test of a plugin author can match the error
 // that the action returned.
-func TestAnUnknownOperationIsTold(t *testing.T) {
+func TestToOperationError_UnknownOperation(t *testing.T) {
 	t.Parallel()
 	p := Start(t, newAsync().
 		RegisterBackupItemActionV2(itemName, func() (backupitemv2.BackupItemAction, error) { return unknowing{}, nil }).
@@ -226,7 +226,7 @@ func TestAnUnknownOperationIsTold(t *testing.T) {
 	}
 }
 
-func TestContractOfGoodAsyncItemActions(t *testing.T) {
+func TestCheckContract_AsyncItemActions(t *testing.T) {
 	t.Parallel()
 	CheckContract(t, Start(t, newAsync()), Contract{})
 }
@@ -269,7 +269,7 @@ type faultyAsync struct{ *faultyOperations }
 
 func (faultyAsync) isAsyncTarget() {}
 
-func TestFaultsOfOperationsAreFound(t *testing.T) {
+func TestOperationProblems(t *testing.T) {
 	t.Parallel()
 	running, done := &item.Progress{}, &item.Progress{Completed: true}
 	for name, tc := range map[string]struct {
@@ -312,7 +312,7 @@ func TestFaultsOfOperationsAreFound(t *testing.T) {
 	}
 }
 
-func TestFaultsAboutUnknownOperationsAreFound(t *testing.T) {
+func TestUnknownOperationProblems(t *testing.T) {
 	t.Parallel()
 	other, crashed := errors.New("cannot say"), status.Error(codes.Aborted, "plugin panicked")
 	for name, tc := range map[string]struct {

@@ -51,7 +51,7 @@ func startDeletion(t *testing.T, d deletion) *Plugin {
 		RegisterPreBackupActionV1(itemName, func() (prebackupv1.PreBackupAction, error) { return preOutput{}, nil }))
 }
 
-func TestCallsOfADeleteAction(t *testing.T) {
+func TestDeleteActionV1(t *testing.T) {
 	t.Parallel()
 	var got *deletev1.DeleteRequest
 	p := startDeletion(t, deletion{execute: func(ctx context.Context, req *deletev1.DeleteRequest) error {
@@ -85,8 +85,8 @@ func TestCallsOfADeleteAction(t *testing.T) {
 	}
 }
 
-// TestContractOfAGoodDeleteAction also checks the calls that the check makes.
-func TestContractOfAGoodDeleteAction(t *testing.T) {
+// TestCheckContract_DeleteAction checks the calls that the check makes.
+func TestCheckContract_DeleteAction(t *testing.T) {
 	t.Parallel()
 	type call struct {
 		key       string
@@ -128,7 +128,7 @@ func TestContractOfAGoodDeleteAction(t *testing.T) {
 	}
 }
 
-func TestFaultsOfDeleteActionsAreFound(t *testing.T) {
+func TestDeletionProblems(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selectors []string

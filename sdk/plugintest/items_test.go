@@ -111,7 +111,7 @@ func startItems(t *testing.T) *Plugin {
 		RegisterDeleteItemActionV1(itemName, func() (deleteitemv1.DeleteItemAction, error) { return deleteV1{}, nil }))
 }
 
-func TestCallsOfABackupItemAction(t *testing.T) {
+func TestBackupItemActionV1(t *testing.T) {
 	t.Parallel()
 	p := startItems(t)
 	pod := SampleObjects()[0]
@@ -137,9 +137,9 @@ func TestCallsOfABackupItemAction(t *testing.T) {
 	}
 }
 
-// TestVersionsAreCalledAsTheyAreAskedFor checks that no version replaces another: a test
+// TestPlugin_ItemActionVersions checks that no version replaces another: a test
 // would pass for a response that the operator does not get.
-func TestVersionsAreCalledAsTheyAreAskedFor(t *testing.T) {
+func TestPlugin_ItemActionVersions(t *testing.T) {
 	t.Parallel()
 	p := startItems(t)
 	req := NewBackupItemRequest(SampleObjects()[0])
@@ -157,9 +157,9 @@ func TestVersionsAreCalledAsTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestEveryVersionCanBeCalledAndChecked uses the registrations of package serve, so a new
+// TestPlugin_AllVersions uses the registrations of package serve, so a new
 // version cannot be forgotten here.
-func TestEveryVersionCanBeCalledAndChecked(t *testing.T) {
+func TestPlugin_AllVersions(t *testing.T) {
 	t.Parallel()
 	hooks := map[sdk.Kind]bool{}
 	for _, s := range orderedHookSpecs() {
@@ -188,7 +188,7 @@ func TestEveryVersionCanBeCalledAndChecked(t *testing.T) {
 	}
 }
 
-func TestCallsOfABackupItemActionOfVersion2(t *testing.T) {
+func TestBackupItemActionV2(t *testing.T) {
 	t.Parallel()
 	p := startItems(t)
 	action := p.BackupItemActionV2("example.io/both")
@@ -213,7 +213,7 @@ func TestCallsOfABackupItemActionOfVersion2(t *testing.T) {
 	}
 }
 
-func TestCallsOfARestoreItemAction(t *testing.T) {
+func TestRestoreItemActionV2(t *testing.T) {
 	t.Parallel()
 	p := startItems(t)
 	req := NewRestoreItemRequest(SampleObjects()[0])
@@ -238,7 +238,7 @@ func TestCallsOfARestoreItemAction(t *testing.T) {
 	}
 }
 
-func TestCallsOfADeleteItemAction(t *testing.T) {
+func TestDeleteItemActionV1(t *testing.T) {
 	t.Parallel()
 	action := startItems(t).DeleteItemActionV1(itemName)
 	object := SampleObjects()[0]
@@ -265,7 +265,7 @@ func (s *seen) Execute(ctx context.Context, req *item.BackupRequest) (*item.Back
 	return s.backupV1.Execute(ctx, req)
 }
 
-func TestWhatTheContractShows(t *testing.T) {
+func TestCheckContract_Objects(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		contract Contract
@@ -297,7 +297,7 @@ type acceptingV2 struct{ backupV2 }
 
 func (acceptingV2) Cancel(context.Context, *backupitemv2.OperationRequest) error { return nil }
 
-func TestContractOfGoodItemActions(t *testing.T) {
+func TestCheckContract_ItemActions(t *testing.T) {
 	t.Parallel()
 	CheckContract(t, Start(t, serve.New().
 		RegisterBackupItemActionV1(itemName, func() (backupitemv1.BackupItemAction, error) { return backupV1{}, nil }).
@@ -307,7 +307,7 @@ func TestContractOfGoodItemActions(t *testing.T) {
 		RegisterDeleteItemActionV1(itemName, func() (deleteitemv1.DeleteItemAction, error) { return deleteV1{}, nil })), Contract{})
 }
 
-func TestFaultsOfSelectorsAreFound(t *testing.T) {
+func TestSelectorProblems(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selector item.Selector
@@ -334,7 +334,7 @@ func wantProblem(t *testing.T, problems []string, want string) {
 	}
 }
 
-func TestFaultsOfAnswersAreFound(t *testing.T) {
+func TestAnswerProblems(t *testing.T) {
 	t.Parallel()
 	changed := func(fields ...string) *itemAnswer {
 		pod := SampleObjects()[0]
@@ -381,7 +381,7 @@ func TestFaultsOfAnswersAreFound(t *testing.T) {
 	}
 }
 
-func TestWhenAnswersAgree(t *testing.T) {
+func TestItemAnswer_IsEquivalentTo(t *testing.T) {
 	t.Parallel()
 	first := &itemAnswer{Item: SampleObjects()[0], OperationID: "1"}
 	if !first.isEquivalentTo(&itemAnswer{Item: SampleObjects()[0], OperationID: "2"}) {
@@ -406,7 +406,7 @@ func TestWhenAnswersAgree(t *testing.T) {
 	}
 }
 
-func TestWhichSamplesASelectorSelects(t *testing.T) {
+func TestSamplesMatching(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selector item.Selector

@@ -33,14 +33,14 @@ func start(t *testing.T, f actionFunc) *plugintest.Plugin {
 	return plugintest.Start(t, serve.New().RegisterPreBackupActionV1("a", func() (prebackupv1.PreBackupAction, error) { return f, nil }))
 }
 
-func TestContractOfAGoodAction(t *testing.T) {
+func TestCheckContract_HookAction(t *testing.T) {
 	t.Parallel()
 	plugintest.CheckContract(t, start(t, func(_ context.Context, req *hook.Request) (*hook.Response, error) {
 		return hook.Done().WithOutput("key", req.IdempotencyKey), nil
 	}), plugintest.Contract{})
 }
 
-func TestAnswers(t *testing.T) {
+func TestExecuteHookAction_Responses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		action   actionFunc
@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestRefusedRequests(t *testing.T) {
+func TestExecuteHookAction_InvalidRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, func(context.Context, *hook.Request) (*hook.Response, error) { return nil, nil })
 	noKey := plugintest.NewRequest()
@@ -104,7 +104,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-func TestOneCallPerKeyAtATime(t *testing.T) {
+func TestExecuteHookAction_SameKey(t *testing.T) {
 	t.Parallel()
 	var running, most atomic.Int32
 	entered := make(chan struct{}, 8)
@@ -141,7 +141,7 @@ func TestOneCallPerKeyAtATime(t *testing.T) {
 	}
 }
 
-func TestLoggerIsTagged(t *testing.T) {
+func TestLogLines(t *testing.T) {
 	t.Parallel()
 	p := start(t, func(ctx context.Context, req *hook.Request) (*hook.Response, error) {
 		sdk.Logger(ctx).Warn("Freezing", "backup", req.Backup.Name)

@@ -51,7 +51,7 @@ func answering(seen func(kind sdk.Kind, req *hook.Request)) actions {
 	return all
 }
 
-func TestWhatARestoreActionGets(t *testing.T) {
+func TestExecuteHookAction_RestoreRequest(t *testing.T) {
 	t.Parallel()
 	got := map[sdk.Kind]*hook.Request{}
 	p := answering(func(kind sdk.Kind, req *hook.Request) { got[kind] = req }).start(t)
@@ -80,7 +80,7 @@ func TestWhatARestoreActionGets(t *testing.T) {
 	}
 }
 
-func TestABackupActionGetsNothingOfARestore(t *testing.T) {
+func TestPostBackup_RestoreFields(t *testing.T) {
 	t.Parallel()
 	var got *hook.Request
 	p := answering(func(_ sdk.Kind, req *hook.Request) { got = req }).start(t)
@@ -94,7 +94,7 @@ func TestABackupActionGetsNothingOfARestore(t *testing.T) {
 	}
 }
 
-func TestARestoreActionNeedsARestore(t *testing.T) {
+func TestPreRestore_MissingRestore(t *testing.T) {
 	t.Parallel()
 	p := answering(func(sdk.Kind, *hook.Request) {}).start(t)
 	_, err := p.PreRestore(t.Context(), "a", plugintest.NewRequest())
@@ -103,8 +103,8 @@ func TestARestoreActionNeedsARestore(t *testing.T) {
 	}
 }
 
-// TestContractHandsOutputsOver shows which outputs the check gives to which kind.
-func TestContractHandsOutputsOver(t *testing.T) {
+// TestCheckContract_Outputs shows which outputs the check gives to which kind.
+func TestCheckContract_Outputs(t *testing.T) {
 	t.Parallel()
 	type handed struct{ Outputs, BackupOutputs string }
 	var mu sync.Mutex
@@ -131,8 +131,8 @@ func TestContractHandsOutputsOver(t *testing.T) {
 	}
 }
 
-// TestContractKeepsTheAuthorsOutputs is for plugins that read the outputs of other plugins.
-func TestContractKeepsTheAuthorsOutputs(t *testing.T) {
+// TestCheckContract_AuthorOutputs is for plugins that read the outputs of other plugins.
+func TestCheckContract_AuthorOutputs(t *testing.T) {
 	t.Parallel()
 	all := answering(func(sdk.Kind, *hook.Request) {})
 	all[sdk.KindPreRestoreAction] = func(_ context.Context, req *hook.Request) (*hook.Response, error) {

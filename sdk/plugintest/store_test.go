@@ -102,7 +102,7 @@ func (m *memoryStore) CreateSignedURL(context.Context, string, string, time.Dura
 	return "https://store.example.com/signed", nil
 }
 
-func TestContractOfAGoodStore(t *testing.T) {
+func TestCheckContract_ObjectStore(t *testing.T) {
 	t.Parallel()
 	store := newMemoryStore()
 	CheckContract(t, Start(t, serve.New().RegisterObjectStoreV1("example.io/memory", func() (objectstorev1.ObjectStore, error) {
@@ -221,7 +221,7 @@ func (signsNothing) CreateSignedURL(context.Context, string, string, time.Durati
 	return "", nil
 }
 
-func TestFaultsOfStoresAreFound(t *testing.T) {
+func TestStoreCheck_FaultyStores(t *testing.T) {
 	t.Parallel()
 	const comesBack, interrupted = "objects are read back unchanged", "an interrupted upload leaves nothing behind"
 	for name, tc := range map[string]struct {
@@ -272,7 +272,7 @@ func (s *slowToGiveUp) PutObject(ctx context.Context, bucket, key string, body i
 	return err
 }
 
-func TestAnInterruptedUploadIsWaitedFor(t *testing.T) {
+func TestObjectStoreV1_InterruptedUpload(t *testing.T) {
 	t.Parallel()
 	slow := &slowToGiveUp{memoryStore: newMemoryStore()}
 	p := Start(t, serve.New().RegisterObjectStoreV1("example.io/slow", func() (objectstorev1.ObjectStore, error) { return slow, nil }))
@@ -288,9 +288,9 @@ func TestAnInterruptedUploadIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestALongList checks that a list may exceed the default limit of gRPC, as the operator
+// TestObjectStoreV1_LongList checks that a list may exceed the default limit of gRPC, as the operator
 // accepts more.
-func TestALongList(t *testing.T) {
+func TestObjectStoreV1_LongList(t *testing.T) {
 	t.Parallel()
 	memory := newMemoryStore()
 	for range 5 {
@@ -307,8 +307,8 @@ func TestALongList(t *testing.T) {
 	}
 }
 
-// TestTheClientOfAStore covers what the client does in place of the operator.
-func TestTheClientOfAStore(t *testing.T) {
+// TestObjectStoreV1 covers what the client does in place of the operator.
+func TestObjectStoreV1(t *testing.T) {
 	t.Parallel()
 	p := Start(t, serve.New().RegisterObjectStoreV1("example.io/memory", func() (objectstorev1.ObjectStore, error) {
 		return newMemoryStore(), nil

@@ -313,8 +313,8 @@ func restoreOperations(conn grpc.ClientConnInterface) map[string]operations {
 	}
 }
 
-// TestOperations calls every kind and version that has operations for the same operations.
-func TestOperations(t *testing.T) {
+// TestCallActionProgress calls every kind and version that has operations for the same operations.
+func TestCallActionProgress(t *testing.T) {
 	t.Parallel()
 	conn, _ := connect(t, New().
 		RegisterBackupItemActionV2(testName, func() (backupitemv2.BackupItemAction, error) { return secondOperated{}, nil }).

@@ -188,9 +188,9 @@ func TestDeleteAction_Errors(t *testing.T) {
 	}
 }
 
-// TestDeleteAction_OneAtATime checks that calls with one key are serialized and calls with other
+// TestDeleteAction_SameKey checks that calls with one key are serialized and calls with other
 // keys do not wait.
-func TestDeleteAction_OneAtATime(t *testing.T) {
+func TestDeleteAction_SameKey(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan string, 4), make(chan struct{})
 	client, _ := connectDeletion(t, &deletion{execute: func(_ context.Context, req *deletev1.DeleteRequest) error {

@@ -205,7 +205,7 @@ func TestObjectStore_InterruptedPut(t *testing.T) {
 	}
 }
 
-func TestObjectStore_PutBody(t *testing.T) {
+func TestUploadBody(t *testing.T) {
 	t.Parallel()
 	broken := status.Error(codes.Internal, "stream broken")
 	for name, tc := range map[string]struct {
@@ -253,9 +253,9 @@ func TestObjectStore_PutBody(t *testing.T) {
 	}
 }
 
-// TestObjectStore_PutStopsReading is for stores that report success without having read the
+// TestObjectStore_PutIncompleteRead is for stores that report success without having read the
 // object.
-func TestObjectStore_PutStopsReading(t *testing.T) {
+func TestObjectStore_PutIncompleteRead(t *testing.T) {
 	t.Parallel()
 	client := openTestStore(t, &memoryStore{put: func(_ context.Context, body io.Reader) error {
 		_, err := io.CopyN(io.Discard, body, 1)
@@ -285,8 +285,8 @@ func checkError(t *testing.T, doing string, err error, want string) {
 	}
 }
 
-// TestObjectStore_ReaderIsClosed is for stores whose client still reads when it has a response.
-func TestObjectStore_ReaderIsClosed(t *testing.T) {
+// TestUploadBody_StillReading is for stores whose client still reads when it has a response.
+func TestUploadBody_StillReading(t *testing.T) {
 	t.Parallel()
 	receiving, release := make(chan struct{}), make(chan struct{})
 	body := &uploadBody{receive: func() (*objectstorepb.PutObjectRequest, error) {
@@ -327,7 +327,7 @@ func (c closing) Close() error {
 	return c.err
 }
 
-func TestObjectStore_GetFails(t *testing.T) {
+func TestObjectStore_GetErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		object io.Reader

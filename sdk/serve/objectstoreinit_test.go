@@ -154,9 +154,9 @@ func listenWithStores(t *testing.T, create func() (objectstorev1.ObjectStore, er
 	}
 }
 
-// TestObjectStore_InitHangs checks that a store that hangs in Init does not affect other stores
+// TestObjectStore_HungInit checks that a store that hangs in Init does not affect other stores
 // of the same server.
-func TestObjectStore_InitHangs(t *testing.T) {
+func TestObjectStore_HungInit(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
 	dial := listenWithStores(t, func() (objectstorev1.ObjectStore, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// TestMappedIsWhereObjectsAre covers namespaces that swap names.
-func TestMappedIsWhereObjectsAre(t *testing.T) {
+// TestMapRefNamespaces covers namespaces that swap names.
+func TestMapRefNamespaces(t *testing.T) {
 	t.Parallel()
 	got := mapRefNamespaces([]item.Ref{{Namespace: "a", Name: "1"}, {Namespace: "b", Name: "2"}, {Namespace: "c", Name: "3"}, {Name: "4"}},
 		map[string]string{"a": "b", "b": "a"})

@@ -30,7 +30,7 @@ func newPre() (prebackupv1.PreBackupAction, error) { return nothing{}, nil }
 
 func newPost() (postbackupv1.PostBackupAction, error) { return nothing{}, nil }
 
-func TestServeRefuses(t *testing.T) {
+func TestServe_Errors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		server *Server
@@ -112,7 +112,7 @@ func TestRegistration_GetOrCreateAction(t *testing.T) {
 	}
 }
 
-func TestKeyedLock(t *testing.T) {
+func TestKeyedMutex(t *testing.T) {
 	t.Parallel()
 	var k keyedMutex
 	unlock, err := k.waitAndLockKey(t.Context(), "a")
@@ -146,7 +146,7 @@ func TestKeyedLock(t *testing.T) {
 	}
 }
 
-func TestKindsOfARegistration(t *testing.T) {
+func TestValidateRegistrations(t *testing.T) {
 	t.Parallel()
 	s := New().RegisterPreBackupActionV1("x.io/a", newPre).RegisterPostBackupActionV1("x.io/a", newPost).
 		RegisterPreRestoreActionV1("x.io/a", func() (prerestorev1.PreRestoreAction, error) { return nothing{}, nil }).

@@ -95,7 +95,7 @@ func TestBackupItemAction_Request(t *testing.T) {
 	}
 }
 
-func TestItemAction_NoMetadata(t *testing.T) {
+func TestBackupItemAction_NoMetadata(t *testing.T) {
 	t.Parallel()
 	_, log, err := callBackupItem(t, t.Context(), func(ctx context.Context, _ *item.BackupRequest) (*item.BackupResponse, error) {
 		sdk.Parameters(ctx)["written"] = "x" // Must not be a nil map: nil means outside of calls.
@@ -180,7 +180,7 @@ func TestBackupItemAction_Response(t *testing.T) {
 	}
 }
 
-func TestBackupItemAction_LabelsKeepReturnedObject(t *testing.T) {
+func TestBackupItemAction_SharedObject(t *testing.T) {
 	t.Parallel()
 	// An action may return the same object for many calls.
 	shared := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}}
@@ -245,7 +245,7 @@ func panicking(_ context.Context, req *item.BackupRequest) (*item.BackupResponse
 	return nil, errors.New(parts[1])
 }
 
-func TestItemAction_PanicOrigin(t *testing.T) {
+func TestBackupItemAction_PanicOrigin(t *testing.T) {
 	t.Parallel()
 	_, log, err := callBackupItem(t, asOperator(t.Context(), "c", "k", "{}"), panicking)
 	answer := status.Convert(err)
@@ -269,7 +269,7 @@ func TestItemAction_PanicOrigin(t *testing.T) {
 	}
 }
 
-func TestItemAction_Deadline(t *testing.T) {
+func TestBackupItemAction_Deadline(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -301,7 +301,7 @@ func TestItemAction_Deadline(t *testing.T) {
 	}
 }
 
-func TestItemAction_ConcurrentCalls(t *testing.T) {
+func TestBackupItemAction_ConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	const calls = 4
 	var created, entered sync.WaitGroup
@@ -329,7 +329,7 @@ func TestItemAction_ConcurrentCalls(t *testing.T) {
 	wg.Wait()
 }
 
-func TestItemAction_RejectedCalls(t *testing.T) {
+func TestBackupItemAction_RejectedCalls(t *testing.T) {
 	t.Parallel()
 	conn, log := connect(t, New().RegisterBackupItemActionV1(testName, func() (backupitemv1.BackupItemAction, error) {
 		return backupItem(func(context.Context, *item.BackupRequest) (*item.BackupResponse, error) { return nil, nil }), nil
@@ -362,7 +362,7 @@ func TestItemAction_RejectedCalls(t *testing.T) {
 	}
 }
 
-func TestItemAction_AppliesTo(t *testing.T) {
+func TestBackupItemAction_AppliesTo(t *testing.T) {
 	t.Parallel()
 	conn, _ := connect(t, New().RegisterBackupItemActionV1(testName, func() (backupitemv1.BackupItemAction, error) { return backupItem(nil), nil }))
 	got, err := backupitemv1pb.NewBackupItemActionClient(proto.VeleroConn(conn)).AppliesTo(t.Context(), &itempb.AppliesToRequest{Plugin: testName})

@@ -131,7 +131,7 @@ func has(t *testing.T, dir string, want ...string) {
 	}
 }
 
-func TestDataIsCopiedAndComesBack(t *testing.T) {
+func TestCopyOut_RoundTrip(t *testing.T) {
 	ct := newCopyTest(t)
 	started, op := ct.copyOut(t.Context())
 	end := until(t, ct.ask(op), completed)
@@ -169,7 +169,7 @@ func TestDataIsCopiedAndComesBack(t *testing.T) {
 	has(t, ct.store)
 }
 
-func TestACopyIsCancelled(t *testing.T) {
+func TestCopyOut_Cancel(t *testing.T) {
 	ct := newCopyTest(t)
 	_, op := ct.copyOut(slowly(t.Context()))
 	until(t, ct.ask(op), func(p *item.Progress) bool { return p.NCompleted > 0 && p.NTotal == 300 })
@@ -187,9 +187,9 @@ func TestACopyIsCancelled(t *testing.T) {
 	}
 }
 
-// TestThePluginIsStartedAgain checks that a new process knows ended operations, and that
+// TestCopies_PluginRestart checks that a new process knows ended operations, and that
 // interrupted ones are lost.
-func TestThePluginIsStartedAgain(t *testing.T) {
+func TestCopies_PluginRestart(t *testing.T) {
 	ct := newCopyTest(t)
 	_, ended := ct.copyOut(t.Context())
 	until(t, ct.ask(ended), completed)
@@ -211,7 +211,7 @@ func TestThePluginIsStartedAgain(t *testing.T) {
 	}
 }
 
-func TestACopyFails(t *testing.T) {
+func TestCopyOut_Failures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*copyTest)
 		want   string
@@ -240,7 +240,7 @@ func TestACopyFails(t *testing.T) {
 	})
 }
 
-func TestDataThatIsThereStays(t *testing.T) {
+func TestCopyBack_ExistingData(t *testing.T) {
 	ct := newCopyTest(t)
 	started, op := ct.copyOut(t.Context())
 	until(t, ct.ask(op), completed)
@@ -260,9 +260,9 @@ func TestDataThatIsThereStays(t *testing.T) {
 	has(t, filepath.Join(ct.data, "shop-restored"), "data-web-0/mine")
 }
 
-// TestAClaimLeadsToItsOwnDataOnly checks hostile annotations: any user may have written
+// TestCopyBack_InvalidAnnotation checks hostile annotations: any user may have written
 // them.
-func TestAClaimLeadsToItsOwnDataOnly(t *testing.T) {
+func TestCopyBack_InvalidAnnotation(t *testing.T) {
 	ct := newCopyTest(t)
 	write(t, ct.store, "backup/bank/money/secret")
 	for _, hostile := range []string{"backup/bank/money", "../example-data", "backup", "."} {
@@ -288,7 +288,7 @@ func TestAClaimLeadsToItsOwnDataOnly(t *testing.T) {
 	has(t, ct.data, "shop/data-web-0/a", "shop/data-web-0/b", "shop/data-web-0/c/d")
 }
 
-func TestOldOutcomesAreForgotten(t *testing.T) {
+func TestPruneOldOutcomes(t *testing.T) {
 	ct := newCopyTest(t)
 	_, first := ct.copyOut(t.Context())
 	until(t, ct.ask(first), completed)

@@ -33,7 +33,7 @@ func labelledSamples() []*unstructured.Unstructured {
 	return objects
 }
 
-func TestSecretsAreTakenAlong(t *testing.T) {
+func TestSecrets_Execute(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	pod, _ := samples()
 	plain, err := p.BackupItemActionV1(nameSecrets).Execute(t.Context(), plugintest.NewBackupItemRequest(pod))
@@ -56,7 +56,7 @@ func TestSecretsAreTakenAlong(t *testing.T) {
 	}
 }
 
-func TestASnapshotFromItsBeginningToItsEnd(t *testing.T) {
+func TestTakeSnapshot_Lifecycle(t *testing.T) {
 	dir := t.TempDir()
 	p := plugintest.Start(t, newServer(dir))
 	taken := func() int {
@@ -93,7 +93,7 @@ func TestASnapshotFromItsBeginningToItsEnd(t *testing.T) {
 	}
 }
 
-func TestASnapshotOfAHostileNameIsInItsDirectory(t *testing.T) {
+func TestRemoveSnapshot_InvalidName(t *testing.T) {
 	dir := t.TempDir()
 	p := plugintest.Start(t, newServer(dir))
 	victim := filepath.Join(dir, "victim")
@@ -110,7 +110,7 @@ func TestASnapshotOfAHostileNameIsInItsDirectory(t *testing.T) {
 	}
 }
 
-func TestImagesComeFromAnotherRegistry(t *testing.T) {
+func TestRegistry_Execute(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	for name, tc := range map[string]struct{ image, registry, want string }{
 		"with a registry":    {image: "registry.example.com/shop/web:1", registry: "mirror.example.com", want: "mirror.example.com/shop/web:1"},
@@ -137,7 +137,7 @@ func TestImagesComeFromAnotherRegistry(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsNotRestored(t *testing.T) {
+func TestRegistry_ExecuteSkip(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	for value, want := range map[string]bool{"true": true, "false": false} {
 		pod, _ := samples()
@@ -149,7 +149,7 @@ func TestAPodThatIsNotRestored(t *testing.T) {
 	}
 }
 
-func TestAPodWaitsForItsClaims(t *testing.T) {
+func TestWaitClaims_AreAdditionalItemsReady(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	pod, claim := samples()
 	req := plugintest.NewRestoreItemRequest(pod)
@@ -171,7 +171,7 @@ func TestAPodWaitsForItsClaims(t *testing.T) {
 	}
 }
 
-func TestKeysStayInTheDirectory(t *testing.T) {
+func TestDirectoryStore_InvalidKeys(t *testing.T) {
 	outside := t.TempDir()
 	inside := filepath.Join(outside, "directory")
 	store := plugintest.Start(t, newServer(t.TempDir())).ObjectStoreV1(nameDirectory)

@@ -92,7 +92,7 @@ func restoreRequest(key string, parameters ...string) *hook.Request {
 	return req
 }
 
-func TestFreezeAndThawAroundARestore(t *testing.T) {
+func TestFreezeAndThaw_Restore(t *testing.T) {
 	dir := t.TempDir()
 	p := plugintest.Start(t, newServer(dir))
 	backedUp, err := p.PreBackup(t.Context(), nameFreeze, request("backup-pre", "replicas=3"))
@@ -134,7 +134,7 @@ func TestFreezeAndThawAroundARestore(t *testing.T) {
 	}
 }
 
-func TestReplicasOfARestore(t *testing.T) {
+func TestFreeze_RestoreReplicas(t *testing.T) {
 	p := plugintest.Start(t, newServer(""))
 	for name, tc := range map[string]struct {
 		kept, parameter string
@@ -166,7 +166,7 @@ func TestReplicasOfARestore(t *testing.T) {
 	}
 }
 
-func TestParameters(t *testing.T) {
+func TestApplyDemoParameters(t *testing.T) {
 	p := plugintest.Start(t, newServer(""))
 	for name, tc := range map[string]struct {
 		parameters []string
@@ -198,7 +198,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestAgainEndsAfterThatManyCalls(t *testing.T) {
+func TestApplyDemoParameters_RepeatedCalls(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	for call := 1; call <= 3; call++ {
 		resp, err := p.PostBackup(t.Context(), nameNotify, request("run", "again=2"))

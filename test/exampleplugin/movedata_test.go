@@ -75,7 +75,7 @@ func (mt *moveTest) says(move *datamove.DataMove, phase string, files, total int
 	}
 }
 
-func TestADataMoveTellsItsProgress(t *testing.T) {
+func TestMoveData_Progress(t *testing.T) {
 	mt := newMoveTest(t)
 	op, move := mt.start()
 	if move.Spec.Claim != "data-web-0" || move.Namespace != "shop" {
@@ -109,9 +109,9 @@ func TestADataMoveTellsItsProgress(t *testing.T) {
 	}
 }
 
-// TestAMoveIsBegunAnew checks that the operation of the earlier attempt ends, and its
+// TestMoveData_Restart checks that the operation of the earlier attempt ends, and its
 // Cancel does not affect the later one.
-func TestAMoveIsBegunAnew(t *testing.T) {
+func TestMoveData_Restart(t *testing.T) {
 	mt := newMoveTest(t)
 	earlier, move := mt.start()
 	mt.says(move, datamove.Completed, 5, 5)
@@ -141,7 +141,7 @@ func TestAMoveIsBegunAnew(t *testing.T) {
 	}
 }
 
-func TestADataMoveIsNotRestored(t *testing.T) {
+func TestSkipMoves_Execute(t *testing.T) {
 	p := plugintest.Start(t, newServer(t.TempDir()))
 	move := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.io/v1", "kind": "DataMove", "metadata": map[string]any{"name": "move-1", "namespace": "shop"},
@@ -151,7 +151,7 @@ func TestADataMoveIsNotRestored(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAPIServer(t *testing.T) {
+func TestMoveData_NoAPIServer(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	_, claim := samples()
 	p := plugintest.Start(t, newServer(t.TempDir()))

@@ -23,7 +23,7 @@ func (ct *copyTest) deleteBackup(ctx context.Context) error {
 	return ct.DeleteActionV1(nameCopy).Execute(ctx, plugintest.NewDeleteRequest())
 }
 
-func TestTheCopiesOfABackupGoWithIt(t *testing.T) {
+func TestRemoveCopies_Execute(t *testing.T) {
 	ct := newCopyTest(t)
 	if selector, err := ct.DeleteActionV1(nameCopy).AppliesTo(t.Context()); err != nil || selector.LabelSelector != "" {
 		t.Errorf("the selector is %q, %v; any Backup may have copies", selector.LabelSelector, err)
@@ -50,9 +50,9 @@ func TestTheCopiesOfABackupGoWithIt(t *testing.T) {
 	}
 }
 
-// TestACopyThatGoesOnIsStopped checks that a running copy is stopped: it must not reappear
+// TestRemoveCopies_RunningCopy checks that a running copy is stopped: it must not reappear
 // after its backup was deleted.
-func TestACopyThatGoesOnIsStopped(t *testing.T) {
+func TestRemoveCopies_RunningCopy(t *testing.T) {
 	ct := newCopyTest(t)
 	_, op := ct.copyOut(slowly(t.Context()))
 	until(t, ct.ask(op), func(p *item.Progress) bool { return p.NCompleted > 0 })
@@ -73,7 +73,7 @@ func TestACopyThatGoesOnIsStopped(t *testing.T) {
 	}
 }
 
-func TestAUIDLeadsToItsOwnCopiesOnly(t *testing.T) {
+func TestRemoveCopies_InvalidUID(t *testing.T) {
 	ct := newCopyTest(t)
 	write(t, ct.store, "backup/shop/data-web-0/a")
 	for _, hostile := range []string{"", ".", "..", "../example-data", "backup/shop", `backup\shop`, ".part-x"} {

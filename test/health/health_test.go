@@ -26,8 +26,8 @@ func (r rules) ask(t *testing.T, kind string, object map[string]any) (health, st
 	return health{argo: said.status, flux: askFlux(t, r.flux[kind], object)}, said.message
 }
 
-// TestEveryPhase asks about objects in each phase that a CRD lists.
-func TestEveryPhase(t *testing.T) {
+// TestRules_AllPhases asks about objects in each phase that a CRD lists.
+func TestRules_AllPhases(t *testing.T) {
 	shipped, all := rules{scripts(t), fluxRules(t)}, samples()
 	for kind, phases := range phases(t) {
 		seen := map[string]bool{}
@@ -62,9 +62,9 @@ func TestEveryPhase(t *testing.T) {
 // unread is an object that Flux cannot evaluate the expressions on: it waits then, too.
 var unread = health{progressing.argo, fluxUnknown}
 
-// TestWhateverTheKind changes an object that is well, and one that is not, in ways that
+// TestRules_AllKinds changes an object that is well, and one that is not, in ways that
 // mean the same for every kind.
-func TestWhateverTheKind(t *testing.T) {
+func TestRules_AllKinds(t *testing.T) {
 	cases := map[string]struct {
 		change func(t *testing.T, object map[string]any)
 		// healthy and degraded change objects with that health.
@@ -117,8 +117,8 @@ func TestWhateverTheKind(t *testing.T) {
 	}
 }
 
-// TestStatusOlderThanSpec asks about objects whose status is not about their spec.
-func TestStatusOlderThanSpec(t *testing.T) {
+// TestRules_OutdatedStatus asks about objects whose status is not about their spec.
+func TestRules_OutdatedStatus(t *testing.T) {
 	older := map[string]func(t *testing.T, object map[string]any){
 		"the spec was changed": func(t *testing.T, o map[string]any) { set(t, o, int64(4), "metadata", "generation") },
 		"it does not tell what it is about": func(t *testing.T, o map[string]any) {

@@ -134,8 +134,8 @@ func inMemory(t *testing.T, content map[string]string) filesys.FileSystem {
 	return files
 }
 
-// TestEveryKindHasRules compares what is shipped with what kinds there are.
-func TestEveryKindHasRules(t *testing.T) {
+// TestRules_MissingKinds compares what is shipped with what kinds there are.
+func TestRules_MissingKinds(t *testing.T) {
 	kinds, lua, cel := phases(t), scripts(t), fluxRules(t)
 	for kind := range kinds {
 		if lua[kind] == "" {
@@ -150,9 +150,9 @@ func TestEveryKindHasRules(t *testing.T) {
 	}
 }
 
-// TestSettingsAreMerged does what the comment in the kustomization tells those to do who
+// TestArgoCDSettings_Merge does what the comment in the kustomization tells those to do who
 // install Argo CD with kustomize.
-func TestSettingsAreMerged(t *testing.T) {
+func TestArgoCDSettings_Merge(t *testing.T) {
 	const generator = "  - name: argocd-cm\n"
 	ours := read(t, config+"/health/argocd/kustomization.yaml")
 	if strings.Count(ours, generator) != 1 {

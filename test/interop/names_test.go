@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// TestDiscoveredResources compares which resources can be archived, in which
+// TestDiscover compares which resources can be archived, in which
 // version, and the order of their groups.
-func TestDiscoveredResources(t *testing.T) {
+func TestDiscover(t *testing.T) {
 	c := newClients(t)
 
 	type entry struct {
@@ -58,8 +58,8 @@ func TestDiscoveredResources(t *testing.T) {
 	}
 }
 
-// TestResolvedNames compares what a resource name in a spec means.
-func TestResolvedNames(t *testing.T) {
+// TestResolve compares what a resource name in a spec means.
+func TestResolve(t *testing.T) {
 	c := newClients(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		name := resourceName().Draw(rt, "name")

@@ -38,8 +38,8 @@ func namespaceList() *rapid.Generator[[]string] {
 	return rapid.SliceOfN(namespaceEntry(), 0, 3)
 }
 
-// TestNamespaceValidation compares which namespace lists are refused.
-func TestNamespaceValidation(t *testing.T) {
+// TestValidate_Namespaces compares which namespace lists are refused.
+func TestValidate_Namespaces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		include, exclude := namespaceList().Draw(rt, "include"), namespaceList().Draw(rt, "exclude")
 		velero := collections.ValidateNamespaceIncludesExcludes(include, exclude)
@@ -101,8 +101,8 @@ func validNamespaceFilter() *rapid.Generator[namespaceFilter] {
 	})
 }
 
-// TestNamespaceDecisions compares which namespaces are included.
-func TestNamespaceDecisions(t *testing.T) {
+// TestIncludedNamespaces compares which namespaces are included.
+func TestIncludedNamespaces(t *testing.T) {
 	c := newClients(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f := validNamespaceFilter().Draw(rt, "filter")
@@ -142,9 +142,9 @@ func allowedToExclude(f namespaceFilter, name string, included bool) bool {
 	})
 }
 
-// TestWholeCluster compares when a backup counts as one of the whole cluster,
+// TestResourceInclusion_WholeCluster compares when a backup counts as one of the whole cluster,
 // which decides about cluster-scoped resources that were not selected.
-func TestWholeCluster(t *testing.T) {
+func TestResourceInclusion_WholeCluster(t *testing.T) {
 	c := newClients(t)
 	clusterRoles := schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
 	rapid.Check(t, func(rt *rapid.T) {

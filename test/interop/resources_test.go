@@ -39,9 +39,9 @@ func resourceList() *rapid.Generator[[]string] {
 	return rapid.OneOf(rapid.Just[[]string](nil), rapid.SliceOfN(resourceEntry(), 1, 3))
 }
 
-// TestResourceValidation compares which of the older resource lists are
+// TestValidate_Resources compares which of the older resource lists are
 // refused.
-func TestResourceValidation(t *testing.T) {
+func TestValidate_Resources(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		include, exclude := resourceList().Draw(rt, "include"), resourceList().Draw(rt, "exclude")
 		compareValidation(rt, collections.ValidateIncludesExcludes(include, exclude),
@@ -49,8 +49,8 @@ func TestResourceValidation(t *testing.T) {
 	})
 }
 
-// TestScopedResourceValidation does the same for the scoped lists.
-func TestScopedResourceValidation(t *testing.T) {
+// TestValidate_ScopedResources does the same for the scoped lists.
+func TestValidate_ScopedResources(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		include, exclude := resourceList().Draw(rt, "include"), resourceList().Draw(rt, "exclude")
 		velero := collections.ValidateScopedIncludesExcludes(include, exclude)
@@ -130,9 +130,9 @@ func allowedToLeaveOut(gr schema.GroupResource) bool {
 	return selection.IsNeverArchived(gr) || gr.String() == volumeSnapshots || gr.String() == volumeSnapshotContents
 }
 
-// TestOldResourceDecisions compares includedResources, excludedResources and
+// TestResourceInclusion_OldFilters compares includedResources, excludedResources and
 // includeClusterResources, together with namespace filters.
-func TestOldResourceDecisions(t *testing.T) {
+func TestResourceInclusion_OldFilters(t *testing.T) {
 	c := newClients(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f := validNamespaceFilter().Draw(rt, "namespaces")
@@ -160,9 +160,9 @@ func TestOldResourceDecisions(t *testing.T) {
 	})
 }
 
-// TestScopedResourceDecisions compares the four scoped lists, together with
+// TestResourceInclusion_ScopedFilters compares the four scoped lists, together with
 // namespace filters. No filter at all is one of the cases.
-func TestScopedResourceDecisions(t *testing.T) {
+func TestResourceInclusion_ScopedFilters(t *testing.T) {
 	c := newClients(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		f := validNamespaceFilter().Draw(rt, "namespaces")

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/test/perf/raw"
 )
 
-func TestStatusWritesAreThoseOfOperationsAndBackups(t *testing.T) {
+func TestSumStatusWrites(t *testing.T) {
 	const metrics = `# HELP apiserver_request_total [STABLE] Counter of apiserver requests.
 # TYPE apiserver_request_total counter
 apiserver_request_total{code="200",component="apiserver",dry_run="",group="grapnel.dev",resource="asyncoperations",scope="resource",subresource="status",verb="PATCH",version="v1alpha1"} 70
@@ -33,8 +33,8 @@ apiserver_request_terminations_total{code="200",resource="backups",subresource="
 	}
 }
 
-// TestReadLeavesOutThePluginThatHangs has three plugins with one operation each.
-func TestReadLeavesOutThePluginThatHangs(t *testing.T) {
+// TestFollowing_ReadHungPlugin has three plugins with one operation each.
+func TestFollowing_ReadHungPlugin(t *testing.T) {
 	e := &environment{dir: t.TempDir()}
 	if err := os.Mkdir(filepath.Dir(callsOf(e, 0)), 0o755); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestReadLeavesOutThePluginThatHangs(t *testing.T) {
 	}
 }
 
-func TestWorkIsChecked(t *testing.T) {
+func TestWork_Check(t *testing.T) {
 	good := work{
 		mix: mix{objects: 1, namespaces: 1, rounds: 1}, large: mix{objects: 1, namespaces: 1},
 		operations: operations{count: 1, plugins: 2},

@@ -18,7 +18,7 @@ import (
 )
 
 // A limit that leaves out objects would be too strict, and one with more too lax.
-func TestLimitHasTheObjectsOfTheRestore(t *testing.T) {
+func TestCreateRequests(t *testing.T) {
 	m := mix{objects: 205, namespaces: 10}
 	want := map[string]bool{}
 	for i := range m.objects {
@@ -71,7 +71,7 @@ func pathOf(t *testing.T, m raw.Message) string {
 	return m.Path + "/" + object.Metadata.Name
 }
 
-func TestFiguresOfRestores(t *testing.T) {
+func TestRestoring_Figures(t *testing.T) {
 	r := restoring{
 		objects: 100, created: []float64{3, 9, 2}, none: []float64{1, 2, 3}, update: []float64{4, 4, 5},
 		growth: []float64{mebibyte, 3 * mebibyte, 2 * mebibyte}, growthMany: []float64{2*mebibyte + 180_000},

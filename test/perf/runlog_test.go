@@ -36,7 +36,7 @@ func TestFindArchiving(t *testing.T) {
 	}
 }
 
-func TestFindArchivingFails(t *testing.T) {
+func TestFindArchiving_Errors(t *testing.T) {
 	for name, log := range map[string]string{
 		"empty":         "",
 		"other lines":   "time=2026-11-21T20:51:44.123Z level=INFO msg=\"Storing results\"\n",

@@ -23,7 +23,7 @@ func state(phase v1alpha1.RunPhase, trueConditions ...string) *v1alpha1.Backup {
 	return backup
 }
 
-func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
+func TestWatcher_TakeBackup(t *testing.T) {
 	seen := &observation[*v1alpha1.Backup]{}
 	w := &watcher[*v1alpha1.Backup]{seen: map[string]*observation[*v1alpha1.Backup]{"b": seen}, open: 1}
 	run := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{ParentRef: v1alpha1.ParentReference{Name: "b"}}}
@@ -60,7 +60,7 @@ func TestWatcherFollowsABackupToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWatcherFails(t *testing.T) {
+func TestWatcher_TakeErrors(t *testing.T) {
 	failed := state(v1alpha1.RunPhaseFailed, v1alpha1.ConditionStalled)
 	failed.Status.FailureReason = "the disk is full"
 	for name, tc := range map[string]struct {
@@ -77,7 +77,7 @@ func TestWatcherFails(t *testing.T) {
 	}
 }
 
-func TestWatcherFollowsARestore(t *testing.T) {
+func TestWatcher_TakeRestore(t *testing.T) {
 	seen := &observation[*v1alpha1.Restore]{}
 	w := &watcher[*v1alpha1.Restore]{seen: map[string]*observation[*v1alpha1.Restore]{"r": seen}, open: 1}
 	done := newRestore("r", "b", "there-", 1)

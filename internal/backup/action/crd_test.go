@@ -65,7 +65,7 @@ func TestCRDAction_Execute(t *testing.T) {
 	}
 }
 
-func TestExecuteAtOnce(t *testing.T) {
+func TestCRDAction_ExecuteConcurrently(t *testing.T) {
 	t.Parallel()
 	a := action.NewCRDAction()
 	var named atomic.Int32

@@ -101,7 +101,7 @@ func TestServiceAccountAction_Execute(t *testing.T) {
 	}
 }
 
-func TestPrepareFails(t *testing.T) {
+func TestServiceAccountAction_PrepareFailure(t *testing.T) {
 	t.Parallel()
 	errDenied := errors.New("denied")
 	if err := action.NewServiceAccountAction().Prepare(t.Context(), &cluster{err: errDenied}); !errors.Is(err, errDenied) {

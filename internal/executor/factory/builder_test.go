@@ -40,7 +40,7 @@ func aQuiesce() v1alpha1.Executor {
 	return v1alpha1.Executor{Builtin: &v1alpha1.BuiltinExecutor{Quiesce: &v1alpha1.QuiesceExecutor{}}}
 }
 
-func TestEveryHookHasAnExecutor(t *testing.T) {
+func TestBuild_ActionKinds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		of    v1alpha1.Executor
@@ -70,7 +70,7 @@ func TestEveryHookHasAnExecutor(t *testing.T) {
 	}
 }
 
-func TestProgramsAnnounceTheirActions(t *testing.T) {
+func TestBuild_ProcessAndGRPC(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, of := range map[string]v1alpha1.Executor{
@@ -117,8 +117,8 @@ func TestJsonDigest(t *testing.T) {
 	}
 }
 
-// TestPluginsThatAreRefused covers Plugins that the API server accepts.
-func TestPluginsThatAreRefused(t *testing.T) {
+// TestBuild_InvalidPlugins covers Plugins that the API server accepts.
+func TestBuild_InvalidPlugins(t *testing.T) {
 	t.Parallel()
 	job := func(edit func(*v1alpha1.JobExecutor)) v1alpha1.Executor {
 		e := aJob()
@@ -221,8 +221,8 @@ func TestPluginsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestBadPathOfOneAction: the error names the action, because the others are valid.
-func TestBadPathOfOneAction(t *testing.T) {
+// TestBuild_InvalidPath: the error names the action, because the others are valid.
+func TestBuild_InvalidPath(t *testing.T) {
 	t.Parallel()
 	plugin := pluginOf(aWebhook("https://hooks.example"), preBackup, postBackup)
 	plugin.Spec.Actions[1].Path = "/../thaw"

@@ -40,8 +40,8 @@ func (w *world) replicas(namespace, name string) int32 {
 	return *d.Spec.Replicas
 }
 
-// TestQuiesce quiesces and unquiesces only the selected workloads in the included namespaces.
-func TestQuiesce(t *testing.T) {
+// TestQuiesceExecutor_SelectedWorkloads quiesces and unquiesces only the selected workloads in the included namespaces.
+func TestQuiesceExecutor_SelectedWorkloads(t *testing.T) {
 	t.Parallel()
 	for name, points := range map[string][2]string{
 		"a Backup":  {executor.PointPreBackup, executor.PointPostBackup},
@@ -75,9 +75,9 @@ func TestQuiesce(t *testing.T) {
 	}
 }
 
-// TestTwoPluginsQuiesce: a workload that one Plugin unquiesces is still held by the other. The two
+// TestQuiesceExecutor_TwoPlugins: a workload that one Plugin unquiesces is still held by the other. The two
 // actions of a pair may have different names if they belong to one Plugin.
-func TestTwoPluginsQuiesce(t *testing.T) {
+func TestQuiesceExecutor_TwoPlugins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
 	first := pluginOf(aQuiesce(), preBackup, v1alpha1.ActionKindPostBackup)
@@ -111,9 +111,9 @@ func TestTwoPluginsQuiesce(t *testing.T) {
 	}
 }
 
-// TestRestoreThatDidNotEnd: restored workloads may lack their data and are not started. Workloads
+// TestQuiesceExecutor_RestorePhases: restored workloads may lack their data and are not started. Workloads
 // that the Restore itself stopped are.
-func TestRestoreThatDidNotEnd(t *testing.T) {
+func TestQuiesceExecutor_RestorePhases(t *testing.T) {
 	t.Parallel()
 	for phase, started := range map[v1alpha1.RunPhase]int32{
 		v1alpha1.RunPhaseCompleted: 3, v1alpha1.RunPhasePartiallyFailed: 3, v1alpha1.RunPhaseFailed: 0,
@@ -147,9 +147,9 @@ func TestRestoreThatDidNotEnd(t *testing.T) {
 	}
 }
 
-// TestABackupIsWarned: only this event shows that the data of a Backup may have changed while it
+// TestQuiesceExecutor_WarningEvent: only this event shows that the data of a Backup may have changed while it
 // was read.
-func TestABackupIsWarned(t *testing.T) {
+func TestQuiesceExecutor_WarningEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
 	plugin := pluginOf(aQuiesce(), preBackup, v1alpha1.ActionKindPostBackup)
@@ -181,8 +181,8 @@ func TestABackupIsWarned(t *testing.T) {
 	}
 }
 
-// TestUnquiesce_StaysStopped: a tenant may set any annotation on a workload.
-func TestUnquiesce_StaysStopped(t *testing.T) {
+// TestQuiesceExecutor_ForgedAnnotation: a tenant may set any annotation on a workload.
+func TestQuiesceExecutor_ForgedAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"), deployment("shop", "api"))...)
 	plugin := pluginOf(aQuiesce(), preBackup, v1alpha1.ActionKindPostBackup)
@@ -207,7 +207,7 @@ func TestUnquiesce_StaysStopped(t *testing.T) {
 	}
 }
 
-func TestQuiesceOfNobody(t *testing.T) {
+func TestQuiesceExecutor_Errors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), deployment("shop", "web"))...)
 	run := w.build(pluginOf(aQuiesce(), preBackup), preBackup)
@@ -226,8 +226,8 @@ func TestQuiesceOfNobody(t *testing.T) {
 	}
 }
 
-// TestMaxQuiesceDuration: a Plugin without a duration has a limit, too.
-func TestMaxQuiesceDuration(t *testing.T) {
+// TestQuiesceExecutor_MaxQuiesceDuration: a Plugin without a duration has a limit, too.
+func TestQuiesceExecutor_MaxQuiesceDuration(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  *metav1.Duration

@@ -23,7 +23,7 @@ func endpointOf(address string, tls *v1alpha1.TLSClient) *v1alpha1.Plugin {
 	}})
 }
 
-func TestEndpointAtASocket(t *testing.T) {
+func TestEndpoint_UnixSocket(t *testing.T) {
 	t.Parallel()
 	got := newWorld(t).Endpoint(endpointOf("unix:///run/p.sock", nil))
 	if got.Address != "unix:///run/p.sock" || got.ConnectTimeout != time.Minute || got.Credentials != nil || got.Digest != "" {
@@ -31,8 +31,8 @@ func TestEndpointAtASocket(t *testing.T) {
 	}
 }
 
-// TestEndpointCredentials: credentials are read for each connection, in the operator's namespace.
-func TestEndpointCredentials(t *testing.T) {
+// TestEndpoint_Credentials: credentials are read for each connection, in the operator's namespace.
+func TestEndpoint_Credentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, secret(operatorNamespace, "mover", map[string]string{"tls.crt": "c1", "tls.key": "k1"}), secret("shop", "mover", nil))
 	trust := &v1alpha1.TLSClient{CABundle: []byte("ca"), ServerName: "mover.example", CertificateSecret: &v1alpha1.SecretReference{Name: "mover"}}
@@ -73,8 +73,8 @@ func TestEndpointCredentials(t *testing.T) {
 	fails("there is no Secret mover in namespace grapnel-system")
 }
 
-// TestEndpointDigest: the digest changes with the trusted peers, which recreates connections.
-func TestEndpointDigest(t *testing.T) {
+// TestEndpoint_Digest: the digest changes with the trusted peers, which recreates connections.
+func TestEndpoint_Digest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	digests := map[string]bool{}

@@ -35,7 +35,7 @@ func (w *world) jobFor(run executor.Executor, call executor.Call) *batchv1.Job {
 	return w.created[0].(*batchv1.Job)
 }
 
-func TestJobIsWhatThePluginSays(t *testing.T) {
+func TestNewJobExecutor_AllFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plugin := pluginOf(v1alpha1.Executor{Job: &v1alpha1.JobExecutor{
@@ -88,7 +88,7 @@ func TestJobIsWhatThePluginSays(t *testing.T) {
 	}
 }
 
-func TestShortestJob(t *testing.T) {
+func TestNewJobExecutor_Defaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	job := w.jobFor(w.build(pluginOf(aJob(), preBackup), preBackup), callFor(executor.PointPreBackup, aBackup))
@@ -98,9 +98,9 @@ func TestShortestJob(t *testing.T) {
 	}
 }
 
-// TestCallsChangeNoJob: a user who creates a Backup controls only the values of variables
+// TestNewJobExecutor_HostileCall: a user who creates a Backup controls only the values of variables
 // and the files.
-func TestCallsChangeNoJob(t *testing.T) {
+func TestNewJobExecutor_HostileCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	run := w.build(pluginOf(aJob(), preBackup), preBackup)

@@ -28,7 +28,7 @@ func (w *world) ran() []string {
 	return pods
 }
 
-func TestPodsOfIncludedNamespacesOnly(t *testing.T) {
+func TestNewPodExecExecutor_IncludedNamespaces(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		point, subject string
@@ -60,7 +60,7 @@ func TestPodsOfIncludedNamespacesOnly(t *testing.T) {
 	}
 }
 
-func TestCommandIsThePluginsOwn(t *testing.T) {
+func TestNewPodExecExecutor_Command(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(namespaces("shop"), runningPod("shop", "db-0"), runningPod("shop", "db-1"))...)
 	of := aPodExec()
@@ -88,10 +88,10 @@ func TestCommandIsThePluginsOwn(t *testing.T) {
 	}
 }
 
-// TestNoPod: a missing pod is a failure unless the Plugin says otherwise. It is no failure of an
+// TestNewPodExecExecutor_NoPod: a missing pod is a failure unless the Plugin says otherwise. It is no failure of an
 // action that undoes another one: there is nothing to thaw, and owed clean-up would be retried
 // forever.
-func TestNoPod(t *testing.T) {
+func TestNewPodExecExecutor_NoPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		kind    v1alpha1.ActionKind
@@ -130,9 +130,9 @@ func TestNoPod(t *testing.T) {
 	}
 }
 
-// TestPodOnItsWay: a clean-up action waits for a pod that does not run yet, and then runs its
+// TestNewPodExecExecutor_PendingPod: a clean-up action waits for a pod that does not run yet, and then runs its
 // command there.
-func TestPodOnItsWay(t *testing.T) {
+func TestNewPodExecExecutor_PendingPod(t *testing.T) {
 	t.Parallel()
 	pod := runningPod("shop", "db-0")
 	pod.Status.Phase = corev1.PodPending
@@ -150,8 +150,8 @@ func TestPodOnItsWay(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: a command that prints nothing fails only if the Plugin requires an answer.
-func TestNoAnswer(t *testing.T) {
+// TestNewPodExecExecutor_RequireAnswer: a command that prints nothing fails only if the Plugin requires an answer.
+func TestNewPodExecExecutor_RequireAnswer(t *testing.T) {
 	t.Parallel()
 	for _, required := range []bool{false, true} {
 		w := newWorld(t, append(namespaces("shop"), runningPod("shop", "db-0"))...)
@@ -166,7 +166,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-func TestNamespacesThatCannotBeRead(t *testing.T) {
+func TestNewPodExecExecutor_NamespaceErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.onList = func(l client.ObjectList) error {

@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestNoCommandRunsNextToTheOperator includes the operator's own namespace, by name and together
+// TestNewPodExecExecutor_OperatorNamespace includes the operator's own namespace, by name and together
 // with all others.
-func TestNoCommandRunsNextToTheOperator(t *testing.T) {
+func TestNewPodExecExecutor_OperatorNamespace(t *testing.T) {
 	t.Parallel()
 	for name, included := range map[string]string{
 		"by its name": `["grapnel-system","shop"]`, "with all": `["*"]`, "without names": `[]`,

@@ -42,7 +42,7 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-func TestPathOfEachAction(t *testing.T) {
+func TestNewWebhookExecutor_Paths(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t), newHook(t)
 	plugin := pluginOf(h.of, preBackup, postBackup)
@@ -55,9 +55,9 @@ func TestPathOfEachAction(t *testing.T) {
 	}
 }
 
-// TestNameOfTheCertificate covers an address that the certificate is not valid for, and a name that
+// TestNewWebhookExecutor_ServerName covers an address that the certificate is not valid for, and a name that
 // it is not valid for.
-func TestNameOfTheCertificate(t *testing.T) {
+func TestNewWebhookExecutor_ServerName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"": "", "example.com": "", "other.example": `not valid for "other.example"`} {
 		w, h := newWorld(t), newHook(t)
@@ -71,8 +71,8 @@ func TestNameOfTheCertificate(t *testing.T) {
 	}
 }
 
-// TestSecretsAreReadForEachCall: only Secrets in the operator's namespace are read.
-func TestSecretsAreReadForEachCall(t *testing.T) {
+// TestNewWebhookExecutor_TokenSecret: only Secrets in the operator's namespace are read.
+func TestNewWebhookExecutor_TokenSecret(t *testing.T) {
 	t.Parallel()
 	const first, second = "first-token-of-all", "second-token-of-all"
 	w := newWorld(t, secret(operatorNamespace, "hook", map[string]string{"token": first + "\n"}), secret("shop", "hook", map[string]string{"token": "another"}))
@@ -111,7 +111,7 @@ func TestSecretsAreReadForEachCall(t *testing.T) {
 	wantError(t, err, executor.Unreachable, "its credentials could not be read: reading Secret hook")
 }
 
-func TestClientCertificateFromASecret(t *testing.T) {
+func TestNewWebhookExecutor_InvalidCertificate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		data map[string]string

@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestStopThatIsDenied expires the credentials for a moment, while a Job is ended beside which
+// TestStop_TemporarilyDenied expires the credentials for a moment, while a Job is ended beside which
 // nothing may run.
-func TestStopThatIsDenied(t *testing.T) {
+func TestStop_TemporarilyDenied(t *testing.T) {
 	for name, denied := range map[string]error{
 		"it is not known who asks": apierrors.NewUnauthorized("the token has expired"),
 		"a right is missing":       apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "x", errors.New("no access")),
@@ -50,8 +50,8 @@ func TestStopThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestStopThatStaysDenied: the error gives the reason.
-func TestStopThatStaysDenied(t *testing.T) {
+// TestStop_Denied: the error gives the reason.
+func TestStop_Denied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse(func(string, any) error { return apierrors.NewUnauthorized("the token has expired") })

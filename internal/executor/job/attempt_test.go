@@ -18,9 +18,9 @@ func retry() executor.Call {
 	return next
 }
 
-// TestAnAttemptHasItsOwnJob leaves the Job of a failed attempt behind, because it could not be
+// TestExecute_JobPerAttempt leaves the Job of a failed attempt behind, because it could not be
 // deleted.
-func TestAnAttemptHasItsOwnJob(t *testing.T) {
+func TestExecute_JobPerAttempt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end func(w *world)
 	}{
@@ -60,9 +60,9 @@ func TestAnAttemptHasItsOwnJob(t *testing.T) {
 	}
 }
 
-// TestAnAttemptDoesNotEndALaterOne continues an operator that has not noticed that another one took
+// TestExecute_LaterAttemptRunning continues an operator that has not noticed that another one took
 // over.
-func TestAnAttemptDoesNotEndALaterOne(t *testing.T) {
+func TestExecute_LaterAttemptRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		later := w.execute(t.Context(), w.options(), retry())

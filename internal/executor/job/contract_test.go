@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-func TestTerminationMessages(t *testing.T) {
+func TestAnswerForExit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 9<<10)
 	for name, tc := range map[string]struct {
@@ -112,7 +112,7 @@ func FuzzParameters(f *testing.F) {
 	})
 }
 
-func TestOptionsThatAreRefused(t *testing.T) {
+func TestNew_InvalidOptions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*Options)

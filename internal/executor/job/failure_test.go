@@ -30,7 +30,7 @@ func (w *world) event(uid types.UID, reason, message string) {
 	}))
 }
 
-func TestPodsThatDoNotStart(t *testing.T) {
+func TestExecute_PodNotStarting(t *testing.T) {
 	unscheduled := corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		Message: "0/3 nodes are available: 3 Insufficient memory.",
@@ -91,8 +91,8 @@ func TestPodsThatDoNotStart(t *testing.T) {
 	}
 }
 
-// TestImageThatComesLate: the registry recovers in time.
-func TestImageThatComesLate(t *testing.T) {
+// TestExecute_LateImage: the registry recovers in time.
+func TestExecute_LateImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -112,7 +112,7 @@ func TestImageThatComesLate(t *testing.T) {
 	})
 }
 
-func TestPodThatIsNotCreated(t *testing.T) {
+func TestExecute_PodNotCreated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(w *world)
 		after   time.Duration
@@ -147,8 +147,8 @@ func TestPodThatIsNotCreated(t *testing.T) {
 	}
 }
 
-// TestReasonOfAnEvent: only an event gives the reason why a pod waits.
-func TestReasonOfAnEvent(t *testing.T) {
+// TestExecute_EventReason: only an event gives the reason why a pod waits.
+func TestExecute_EventReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -163,7 +163,7 @@ func TestReasonOfAnEvent(t *testing.T) {
 	})
 }
 
-func TestJobsThatFail(t *testing.T) {
+func TestExecute_PodFailures(t *testing.T) {
 	evicted := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}
 	killed := exited(137, "")
 	killed.Phase, killed.Reason, killed.Message = evicted.Phase, evicted.Reason, evicted.Message
@@ -204,7 +204,7 @@ func TestJobsThatFail(t *testing.T) {
 	}
 }
 
-func TestJobsThatEndWithoutAnAnswer(t *testing.T) {
+func TestExecute_NoAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(w *world)
 		kind executor.ErrorKind
@@ -241,8 +241,8 @@ func TestJobsThatEndWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestLastLineIsTheReason covers a kubelet that reports no message.
-func TestLastLineIsTheReason(t *testing.T) {
+// TestExecute_LastLogLine covers a kubelet that reports no message.
+func TestExecute_LastLogLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.logs.plays = []recording{{text: "2026-01-01T00:00:01Z trying\n2026-01-01T00:00:02Z no such table\n"}}
@@ -252,9 +252,9 @@ func TestLastLineIsTheReason(t *testing.T) {
 	})
 }
 
-// TestDeletionIsTriedAgain: the answer survives a failure to delete the Job that must make room for
+// TestExecute_DeletionRetry: the answer survives a failure to delete the Job that must make room for
 // the next call.
-func TestDeletionIsTriedAgain(t *testing.T) {
+func TestExecute_DeletionRetry(t *testing.T) {
 	for name, tc := range map[string]struct {
 		times int
 		left  bool

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-func TestAnswerOfAJob(t *testing.T) {
+func TestExecute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -39,9 +39,9 @@ func TestAnswerOfAJob(t *testing.T) {
 	})
 }
 
-// TestCalledAgain covers an action that is not done: the next Job has the same name, and files of
+// TestExecute_RetryAfter covers an action that is not done: the next Job has the same name, and files of
 // its own.
-func TestCalledAgain(t *testing.T) {
+func TestExecute_RetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -66,7 +66,7 @@ func TestCalledAgain(t *testing.T) {
 	})
 }
 
-func TestJobIsAsDeclared(t *testing.T) {
+func TestExecute_JobSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		options := w.options()
@@ -109,7 +109,7 @@ func TestJobIsAsDeclared(t *testing.T) {
 	})
 }
 
-func TestAccountAndSecurityAreTheAdministrators(t *testing.T) {
+func TestNewPodSpec_Security(t *testing.T) {
 	t.Parallel()
 	user := int64(1000)
 	options := Options{
@@ -130,7 +130,7 @@ func TestAccountAndSecurityAreTheAdministrators(t *testing.T) {
 	}
 }
 
-func TestNamesAreOfTheKey(t *testing.T) {
+func TestNewJob_Names(t *testing.T) {
 	t.Parallel()
 	names, files := map[string]bool{}, map[string]bool{}
 	for _, key := range []string{"a", "b"} {
@@ -152,7 +152,7 @@ func TestNamesAreOfTheKey(t *testing.T) {
 	}
 }
 
-func TestFilesOfACall(t *testing.T) {
+func TestExecute_FilesSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := call()
@@ -174,7 +174,7 @@ func TestFilesOfACall(t *testing.T) {
 	})
 }
 
-func TestCallsThatNoJobCanTake(t *testing.T) {
+func TestExecute_InvalidCalls(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*executor.Call)
 		want   string
@@ -212,8 +212,8 @@ func TestCallsThatNoJobCanTake(t *testing.T) {
 	}
 }
 
-// TestValuesOfSecretsAreHidden: the container prints a value from a Secret.
-func TestValuesOfSecretsAreHidden(t *testing.T) {
+// TestExecute_RedactedSecret: the container prints a value from a Secret.
+func TestExecute_RedactedSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"}, Data: map[string][]byte{"pin": []byte("correcthorse")}}

@@ -36,7 +36,7 @@ func (w *world) there(name string) *batchv1.Job {
 	return nil
 }
 
-func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
+func TestExecute_OperatorRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, stop := context.WithCancel(t.Context())
@@ -66,8 +66,8 @@ func TestEndOfTheOperatorLeavesTheJob(t *testing.T) {
 	})
 }
 
-// TestAnswerThatNobodyCanRecord stops the operator while the log is read.
-func TestAnswerThatNobodyCanRecord(t *testing.T) {
+// TestExecute_StoppedWhileReadingLog stops the operator while the log is read.
+func TestExecute_StoppedWhileReadingLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.logs.plays = []recording{{until: make(chan struct{})}}
@@ -83,7 +83,7 @@ func TestAnswerThatNobodyCanRecord(t *testing.T) {
 	})
 }
 
-func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
+func TestExecute_CancelAndDeadline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		cancel bool
@@ -135,8 +135,8 @@ func TestCancelAndDeadlineDeleteTheJob(t *testing.T) {
 	}
 }
 
-// TestPodThatDoesNotEnd covers a pod on a lost node.
-func TestPodThatDoesNotEnd(t *testing.T) {
+// TestExecute_PodNotTerminating covers a pod on a lost node.
+func TestExecute_PodNotTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.lingers = true
@@ -171,7 +171,7 @@ func TestPodThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
+func TestExecute_EarlierJobNotFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		earlier := (&Options{Namespace: namespace, Plugin: "freezer"}).newJob(t.Context(), call(), nil)
@@ -184,9 +184,9 @@ func TestWaitingForAnEarlierAttemptEndsWithTheDeadline(t *testing.T) {
 	})
 }
 
-// TestRunnerTellsCancelFromItsEnd checks what isOperatorStopping relies on: runs are canceled with
+// TestIsOperatorStopping checks what isOperatorStopping relies on: runs are canceled with
 // a cause, and end with their runner without one.
-func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
+func TestIsOperatorStopping(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end      func(r *runner.Runner[executor.Answer], stop context.CancelFunc)
 		wantJobs int
@@ -229,9 +229,9 @@ func TestRunnerTellsCancelFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestCancelBeforeTheJobIsFound: the Job of a previous operator is ended although it could not be
+// TestExecute_CanceledBeforeList: the Job of a previous operator is ended although it could not be
 // listed.
-func TestCancelBeforeTheJobIsFound(t *testing.T) {
+func TestExecute_CanceledBeforeList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, end := context.WithCancel(t.Context())
@@ -249,8 +249,8 @@ func TestCancelBeforeTheJobIsFound(t *testing.T) {
 	})
 }
 
-// TestPodThatIsDeleted deletes the pod while it runs.
-func TestPodThatIsDeleted(t *testing.T) {
+// TestExecute_PodDeleted deletes the pod while it runs.
+func TestExecute_PodDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -267,8 +267,8 @@ func TestPodThatIsDeleted(t *testing.T) {
 	})
 }
 
-// TestStopEndsWhatIsLeft covers a run that is canceled while no operator runs.
-func TestStopEndsWhatIsLeft(t *testing.T) {
+// TestStop_RunningJob covers a run that is canceled while no operator runs.
+func TestStop_RunningJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, end := context.WithCancel(t.Context())
@@ -286,7 +286,7 @@ func TestStopEndsWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestStopThatCannot(t *testing.T) {
+func TestStop_PodNotTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()

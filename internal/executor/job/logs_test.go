@@ -42,7 +42,7 @@ func (w *world) logged() []string {
 	return logged
 }
 
-func TestLogIsFollowed(t *testing.T) {
+func TestLogFollower_Streams(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plays []recording
 		want  []string
@@ -93,8 +93,8 @@ func TestLogIsFollowed(t *testing.T) {
 	}
 }
 
-// TestLogIsCapped: a container prints far more than the limit, and continues.
-func TestLogIsCapped(t *testing.T) {
+// TestLogFollower_SizeLimit: a container prints far more than the limit, and continues.
+func TestLogFollower_SizeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		line := at("01", "> "+strings.Repeat("x", 1000))
@@ -115,9 +115,9 @@ func TestLogIsCapped(t *testing.T) {
 	})
 }
 
-// TestLogThatIsCutOff: the server ends the stream of a container that continues, as it does after
+// TestLogFollower_StreamEndsEarly: the server ends the stream of a container that continues, as it does after
 // some hours.
-func TestLogThatIsCutOff(t *testing.T) {
+func TestLogFollower_StreamEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.logs.plays = []recording{{text: at("01", "> a")}, {text: at("01", "> a") + at("02", "> b")}}
@@ -133,9 +133,9 @@ func TestLogThatIsCutOff(t *testing.T) {
 	})
 }
 
-// TestLogThatCannotBeFollowed: a node that cannot watch files ends each stream at once, with a
+// TestLogFollower_FollowUnavailable: a node that cannot watch files ends each stream at once, with a
 // message in the stream.
-func TestLogThatCannotBeFollowed(t *testing.T) {
+func TestLogFollower_FollowUnavailable(t *testing.T) {
 	const why = "failed to create fsnotify watcher: too many open files"
 	for name, tc := range map[string]struct {
 		// first is what the container prints at first, and then what it prints later.
@@ -172,8 +172,8 @@ func TestLogThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-// TestLogThatDoesNotEnd: such a log must not delay the answer.
-func TestLogThatDoesNotEnd(t *testing.T) {
+// TestLogFollower_EndlessLog: such a log must not delay the answer.
+func TestLogFollower_EndlessLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.logs.plays = []recording{{text: at("01", "> a"), until: make(chan struct{})}}
@@ -187,8 +187,8 @@ func TestLogThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestLogsOfTheServer checks the requests to the API server.
-func TestLogsOfTheServer(t *testing.T) {
+// TestPodLogs checks the requests to the API server.
+func TestPodLogs(t *testing.T) {
 	t.Parallel()
 	var asked string
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
@@ -224,8 +224,8 @@ func TestLogsOfTheServer(t *testing.T) {
 	}
 }
 
-// TestLogOfARunningContainer: the log is available while the container runs.
-func TestLogOfARunningContainer(t *testing.T) {
+// TestLogFollower_RunningContainer: the log is available while the container runs.
+func TestLogFollower_RunningContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		hold := make(chan struct{})

@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestAnswerThatIsLost stops an operator after it got an answer and before it recorded it: the next
+// TestExecute_UnrecordedAnswer stops an operator after it got an answer and before it recorded it: the next
 // one gets the same answer, and nothing is started again.
-func TestAnswerThatIsLost(t *testing.T) {
+func TestExecute_UnrecordedAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		kind   executor.ErrorKind

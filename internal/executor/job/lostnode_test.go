@@ -81,8 +81,8 @@ func (w *world) unheard() {
 	))
 }
 
-// TestDeadlineOnALostNode checks the messages.
-func TestDeadlineOnALostNode(t *testing.T) {
+// TestExecute_DeadlineOnLostNode checks the messages.
+func TestExecute_DeadlineOnLostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.lingers = true
@@ -110,8 +110,8 @@ func TestDeadlineOnALostNode(t *testing.T) {
 	})
 }
 
-// TestNodeThatDoesNotStartAPod: the node is lost before it observed the pod.
-func TestNodeThatDoesNotStartAPod(t *testing.T) {
+// TestExecute_NodeLostBeforeStart: the node is lost before it observed the pod.
+func TestExecute_NodeLostBeforeStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -124,8 +124,8 @@ func TestNodeThatDoesNotStartAPod(t *testing.T) {
 	})
 }
 
-// TestOverdueOnALostNode: the operator is away when the deadline passes.
-func TestOverdueOnALostNode(t *testing.T) {
+// TestCollectResult_LostNode: the operator is away when the deadline passes.
+func TestCollectResult_LostNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, stop := context.WithCancel(t.Context())
@@ -138,8 +138,8 @@ func TestOverdueOnALostNode(t *testing.T) {
 	})
 }
 
-// TestTakenFromANode: the pod that is removed from the node terminates.
-func TestTakenFromANode(t *testing.T) {
+// TestExecute_PodGarbageCollected: the pod that is removed from the node terminates.
+func TestExecute_PodGarbageCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()

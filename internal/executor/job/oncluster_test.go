@@ -58,7 +58,7 @@ var _ = AfterSuite(func() {
 	Expect(cluster.plane.Stop()).To(Succeed())
 })
 
-func TestExecutorOnCluster(t *testing.T) {
+func TestExecutor_OnCluster(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Executor of Jobs")
 }

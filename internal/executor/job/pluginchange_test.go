@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// TestPluginIsChanged changes the pod in the Plugin of an action while its Job runs, and restarts
+// TestExecutor_PluginChanged changes the pod in the Plugin of an action while its Job runs, and restarts
 // the operator: what runs belongs to the attempt.
-func TestPluginIsChanged(t *testing.T) {
+func TestExecutor_PluginChanged(t *testing.T) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database"},
 		Data:       map[string][]byte{"password": []byte("correcthorse")},

@@ -74,8 +74,8 @@ func (w *world) answers(x *execution) {
 	w.recorded(call())
 }
 
-// TestFilesThatAreThere: an operator takes over while no more files may be created.
-func TestFilesThatAreThere(t *testing.T) {
+// TestEnsureFilesSecret_Takeover: an operator takes over while no more files may be created.
+func TestEnsureFilesSecret_Takeover(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status corev1.PodStatus
 		gone   bool
@@ -115,8 +115,8 @@ func TestFilesThatAreThere(t *testing.T) {
 	}
 }
 
-// TestAnswerThatWasLost: the files are created, but the response is lost.
-func TestAnswerThatWasLost(t *testing.T) {
+// TestEnsureFilesSecret_LostResponse: the files are created, but the response is lost.
+func TestEnsureFilesSecret_LostResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse(func(verb string, o any) error {
@@ -137,8 +137,8 @@ func TestAnswerThatWasLost(t *testing.T) {
 	})
 }
 
-// TestQuotaThatChanges retries: the error does not mean that the quota is exhausted.
-func TestQuotaThatChanges(t *testing.T) {
+// TestExecute_QuotaConflict retries if the quota changed: the error does not mean that the quota is exhausted.
+func TestExecute_QuotaConflict(t *testing.T) {
 	for _, what := range []string{"create *v1.Job", "create *v1.Secret"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestQuotaThatChanges(t *testing.T) {
 	}
 }
 
-// TestRightsThatComeBack recreates a role binding while a Job runs.
-func TestRightsThatComeBack(t *testing.T) {
+// TestExecute_TemporarilyForbidden recreates a role binding while a Job runs.
+func TestExecute_TemporarilyForbidden(t *testing.T) {
 	unauthorized := apierrors.NewUnauthorized("the token is too old")
 	for name, tc := range map[string]struct {
 		what     string
@@ -189,8 +189,8 @@ func TestRightsThatComeBack(t *testing.T) {
 	}
 }
 
-// TestRightsThatStayAway: missing permissions end the attempt well before its deadline.
-func TestRightsThatStayAway(t *testing.T) {
+// TestExecute_Forbidden: missing permissions end the attempt well before its deadline.
+func TestExecute_Forbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		began := time.Now()
@@ -212,8 +212,8 @@ func TestRightsThatStayAway(t *testing.T) {
 	})
 }
 
-// TestJobThatCannotBeCreated: a required admission webhook does not respond.
-func TestJobThatCannotBeCreated(t *testing.T) {
+// TestExecute_AdmissionWebhookUnavailable: a required admission webhook does not respond.
+func TestExecute_AdmissionWebhookUnavailable(t *testing.T) {
 	const refusal = `Internal error occurred: failed calling webhook "jobs.example.io": connection refused`
 	for what, want := range map[string]string{
 		"create *v1.Job":    "its Job could not be created: " + refusal,
@@ -242,8 +242,8 @@ func TestJobThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// TestJobThatCannotBeCreatedYet waits as long as nothing indicates that waiting is useless.
-func TestJobThatCannotBeCreatedYet(t *testing.T) {
+// TestExecute_TransientCreateErrors waits as long as nothing indicates that waiting is useless.
+func TestExecute_TransientCreateErrors(t *testing.T) {
 	for name, err := range map[string]error{
 		"a busy server":        apierrors.NewTooManyRequests("too many requests", 1),
 		"a broken connection":  errConnection,

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
-// TestJobThatWasNotListed: the Job appears between the list request and the create request.
-func TestJobThatWasNotListed(t *testing.T) {
+// TestExecute_JobAlreadyExists: the Job appears between the list request and the create request.
+func TestExecute_JobAlreadyExists(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*batchv1.Job)
 		want   string
@@ -61,8 +61,8 @@ func TestJobThatWasNotListed(t *testing.T) {
 	}
 }
 
-// TestServerThatIsAway makes every kind of request fail twice.
-func TestServerThatIsAway(t *testing.T) {
+// TestExecute_TransientServerErrors makes every kind of request fail twice.
+func TestExecute_TransientServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		failed := map[string]int{}
@@ -90,7 +90,7 @@ func TestServerThatIsAway(t *testing.T) {
 	})
 }
 
-func TestServerThatStaysAway(t *testing.T) {
+func TestExecute_ServerUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.refuse(func(string, any) error { return apierrors.NewInternalError(errors.New("etcd has no leader")) })
@@ -99,8 +99,8 @@ func TestServerThatStaysAway(t *testing.T) {
 	})
 }
 
-// TestWatchThatBreaks ends all watches and changes the pod before new watches start.
-func TestWatchThatBreaks(t *testing.T) {
+// TestExecute_WatchClosed ends all watches and changes the pod before new watches start.
+func TestExecute_WatchClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.run()
@@ -118,7 +118,7 @@ func TestWatchThatBreaks(t *testing.T) {
 	})
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestExecute_RejectedRequests(t *testing.T) {
 	jobs, secrets := schema.GroupResource{Group: "batch", Resource: "jobs"}, schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
 		verb   string

@@ -24,9 +24,9 @@ func endsAt(status corev1.PodStatus, at time.Time) corev1.PodStatus {
 	return status
 }
 
-// TestEndsWhileNobodyFollows stops the operator while a Job runs; the next one starts after its
+// TestCollectResult stops the operator while a Job runs; the next one starts after its
 // deadline.
-func TestEndsWhileNobodyFollows(t *testing.T) {
+func TestCollectResult(t *testing.T) {
 	killed := exited(137, "")
 	killed.ContainerStatuses[1].State.Terminated.Reason = "OOMKilled"
 	evicted := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}
@@ -110,8 +110,8 @@ func (w *world) late(t *testing.T, attempt int32, deadline time.Time, wantEnded 
 	}
 }
 
-// TestEndedIsAskedAgain: the API server is unreachable for a moment.
-func TestEndedIsAskedAgain(t *testing.T) {
+// TestCollectResult_ServerUnavailable: the API server is unreachable for a moment.
+func TestCollectResult_ServerUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, stop := context.WithCancel(t.Context())
@@ -131,9 +131,9 @@ func TestEndedIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestEndsUnseen: a Job ends in time while the API server is unreachable, which comes back after
+// TestExecute_EndDuringOutage: a Job ends in time while the API server is unreachable, which comes back after
 // the deadline.
-func TestEndsUnseen(t *testing.T) {
+func TestExecute_EndDuringOutage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		kind  executor.ErrorKind

@@ -55,8 +55,8 @@ func (w *world) noLeak(x *execution) {
 	}
 }
 
-// TestSecretThatComesLate: the Secret is created while the node waits for it.
-func TestSecretThatComesLate(t *testing.T) {
+// TestExecute_LateSecret: the Secret is created while the node waits for it.
+func TestExecute_LateSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.logs.plays = []recording{{text: at("01", "> has correcthorse")}}
@@ -69,8 +69,8 @@ func TestSecretThatComesLate(t *testing.T) {
 	})
 }
 
-// TestSecretThatCannotBeRead: the API server does not return the Secret for some time.
-func TestSecretThatCannotBeRead(t *testing.T) {
+// TestExecute_SecretReadErrors: the API server does not return the Secret for some time.
+func TestExecute_SecretReadErrors(t *testing.T) {
 	for name, err := range map[string]error{
 		"an error":       apierrors.NewInternalError(errors.New("etcd has no leader")),
 		"the connection": errConnection,
@@ -101,8 +101,8 @@ func TestSecretThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestSecretThatFailsAtFirst: the Secret is read again.
-func TestSecretThatFailsAtFirst(t *testing.T) {
+// TestExecute_SecretReadRetry: the Secret is read again.
+func TestExecute_SecretReadRetry(t *testing.T) {
 	for name, takeover := range map[string]bool{"before the start": false, "after a takeover": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,9 +135,9 @@ func TestSecretThatFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestSecretThatMayNotBeRead: the role does not include the Secret. The Job runs, and the log says
+// TestExecute_SecretForbidden: the role does not include the Secret. The Job runs, and the log says
 // so.
-func TestSecretThatMayNotBeRead(t *testing.T) {
+func TestExecute_SecretForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.must(w.client.Create(t.Context(), database("correcthorse")))
@@ -157,9 +157,9 @@ func TestSecretThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// TestSecretOfAnUnseenEnd: the container gets the Secret, and ends, while the API server is
+// TestExecute_SecretAfterOutage: the container gets the Secret, and ends, while the API server is
 // unreachable until after the deadline.
-func TestSecretOfAnUnseenEnd(t *testing.T) {
+func TestExecute_SecretAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -181,8 +181,8 @@ func TestSecretOfAnUnseenEnd(t *testing.T) {
 	})
 }
 
-// TestSecretOfSeveralLines prints the Secret as a file.
-func TestSecretOfSeveralLines(t *testing.T) {
+// TestExecute_MultilineSecret prints the Secret as a file.
+func TestExecute_MultilineSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.must(w.client.Create(t.Context(), database("line-one\nline-two")))

@@ -66,7 +66,7 @@ var _ = AfterSuite(func() {
 	}
 })
 
-func TestExecutorOnCluster(t *testing.T) {
+func TestExecutor_OnCluster(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Executor of commands in pods")
 }

@@ -29,7 +29,7 @@ func prints(stdout, stderr string, end error) func(context.Context, *command) er
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestExecute_Answers(t *testing.T) {
 	t.Parallel()
 	value := strings.Repeat("v", 4096)
 	for name, tc := range map[string]struct {
@@ -81,7 +81,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestOutputsOfSeveralPods(t *testing.T) {
+func TestExecute_MultiplePodOutputs(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{running("shop", "db-0"), running("shop", "db-1"), running("bank", "db-0")}
 	many := func(_ context.Context, c *command) error {
@@ -146,7 +146,7 @@ func TestOutputsOfSeveralPods(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestExecute_Failures(t *testing.T) {
 	t.Parallel()
 	notStarted := func(text string) error { return &podexec.NotStartedError{Err: errors.New(text)} }
 	for name, tc := range map[string]struct {
@@ -215,7 +215,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestACommandThatPrints100MiB(t *testing.T) {
+func TestExecute_LargeOutput(t *testing.T) {
 	t.Parallel()
 	for name, piece := range map[string][]byte{
 		"lines":    bytes.Repeat([]byte(strings.Repeat("x", 127)+"\n"), 512),

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 )
 
-func TestNewRefusesWrongOptions(t *testing.T) {
+func TestNew_InvalidOptions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*podexec.Options)
@@ -53,7 +53,7 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-func TestCommandIsUnchangedAndReadsTheCall(t *testing.T) {
+func TestExecute_CommandAndStdin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, running("shop", "db-0"))
 	w.options.Command = []string{"/bin/freeze", "$(parameters.mode)", "{{.}}"}
@@ -86,7 +86,7 @@ func TestCommandIsUnchangedAndReadsTheCall(t *testing.T) {
 	}
 }
 
-func TestOnlyRunningPodsOfIncludedNamespacesAreCalled(t *testing.T) {
+func TestExecute_PodSelection(t *testing.T) {
 	t.Parallel()
 	unready := running("shop", "db-1")
 	unready.Status.Conditions = nil
@@ -116,7 +116,7 @@ func TestOnlyRunningPodsOfIncludedNamespacesAreCalled(t *testing.T) {
 	}
 }
 
-func TestAReaderThatReturnsTooMuchIsNotTrusted(t *testing.T) {
+func TestExecute_PodsOutsideNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.options.Reader = podexec.ReaderFunc(func(context.Context, string, labels.Selector) ([]corev1.Pod, error) {
@@ -130,7 +130,7 @@ func TestAReaderThatReturnsTooMuchIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestNamespacesThatCannotBeUsed(t *testing.T) {
+func TestExecute_NamespaceErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		names []string
@@ -159,7 +159,7 @@ func TestNamespacesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestCallsThatNoCommandCanRead(t *testing.T) {
+func TestExecute_InvalidCalls(t *testing.T) {
 	t.Parallel()
 	many := map[string]map[string]string{}
 	for i := range 200 {
@@ -190,7 +190,7 @@ func TestCallsThatNoCommandCanRead(t *testing.T) {
 	}
 }
 
-func TestNoPodRuns(t *testing.T) {
+func TestExecute_NoRunningPod(t *testing.T) {
 	t.Parallel()
 	pending := running("shop", "db-0")
 	pending.Status.Phase = corev1.PodPending
@@ -210,8 +210,8 @@ func TestNoPodRuns(t *testing.T) {
 	}
 }
 
-// TestUndoAwaitsPods: an action that undoes another one finds db-0 in each of these states.
-func TestUndoAwaitsPods(t *testing.T) {
+// TestExecute_UndoPendingPods: an action that undoes another one finds db-0 in each of these states.
+func TestExecute_UndoPendingPods(t *testing.T) {
 	t.Parallel()
 	const began = 1000
 	waiting := func(phase corev1.PodPhase, created int64) *corev1.Pod {
@@ -265,7 +265,7 @@ func TestUndoAwaitsPods(t *testing.T) {
 	}
 }
 
-func TestListsThatFail(t *testing.T) {
+func TestExecute_ListErrors(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("at 10.0.0.1"))
 	for name, tc := range map[string]struct {
@@ -303,7 +303,7 @@ func TestListsThatFail(t *testing.T) {
 	}
 }
 
-func TestEndOfTheContext(t *testing.T) {
+func TestExecute_ContextDone(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cause error

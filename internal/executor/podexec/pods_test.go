@@ -73,9 +73,9 @@ func TestContainer(t *testing.T) {
 
 var errLost = errors.New("next reader: websocket: close 1006 (abnormal closure): unexpected EOF from 10.0.0.1:443")
 
-// TestPodsThatChangeDuringTheCall changes db-0 while the command runs in it, and then ends the
+// TestExecute_PodChanges changes db-0 while the command runs in it, and then ends the
 // command with the matching error.
-func TestPodsThatChangeDuringTheCall(t *testing.T) {
+func TestExecute_PodChanges(t *testing.T) {
 	t.Parallel()
 	restart := func(w *world) {
 		w.change("shop", "db-0", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "containerd://main2" })
@@ -158,8 +158,8 @@ func TestPodsThatChangeDuringTheCall(t *testing.T) {
 	}
 }
 
-// TestTheOnlyPodGoes deletes the only pod while the command runs in it, and the command fails.
-func TestTheOnlyPodGoes(t *testing.T) {
+// TestExecute_OnlyPodDeleted deletes the only pod while the command runs in it, and the command fails.
+func TestExecute_OnlyPodDeleted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		missing podexec.MissingPolicy
@@ -208,7 +208,7 @@ func TestTheOnlyPodGoes(t *testing.T) {
 	}
 }
 
-func TestPodsThatAppearAreTreatedOnce(t *testing.T) {
+func TestExecute_NewPods(t *testing.T) {
 	t.Parallel()
 	late := running("shop", "db-2")
 	late.Status.Phase = corev1.PodPending
@@ -231,7 +231,7 @@ func TestPodsThatAppearAreTreatedOnce(t *testing.T) {
 	}
 }
 
-func TestPodsThatNeverStopAppearing(t *testing.T) {
+func TestExecute_EndlessNewPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, running("shop", "db-0"))
 	w.handle = func(context.Context, *command) error {
@@ -245,7 +245,7 @@ func TestPodsThatNeverStopAppearing(t *testing.T) {
 	}
 }
 
-func TestAnyTakesTheFirstThatCanBeStarted(t *testing.T) {
+func TestExecute_AnyFirstStartable(t *testing.T) {
 	t.Parallel()
 	refusal := &podexec.NotStartedError{Err: errors.New(`container not found ("main")`)}
 	unready := running("shop", "db-0")
@@ -293,7 +293,7 @@ func TestAnyTakesTheFirstThatCanBeStarted(t *testing.T) {
 	}
 }
 
-func TestAnyTriesAPodThatAppeared(t *testing.T) {
+func TestExecute_AnyNewPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, running("shop", "db-0"))
 	w.options.Target = podexec.Any

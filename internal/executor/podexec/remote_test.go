@@ -90,7 +90,7 @@ const (
 	statusNode = `{"status":"Failure","reason":"InternalError","message":"error dialing backend: dial tcp 10.0.0.7:10250"}`
 )
 
-func TestRemoteRunsACommand(t *testing.T) {
+func TestRemote_Exec(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
 		want := "/api/v1/namespaces/shop/pods/db-0/exec?command=freeze&command=a+b&command=%26c%3Dd&container=main&stderr=true&stdin=true&stdout=true"
@@ -114,7 +114,7 @@ func TestRemoteRunsACommand(t *testing.T) {
 	}
 }
 
-func TestRemoteErrors(t *testing.T) {
+func TestRemote_Errors(t *testing.T) {
 	t.Parallel()
 	ends := func(status string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func TestRemoteErrors(t *testing.T) {
 	}
 }
 
-func TestRemoteWithoutAServer(t *testing.T) {
+func TestRemote_ServerUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, http.NotFound)
 	s.Close()
@@ -191,7 +191,7 @@ func TestRemoteWithoutAServer(t *testing.T) {
 	wantError(t, err, executor.Unreachable, "the command could not be started; see the log")
 }
 
-func TestRemoteClosesTheConnectionWhenTheContextEnds(t *testing.T) {
+func TestRemote_ContextCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -215,7 +215,7 @@ func TestRemoteClosesTheConnectionWhenTheContextEnds(t *testing.T) {
 	<-closed
 }
 
-func TestRemoteDoesNotWaitForAHandshake(t *testing.T) {
+func TestRemote_CanceledDuringHandshake(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	release := make(chan struct{})
@@ -238,8 +238,8 @@ func TestRemoteDoesNotWaitForAHandshake(t *testing.T) {
 	}
 }
 
-// TestExecuteThroughTheAPIServer covers one call from end to end.
-func TestExecuteThroughTheAPIServer(t *testing.T) {
+// TestExecute_APIServer covers one call from end to end.
+func TestExecute_APIServer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status string

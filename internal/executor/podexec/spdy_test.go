@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/util/exec"
 )
 
-// TestRemoteFallsBackToSPDY uses a server from before Kubernetes 1.30.
-func TestRemoteFallsBackToSPDY(t *testing.T) {
+// TestRemote_SPDYFallback uses a server from before Kubernetes 1.30.
+func TestRemote_SPDYFallback(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

@@ -98,9 +98,9 @@ func TestDecideRelease(t *testing.T) {
 	}
 }
 
-// TestActionsHoldForThemselves: two actions of one run are two holders. A holder without an action,
+// TestHolder_Actions: two actions of one run are two holders. A holder without an action,
 // written by an earlier release, matches any action.
-func TestActionsHoldForThemselves(t *testing.T) {
+func TestHolder_Actions(t *testing.T) {
 	t.Parallel()
 	by := func(action string) quiesce.Holder {
 		h := live("a")
@@ -133,8 +133,8 @@ func TestActionsHoldForThemselves(t *testing.T) {
 	}
 }
 
-// TestEndedHasItsWriters: an expired state still records the previous field managers.
-func TestEndedHasItsWriters(t *testing.T) {
+// TestDecideRelease_ExpiredFieldManagers: an expired state still records the previous field managers.
+func TestDecideRelease_ExpiredFieldManagers(t *testing.T) {
 	t.Parallel()
 	flux := []metav1.ManagedFieldsEntry{{Manager: "kustomize-controller"}}
 	ended := func(s *quiesce.State) { s.Expired, s.FieldManagers = true, flux }
@@ -212,7 +212,7 @@ func TestDecideExpired(t *testing.T) {
 	}
 }
 
-func TestHolderIsNotShortened(t *testing.T) {
+func TestNewHolder_Rounding(t *testing.T) {
 	t.Parallel()
 	h := quiesce.NewHolder("a", now.Add(400*time.Millisecond), time.Minute)
 	text, err := json.Marshal(h)

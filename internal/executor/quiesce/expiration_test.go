@@ -52,7 +52,7 @@ func TestReleaseExpired(t *testing.T) {
 	w.same(before)
 }
 
-func TestNoMaximum(t *testing.T) {
+func TestReleaseExpired_NoMaximum(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
 	req := request()

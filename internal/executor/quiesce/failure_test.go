@@ -22,8 +22,8 @@ import (
 
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
 
-// TestOneFails: a failure of one workload does not keep Quiesce from trying the others.
-func TestOneFails(t *testing.T) {
+// TestQuiesce_PatchErrors: a failure of one workload does not keep Quiesce from trying the others.
+func TestQuiesce_PatchErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error
@@ -75,9 +75,9 @@ func TestOneFails(t *testing.T) {
 	}
 }
 
-// TestListFails: a list that fails is named, and the other namespaces are tried. Without its
+// TestQuiesce_ListErrors: a list that fails is named, and the other namespaces are tried. Without its
 // autoscalers nothing in a namespace is quiesced.
-func TestListFails(t *testing.T) {
+func TestQuiesce_ListErrors(t *testing.T) {
 	t.Parallel()
 	other := deployment("web", 1)
 	other.Namespace = "office"
@@ -101,9 +101,9 @@ func TestListFails(t *testing.T) {
 	}
 }
 
-// TestConflict: others write between read and write. Their change stays, and the state saves the
+// TestQuiesce_Conflict: others write between read and write. Their change stays, and the state saves the
 // value after it.
-func TestConflict(t *testing.T) {
+func TestQuiesce_Conflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
@@ -156,8 +156,8 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestDeletedMeanwhile: a deleted workload needs no quiescing.
-func TestDeletedMeanwhile(t *testing.T) {
+// TestQuiesce_WorkloadDeleted: a deleted workload needs no quiescing.
+func TestQuiesce_WorkloadDeleted(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"before the write":  apierrors.NewNotFound(deployments, "web"),
@@ -173,8 +173,8 @@ func TestDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMadeAnewMeanwhile: a new object of the same name is another object.
-func TestMadeAnewMeanwhile(t *testing.T) {
+// TestQuiesce_WorkloadRecreated: a new object of the same name is another object.
+func TestQuiesce_WorkloadRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
 	w.onPatch = func(client.Object) error {
@@ -194,8 +194,8 @@ func TestMadeAnewMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOneWrite: the state and the change are in one patch, with the resourceVersion that was read.
-func TestOneWrite(t *testing.T) {
+// TestQuiescer_SinglePatch: the state and the change are in one patch, with the resourceVersion that was read.
+func TestQuiescer_SinglePatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
 	w.afterPatch = func(o client.Object) error {

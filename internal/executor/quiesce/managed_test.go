@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
-func TestManaged(t *testing.T) {
+func TestQuiesce_WhenManaged(t *testing.T) {
 	t.Parallel()
 	managed := func() []client.Object {
 		owned := statefulSet("db", 3)
@@ -73,9 +73,9 @@ func TestManaged(t *testing.T) {
 	})
 }
 
-// TestRefusedLater: a refusal appears after other workloads were stopped. Those start again, at
+// TestQuiesce_LateRefusal: a refusal appears after other workloads were stopped. Those start again, at
 // once or as soon as they can be written, and the error says so.
-func TestRefusedLater(t *testing.T) {
+func TestQuiesce_LateRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 2), deployment("idle", 0), deployment("shared", 1))
 	other := of("other")
@@ -114,9 +114,9 @@ func TestRefusedLater(t *testing.T) {
 	says(t, failed.Text, "changed nothing")
 }
 
-// TestRefusedBesideWhatNobodyCanRead: the holder of an unreadable state is unknown, so this run
+// TestQuiesce_RefusedWithUnreadableState: the holder of an unreadable state is unknown, so this run
 // does not count as the one that stopped the workload.
-func TestRefusedBesideWhatNobodyCanRead(t *testing.T) {
+func TestQuiesce_RefusedWithUnreadableState(t *testing.T) {
 	t.Parallel()
 	odd, argo := deployment("odd", 0), deployment("argo", 2)
 	odd.Annotations, odd.Labels[quiesce.Label] = map[string]string{quiesce.Annotation: "x"}, "true"
@@ -129,9 +129,9 @@ func TestRefusedBesideWhatNobodyCanRead(t *testing.T) {
 	says(t, failed.Text, "changed nothing", "Deployment shop/argo is managed by Argo CD")
 }
 
-// TestVolumesAreNotLost: scaling the StatefulSet down would delete its volumes, so every policy
+// TestQuiesce_VolumeRetentionPolicy: scaling the StatefulSet down would delete its volumes, so every policy
 // refuses.
-func TestVolumesAreNotLost(t *testing.T) {
+func TestQuiesce_VolumeRetentionPolicy(t *testing.T) {
 	t.Parallel()
 	db := statefulSet("db", 3)
 	db.Spec.VolumeClaimTemplates = make([]corev1.PersistentVolumeClaim, 1)
@@ -188,9 +188,9 @@ func newAutoscaler(name string, minReplicas *int32, owners ...metav1.OwnerRefere
 	return hpa
 }
 
-// TestAutoscalersOfWhatIdles: an autoscaler that scales up from 0 may start an idle workload at any
+// TestQuiesce_IdleAutoscaler: an autoscaler that scales up from 0 may start an idle workload at any
 // time, so it also blocks then.
-func TestAutoscalersOfWhatIdles(t *testing.T) {
+func TestQuiesce_IdleAutoscaler(t *testing.T) {
 	t.Parallel()
 	idle := func() *world {
 		return newWorld(t, deployment("web", 0), deployment("api", 3), newAutoscaler("hpa", new(int32(0))))

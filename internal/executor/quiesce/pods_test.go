@@ -68,8 +68,8 @@ func TestWaitForPods(t *testing.T) {
 	says(t, result.Message, "all their pods have terminated")
 }
 
-// TestPodsThatHang: the message names stuck pods and the reason.
-func TestPodsThatHang(t *testing.T) {
+// TestQuiesce_StuckPods: the message names stuck pods and the reason.
+func TestQuiesce_StuckPods(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for i := range 8 {
@@ -103,8 +103,8 @@ func TestPodsThatHang(t *testing.T) {
 		"shop/db-0 (terminating, grace period 3600 s)", "and 3 more")
 }
 
-// TestPodsCannotBeListed: Quiesce is not done while the pods are unknown.
-func TestPodsCannotBeListed(t *testing.T) {
+// TestQuiesce_PodListError: Quiesce is not done while the pods are unknown.
+func TestQuiesce_PodListError(t *testing.T) {
 	t.Parallel()
 	w := podsWorld(t)
 	w.onList = func(l client.ObjectList, _ *client.ListOptions) error {

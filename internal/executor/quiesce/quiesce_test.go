@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/quiesce"
 )
 
-func TestQuiesceAndGiveBack(t *testing.T) {
+func TestQuiescer_RoundTrip(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shop()...)
 	before := w.all()
@@ -47,7 +47,7 @@ func TestQuiesceAndGiveBack(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestQuiescer_Pagination(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shop()...)
 	before := w.all()
@@ -58,8 +58,8 @@ func TestPages(t *testing.T) {
 	w.same(before)
 }
 
-// TestWriteIsVerified: a call that wrote is never the last one.
-func TestWriteIsVerified(t *testing.T) {
+// TestQuiesce_RetryAfterWrite: a call that wrote is never the last one.
+func TestQuiesce_RetryAfterWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
 	first, err := w.Quiesce(t.Context(), request())
@@ -72,7 +72,7 @@ func TestWriteIsVerified(t *testing.T) {
 	}
 }
 
-func TestOverlappingBackups(t *testing.T) {
+func TestUnquiesce_OverlappingBackups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shop()...)
 	before := w.all()
@@ -87,8 +87,8 @@ func TestOverlappingBackups(t *testing.T) {
 	w.same(before)
 }
 
-// TestInterruptedAtAnyWrite lets each write fail once, before and after it is applied.
-func TestInterruptedAtAnyWrite(t *testing.T) {
+// TestQuiescer_FailedWrites lets each write fail once, before and after it is applied.
+func TestQuiescer_FailedWrites(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
 	// Each of the six workloads is written twice.
@@ -133,8 +133,8 @@ func TestInterruptedAtAnyWrite(t *testing.T) {
 	}
 }
 
-// TestSomethingScalesItUp reverts the number after every call, as a controller does.
-func TestSomethingScalesItUp(t *testing.T) {
+// TestQuiesce_Reverted reverts the number after every call, as a controller does.
+func TestQuiesce_Reverted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3)) // so that the managers of its fields are known
@@ -162,7 +162,7 @@ func TestSomethingScalesItUp(t *testing.T) {
 	}
 }
 
-func TestWhatIsChosen(t *testing.T) {
+func TestQuiesce_Selection(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*quiesce.Request)
@@ -219,8 +219,8 @@ func TestWhatIsChosen(t *testing.T) {
 	}
 }
 
-// TestJobsOfActions: another Backup waits for such a Job to finish.
-func TestJobsOfActions(t *testing.T) {
+// TestQuiesce_ActionJobs: another Backup waits for such a Job to finish.
+func TestQuiesce_ActionJobs(t *testing.T) {
 	t.Parallel()
 	action := job("grapnel-dump")
 	action.Labels = map[string]string{"app.kubernetes.io/managed-by": "grapnel", "grapnel.dev/idempotency-key": "hook-run"}
@@ -228,9 +228,9 @@ func TestJobsOfActions(t *testing.T) {
 	expect(t, w.done(w.Quiesce, request()), map[string]quiesce.Outcome{"Job shop/load": quiesce.Quiesced})
 }
 
-// TestMaximumIsOver: a late call does not hold longer than the first one could, and does not
+// TestQuiesce_MaxDurationExceeded: a late call does not hold longer than the first one could, and does not
 // quiesce again what was unquiesced. This holds for runs whose start is known, and for others.
-func TestMaximumIsOver(t *testing.T) {
+func TestQuiesce_MaxDurationExceeded(t *testing.T) {
 	t.Parallel()
 	for name, since := range map[string]time.Time{"known": start, "not known": {}} {
 		t.Run(name, func(t *testing.T) {

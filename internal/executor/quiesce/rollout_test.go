@@ -49,9 +49,9 @@ func placed(pods int32, strategy appsv1.DaemonSetUpdateStrategyType) client.Obje
 	return d
 }
 
-// TestRollouts: stopping all pods would finish a rollout, whatever its purpose. Quiesce waits for a
+// TestQuiesce_Rollouts: stopping all pods would finish a rollout, whatever its purpose. Quiesce waits for a
 // rollout that progresses, before it stops anything, and refuses one that does not.
-func TestRollouts(t *testing.T) {
+func TestQuiesce_Rollouts(t *testing.T) {
 	t.Parallel()
 	const none, waits, refused = quiesce.Quiesced, quiesce.RollingOut, quiesce.Refused
 	onDelete := appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}

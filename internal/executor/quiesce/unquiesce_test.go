@@ -36,8 +36,8 @@ func (w *world) remark(o client.Object, change func(map[string]string)) {
 	}
 }
 
-// TestChangedMeanwhile: the change of a user has precedence, even if it sets the same number.
-func TestChangedMeanwhile(t *testing.T) {
+// TestUnquiesce_ChangedByUser: the change of a user has precedence, even if it sets the same number.
+func TestUnquiesce_ChangedByUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"web", "api", "off"} {
@@ -70,9 +70,9 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWritersComeBack: the previous managers own the field again, even if others write the workload
+// TestUnquiesce_FieldManagers: the previous managers own the field again, even if others write the workload
 // at that moment.
-func TestWritersComeBack(t *testing.T) {
+func TestUnquiesce_FieldManagers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
@@ -99,9 +99,9 @@ func TestWritersComeBack(t *testing.T) {
 	}
 }
 
-// TestQuiescedWhileWritersComeBack: a Backup that quiesces a workload at the moment when another
+// TestUnquiesce_ConcurrentQuiesce: a Backup that quiesces a workload at the moment when another
 // Backup has unquiesced it can unquiesce it later, too.
-func TestQuiescedWhileWritersComeBack(t *testing.T) {
+func TestUnquiesce_ConcurrentQuiesce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
@@ -123,9 +123,9 @@ func TestQuiescedWhileWritersComeBack(t *testing.T) {
 	}
 }
 
-// TestMadeAnewWhileWritersComeBack: the managers of an object say nothing about another object of
+// TestUnquiesce_WorkloadRecreated: the managers of an object say nothing about another object of
 // the same name.
-func TestMadeAnewWhileWritersComeBack(t *testing.T) {
+func TestUnquiesce_WorkloadRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
@@ -152,9 +152,9 @@ func TestMadeAnewWhileWritersComeBack(t *testing.T) {
 	}
 }
 
-// TestStartedIsToldToAll: every run that held a workload which a user started is warned, even if
+// TestUnquiesce_Warnings: every run that held a workload which a user started is warned, even if
 // another write fails. Other runs are not warned.
-func TestStartedIsToldToAll(t *testing.T) {
+func TestUnquiesce_Warnings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
@@ -180,8 +180,8 @@ func TestStartedIsToldToAll(t *testing.T) {
 	}
 }
 
-// TestMissingIsTold: neither a deleted workload nor a removed state is an error.
-func TestMissingIsTold(t *testing.T) {
+// TestUnquiesce_MissingWorkloadOrState: neither a deleted workload nor a removed state is an error.
+func TestUnquiesce_MissingWorkloadOrState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3), deployment("gone", 3), deployment("lost", 3), deployment("idle", 0))
 	req := request()
@@ -206,9 +206,9 @@ func TestMissingIsTold(t *testing.T) {
 	}
 }
 
-// TestReplaced: kubectl rollout undo replaces all annotations by those of a ReplicaSet, which may
+// TestUnquiesce_StaleAnnotation: kubectl rollout undo replaces all annotations by those of a ReplicaSet, which may
 // include the state of an earlier quiesce. The holders in that state do not keep the workload down.
-func TestReplaced(t *testing.T) {
+func TestUnquiesce_StaleAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(deployment("web", 3))
@@ -236,8 +236,8 @@ func TestReplaced(t *testing.T) {
 	says(t, result.Message, "its saved state was replaced", "by hand")
 }
 
-// TestFoundWhereverItIs: labels of namespaces and workloads change, and marks get lost.
-func TestFoundWhereverItIs(t *testing.T) {
+// TestUnquiesce_ChangedLabels: labels of namespaces and workloads change, and marks get lost.
+func TestUnquiesce_ChangedLabels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shop()...)
 	before := w.all()
@@ -272,7 +272,7 @@ func (w *world) restored(namespace string) []client.Object {
 	return made
 }
 
-func TestRestoredElsewhere(t *testing.T) {
+func TestUnquiesce_RestoredWorkloads(t *testing.T) {
 	t.Parallel()
 	source := newWorld(t, shop()...)
 	want := source.restored("shop-copy")
@@ -311,8 +311,8 @@ func sorted(w *world, objects []client.Object) []client.Object {
 	return newWorld(w.T, objects...).all()
 }
 
-// TestPreRestore: a Restore unquiesces what it quiesced itself before it wrote.
-func TestPreRestore(t *testing.T) {
+// TestUnquiesce_PreRestore: a Restore unquiesces what it quiesced itself before it wrote.
+func TestUnquiesce_PreRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shop()...)
 	before := w.all()
@@ -323,9 +323,9 @@ func TestPreRestore(t *testing.T) {
 	w.same(before)
 }
 
-// TestPreRestoreElsewhere: what a Restore stopped is started in any namespace, and nothing else in
+// TestUnquiesce_PreRestoreOtherNamespace: what a Restore stopped is started in any namespace, and nothing else in
 // namespaces that it no longer includes.
-func TestPreRestoreElsewhere(t *testing.T) {
+func TestUnquiesce_PreRestoreOtherNamespace(t *testing.T) {
 	t.Parallel()
 	source := newWorld(t, deployment("web", 3))
 	source.done(source.Quiesce, request())
@@ -381,8 +381,8 @@ func TestUnquiesce_UnreadableState(t *testing.T) {
 	}
 }
 
-// TestOutputsAreHostile: outputs are stored where users may change them.
-func TestOutputsAreHostile(t *testing.T) {
+// TestUnquiesce_HostileOutputs: outputs are stored where users may change them.
+func TestUnquiesce_HostileOutputs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("web", 3))
 	req := request()
@@ -391,7 +391,7 @@ func TestOutputsAreHostile(t *testing.T) {
 	expect(t, result, map[string]quiesce.Outcome{"StatefulSet shop/none": quiesce.Gone})
 }
 
-func TestOutputsAreSmall(t *testing.T) {
+func TestQuiesce_OutputLimits(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for i := range 300 {
@@ -412,7 +412,7 @@ func TestOutputsAreSmall(t *testing.T) {
 	}
 }
 
-func TestEndOfContext(t *testing.T) {
+func TestQuiescer_ContextDone(t *testing.T) {
 	t.Parallel()
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

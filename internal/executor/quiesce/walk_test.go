@@ -108,9 +108,9 @@ func orders(a, b string) []string {
 	return all
 }
 
-// TestOverlappingRuns makes the calls of two runs in every order, each of them twice, as after a
+// TestDecideQuiesce_OverlappingRuns makes the calls of two runs in every order, each of them twice, as after a
 // crash. At the end the workload is as before.
-func TestOverlappingRuns(t *testing.T) {
+func TestDecideQuiesce_OverlappingRuns(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]quiesce.Workload{
 		"Deployment":                  web(),
@@ -143,9 +143,9 @@ func TestOverlappingRuns(t *testing.T) {
 	}
 }
 
-// TestFight reverts the change to a workload after every call. The fight ends, and the number that
+// TestDecideQuiesce_Reverted reverts the change to a workload after every call. The fight ends, and the number that
 // the other writer wants survives.
-func TestFight(t *testing.T) {
+func TestDecideQuiesce_Reverted(t *testing.T) {
 	t.Parallel()
 	w := web()
 	for range 10 {
@@ -163,9 +163,9 @@ func TestFight(t *testing.T) {
 	t.Error("10 reverts were not detected")
 }
 
-// TestDeadManSwitch lets the hold of a run expire: the workload is unquiesced, and later calls of
+// TestDecideExpired_LaterCalls lets the hold of a run expire: the workload is unquiesced, and later calls of
 // the run change nothing.
-func TestDeadManSwitch(t *testing.T) {
+func TestDecideExpired_LaterCalls(t *testing.T) {
 	t.Parallel()
 	w := walk(t, web(), "A")
 	if got := step(t, w, quiesce.DecideExpired(w, now.Add(59*time.Minute))); !got.IsQuiesced() {
@@ -193,9 +193,9 @@ func TestDeadManSwitch(t *testing.T) {
 // stepper applies a decision to a workload.
 type stepper func(quiesce.Workload, quiesce.Decision) quiesce.Workload
 
-// TestWhoHeldIsTold: a run that continues while the workload runs learns so at its end, whoever
+// TestDecideRelease_StartedDuringRun: a run that continues while the workload runs learns so at its end, whoever
 // started the workload, and whoever has quiesced it again by then.
-func TestWhoHeldIsTold(t *testing.T) {
+func TestDecideRelease_StartedDuringRun(t *testing.T) {
 	t.Parallel()
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	for name, tc := range map[string]struct {
@@ -254,7 +254,7 @@ func TestWhoHeldIsTold(t *testing.T) {
 	}
 }
 
-func TestPatchIsForWhatWasSeen(t *testing.T) {
+func TestPatch_JSON(t *testing.T) {
 	t.Parallel()
 	data, err := quiesce.Patch{Change: quiesce.RestoreField, Replicas: 3}.JSON(web())
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
 )
 
-func TestAddresses(t *testing.T) {
+func TestRefusalReason(t *testing.T) {
 	t.Parallel()
 	for why, addrs := range map[string][]string{
 		"": {
@@ -50,7 +50,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestAllowedNetworks(t *testing.T) {
+func TestRefusalReason_AllowedNetworks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		allowed []string
@@ -98,7 +98,7 @@ func counted(t *testing.T) (webhook.Options, string, *atomic.Int32) {
 	return opts, port, connections
 }
 
-func TestNamesThatLeadToRefusedAddresses(t *testing.T) {
+func TestExecute_RefusedAddress(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		addrs []string
@@ -121,9 +121,9 @@ func TestNamesThatLeadToRefusedAddresses(t *testing.T) {
 	}
 }
 
-// TestRebinding uses a name that resolves to an allowed address in the first lookup, and to another
+// TestExecute_DNSRebinding uses a name that resolves to an allowed address in the first lookup, and to another
 // one afterwards.
-func TestRebinding(t *testing.T) {
+func TestExecute_DNSRebinding(t *testing.T) {
 	t.Parallel()
 	opts, _, connections := counted(t)
 	opts.AllowCIDRs = []string{"127.0.0.1/32"}
@@ -143,8 +143,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestSeveralAddresses tries the allowed addresses, in their order, and no others.
-func TestSeveralAddresses(t *testing.T) {
+// TestExecute_SeveralAddresses tries the allowed addresses, in their order, and no others.
+func TestExecute_SeveralAddresses(t *testing.T) {
 	t.Parallel()
 	opts, port, connections := counted(t)
 	opts.AllowCIDRs = []string{"127.0.0.1/32", "127.0.0.2/32"}
@@ -161,7 +161,7 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNotFound(t *testing.T) {
+func TestExecute_LookupErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		resolver *resolver
@@ -189,9 +189,9 @@ func TestNamesThatAreNotFound(t *testing.T) {
 	}
 }
 
-// TestNoProxyOfTheEnvironment sets a proxy in the environment, which would resolve the name itself.
+// TestExecute_ProxyEnvironment sets a proxy in the environment, which would resolve the name itself.
 // It is not parallel because of the environment.
-func TestNoProxyOfTheEnvironment(t *testing.T) {
+func TestExecute_ProxyEnvironment(t *testing.T) {
 	asked := &atomic.Int32{}
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer proxy.Close()

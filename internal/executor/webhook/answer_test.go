@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-func TestAnswers(t *testing.T) {
+func TestExecute_Answers(t *testing.T) {
 	t.Parallel()
 	const date = "Mon, 02 Nov 2026 10:00:00 GMT"
 	for name, tc := range map[string]struct {
@@ -64,7 +64,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestAnswersThatFail(t *testing.T) {
+func TestExecute_FailedAnswers(t *testing.T) {
 	t.Parallel()
 	retry := func(v string) map[string]string { return map[string]string{"Retry-After": v} }
 	typed := func(v string) map[string]string { return map[string]string{"Content-Type": v} }
@@ -133,8 +133,8 @@ func TestAnswersThatFail(t *testing.T) {
 	}
 }
 
-// TestRedirectIsNotFollowed counts the requests at the target of the redirect.
-func TestRedirectIsNotFollowed(t *testing.T) {
+// TestExecute_Redirect counts the requests at the target of the redirect.
+func TestExecute_Redirect(t *testing.T) {
 	t.Parallel()
 	var paths []string
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -151,7 +151,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestLogs(t *testing.T) {
+func TestExecute_Logs(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(`"x",`, 1002) + `"y"`
 	for name, tc := range map[string]struct {

@@ -78,8 +78,8 @@ func answer(w http.ResponseWriter, status int, body any) {
 
 func (f *freeze) start(string) *run { return &run{} }
 
-// TestDocumentedEndpoint goes through what the document's endpoint does.
-func TestDocumentedEndpoint(t *testing.T) {
+// TestExecute_DocumentedEndpoint goes through what the document's endpoint does.
+func TestExecute_DocumentedEndpoint(t *testing.T) {
 	t.Parallel()
 	endpoint := &freeze{runs: map[string]*run{}}
 	opts := optionsFor(serve(t, endpoint.ServeHTTP))
@@ -109,8 +109,8 @@ func TestDocumentedEndpoint(t *testing.T) {
 	}
 }
 
-// TestDocument checks that the document shows the endpoint that was tested.
-func TestDocument(t *testing.T) {
+// TestExecutor_Documentation checks that the document shows the endpoint that was tested.
+func TestExecutor_Documentation(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("document_test.go")
 	if err != nil {

@@ -46,7 +46,7 @@ func record(t *testing.T, into *seen) http.HandlerFunc {
 	}
 }
 
-func TestRequestOfABackup(t *testing.T) {
+func TestExecute_BackupRequest(t *testing.T) {
 	// If a proxy were taken from the environment, nothing would be received.
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
@@ -85,7 +85,7 @@ func TestRequestOfABackup(t *testing.T) {
 	}
 }
 
-func TestRequestOfARestore(t *testing.T) {
+func TestExecute_RestoreRequest(t *testing.T) {
 	t.Parallel()
 	var got seen
 	call := newCall()
@@ -107,8 +107,8 @@ func TestRequestOfARestore(t *testing.T) {
 	}
 }
 
-// TestSameRequest covers endpoints that compare a request with an earlier one of the same key.
-func TestSameRequest(t *testing.T) {
+// TestExecute_RepeatedRequest covers endpoints that compare a request with an earlier one of the same key.
+func TestExecute_RepeatedRequest(t *testing.T) {
 	t.Parallel()
 	var got seen
 	e := newExecutor(t, optionsFor(serve(t, record(t, &got))))
@@ -129,7 +129,7 @@ func TestSameRequest(t *testing.T) {
 	}
 }
 
-func TestCallsThatCannotBeMade(t *testing.T) {
+func TestExecute_InvalidCalls(t *testing.T) {
 	t.Parallel()
 	large := map[string]map[string]string{}
 	for i := range 700 {
@@ -167,8 +167,8 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestTokens checks that each call sends the current token, and that no text contains any token.
-func TestTokens(t *testing.T) {
+// TestExecute_TokenRedaction checks that each call sends the current token, and that no text contains any token.
+func TestExecute_TokenRedaction(t *testing.T) {
 	t.Parallel()
 	token, failed := "first-token-123\n", error(nil)
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -200,8 +200,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenArrives checks the header itself, which no text shows.
-func TestTokenArrives(t *testing.T) {
+// TestExecute_TokenHeader checks the header itself, which no text shows.
+func TestExecute_TokenHeader(t *testing.T) {
 	t.Parallel()
 	var got seen
 	opts := optionsFor(serve(t, record(t, &got)))
@@ -219,7 +219,7 @@ func TestTokenArrives(t *testing.T) {
 	}
 }
 
-func TestConcurrentCalls(t *testing.T) {
+func TestExecute_Concurrent(t *testing.T) {
 	t.Parallel()
 	opts := optionsFor(serve(t, func(w http.ResponseWriter, r *http.Request) {
 		readAll(r)

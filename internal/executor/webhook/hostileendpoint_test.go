@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/faultproxy"
 )
 
-// TestEndlessAnswers uses endpoints that write until they are stopped.
-func TestEndlessAnswers(t *testing.T) {
+// TestExecute_EndlessAnswer uses endpoints that write until they are stopped.
+func TestExecute_EndlessAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int
@@ -77,7 +77,7 @@ func begin(status int, text string) func(http.ResponseWriter) {
 	}
 }
 
-func TestNoAnswerInTime(t *testing.T) {
+func TestExecute_Deadline(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(http.ResponseWriter){
 		"no head":     nothing,
@@ -98,7 +98,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
+func TestExecute_Canceled(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(http.ResponseWriter){
 		"no head":     nothing,
@@ -122,7 +122,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestCancelBeforeTheCall(t *testing.T) {
+func TestExecute_CanceledBeforeRequest(t *testing.T) {
 	t.Parallel()
 	var got seen
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,9 +138,9 @@ func TestCancelBeforeTheCall(t *testing.T) {
 	}
 }
 
-// TestStalledBody uses endpoints that begin to answer and then wait longer than the deadline of
+// TestExecute_StalledBody uses endpoints that begin to answer and then wait longer than the deadline of
 // ctx.
-func TestStalledBody(t *testing.T) {
+func TestExecute_StalledBody(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int
@@ -181,7 +181,7 @@ func speak(t *testing.T, config *tls.Config, raw string) string {
 	})
 }
 
-func TestWhatIsNotHTTP(t *testing.T) {
+func TestExecute_MalformedResponse(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, "a")
 	config := &tls.Config{Certificates: []tls.Certificate{a.pair(t, nil)}, MinVersion: tls.VersionTLS12}
@@ -211,9 +211,9 @@ func TestWhatIsNotHTTP(t *testing.T) {
 	}
 }
 
-// TestAnotherProtocolThatStaysOpen: the call gives up at once. net/http leaves such a connection to
+// TestExecute_SwitchingProtocols: the call gives up at once. net/http leaves such a connection to
 // its caller, and it ignores any deadline.
-func TestAnotherProtocolThatStaysOpen(t *testing.T) {
+func TestExecute_SwitchingProtocols(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, "a")
 	config := &tls.Config{Certificates: []tls.Certificate{a.pair(t, nil)}, MinVersion: tls.VersionTLS12}
@@ -230,7 +230,7 @@ func TestAnotherProtocolThatStaysOpen(t *testing.T) {
 	wantError(t, err, executor.Failed, "answered 101 Switching Protocols, which is not part of the contract")
 }
 
-func TestNoConnection(t *testing.T) {
+func TestExecute_ConnectionErrors(t *testing.T) {
 	t.Parallel()
 	closed := listen(t, func(conn net.Conn) { _ = conn.Close() })
 	plain := listen(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.0 400 Bad Request\r\n\r\n") })

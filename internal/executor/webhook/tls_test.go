@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
 )
 
-func TestEndpointsThatAreNotTrusted(t *testing.T) {
+func TestExecute_UntrustedEndpoint(t *testing.T) {
 	t.Parallel()
 	a, other := newAuthority(t, "a"), newAuthority(t, "other")
 	day := func(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02") }
@@ -91,9 +91,9 @@ func TestEndpointsThatAreNotTrusted(t *testing.T) {
 	}
 }
 
-// TestNameOfTheCertificate calls a name that the resolver maps to this machine: the certificate
+// TestExecute_ServerName calls a name that the resolver maps to this machine: the certificate
 // must be valid for the name, not for the address.
-func TestNameOfTheCertificate(t *testing.T) {
+func TestExecute_ServerName(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t, "a")
 	const others = " but for hook.test, 127.0.0.1"
@@ -139,9 +139,9 @@ func TestNameOfTheCertificate(t *testing.T) {
 	}
 }
 
-// TestOperatorIsRefused uses TLS 1.3, where an endpoint rejects the operator only after the
+// TestExecute_ClientRejected uses TLS 1.3, where an endpoint rejects the operator only after the
 // handshake.
-func TestOperatorIsRefused(t *testing.T) {
+func TestExecute_ClientRejected(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t, "a"), newAuthority(t, "stranger")
 	clients := x509.NewCertPool()
@@ -176,9 +176,9 @@ func TestOperatorIsRefused(t *testing.T) {
 	}
 }
 
-// TestClientCertificates goes through the life of a Secret: missing, issued by the wrong authority,
+// TestExecute_ClientCertificate goes through the life of a Secret: missing, issued by the wrong authority,
 // correct, replaced.
-func TestClientCertificates(t *testing.T) {
+func TestExecute_ClientCertificate(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t, "a"), newAuthority(t, "stranger")
 	clients := x509.NewCertPool()
@@ -226,9 +226,9 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestRotatedAuthority replaces the authority in the Secret, beside one in the Plugin that never
+// TestExecute_CARotation replaces the authority in the Secret, beside one in the Plugin that never
 // matches.
-func TestRotatedAuthority(t *testing.T) {
+func TestExecute_CARotation(t *testing.T) {
 	t.Parallel()
 	old, next := newAuthority(t, "old"), newAuthority(t, "next")
 	opts := optionsFor(serve(t, func(w http.ResponseWriter, r *http.Request) {

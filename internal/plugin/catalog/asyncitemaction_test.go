@@ -121,7 +121,7 @@ func restoreKind(c *catalog.Catalog, kind string) asyncKind {
 	return all
 }
 
-func TestLoadAsync(t *testing.T) {
+func TestLoad_AsyncActions(t *testing.T) {
 	_, info := loadAsync(t)
 	want := []catalog.Action{
 		{Kind: "AsyncBackupItemAction", Version: "v1", Name: asyncAction},
@@ -133,8 +133,8 @@ func TestLoadAsync(t *testing.T) {
 	}
 }
 
-// TestOperations follows operations of a real process from their start to their end.
-func TestOperations(t *testing.T) {
+// TestCatalog_Operations follows operations of a real process from their start to their end.
+func TestCatalog_Operations(t *testing.T) {
 	c, _ := loadAsync(t)
 	for name, tc := range map[string]struct {
 		kind      asyncKind
@@ -223,8 +223,8 @@ func checkRestart(t *testing.T, kind asyncKind, id string) {
 	}
 }
 
-// TestKindsAreNotMixedUp checks that an action of one kind is not found under another kind.
-func TestKindsAreNotMixedUp(t *testing.T) {
+// TestCatalog_WrongActionKind checks that an action of one kind is not found under another kind.
+func TestCatalog_WrongActionKind(t *testing.T) {
 	c, _ := loadAsync(t)
 	for name, kind := range map[string]asyncKind{
 		"a restore that is not registered": restoreKind(c, ""),

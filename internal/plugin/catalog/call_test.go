@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-func TestCallFailures(t *testing.T) {
+func TestExecute_Failures(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
 	load(t, c, fault("p", nil))
 	parameter := func(name string) executor.Call {
@@ -95,7 +95,7 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
-func TestCallCancelled(t *testing.T) {
+func TestExecute_Canceled(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
 	calls := filepath.Join(t.TempDir(), "calls")
 	load(t, c, fault("p", map[string]string{"FAULT_CALL_LOG": calls}))
@@ -116,9 +116,9 @@ func TestCallCancelled(t *testing.T) {
 	}
 }
 
-// TestCall_ShortDeadlineAfterHang makes calls that would all time out waiting for
+// TestExecute_ShortDeadlineAfterHang makes calls that would all time out waiting for
 // the previous call if each of them restarted its grace period.
-func TestCall_ShortDeadlineAfterHang(t *testing.T) {
+func TestExecute_ShortDeadlineAfterHang(t *testing.T) {
 	const little = 50 * time.Millisecond
 	c := newCatalog(t, catalog.Options{Grace: 4 * little})
 	load(t, c, fault("p", nil))
@@ -143,7 +143,7 @@ func TestCall_ShortDeadlineAfterHang(t *testing.T) {
 	t.Errorf("no call succeeds: %v", err)
 }
 
-func TestAnswer(t *testing.T) {
+func TestExecute_Answers(t *testing.T) {
 	c := newCatalog(t, catalog.Options{LogLevel: "debug", Features: []string{"A", "B"}, Env: map[string]string{"VELERO_NAMESPACE": "ns"}})
 	spec := fault("p", map[string]string{"OWN": "value"})
 	spec.Process.Args = []string{"--own-flag"}
@@ -196,7 +196,7 @@ func checkEnvironment(t *testing.T, env string) {
 	}
 }
 
-func TestConcurrentFirstCalls(t *testing.T) {
+func TestExecute_ConcurrentFirstCalls(t *testing.T) {
 	exits := make(chan string, 8)
 	c := newCatalog(t, catalog.Options{OnExit: func(name string) { exits <- name }})
 	load(t, c, fault("p", nil))
@@ -222,7 +222,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	}
 }
 
-func TestCrashLoopBacksOff(t *testing.T) {
+func TestExecute_CrashLoopBackoff(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := newCatalog(t, catalog.Options{Now: func() time.Time {
@@ -255,7 +255,7 @@ func TestCrashLoopBacksOff(t *testing.T) {
 	kill("6")
 }
 
-func TestCall_AfterAbandonedCall(t *testing.T) {
+func TestExecute_AfterAbandonedCall(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
 	load(t, c, fault("p", nil))
 	e, err := c.Executor("p", "PreBackupAction", "fault.example.io/fault")
@@ -274,7 +274,7 @@ func TestCall_AfterAbandonedCall(t *testing.T) {
 	}
 }
 
-func TestLogAttribution(t *testing.T) {
+func TestExecute_LogAttribution(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, fault("p", nil))
@@ -306,7 +306,7 @@ func TestLogAttribution(t *testing.T) {
 	}
 }
 
-func TestLogContent(t *testing.T) {
+func TestExecute_LogContent(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, fault("p", map[string]string{"FAULT_TOKEN": "env-secret-value"}))
@@ -337,7 +337,7 @@ func TestLogContent(t *testing.T) {
 	checkNoSecret(t, "the operator's log", operator.Text())
 }
 
-func TestLog_PrintedLines(t *testing.T) {
+func TestExecute_PrintedLogLines(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	self, err := os.Executable()
@@ -361,7 +361,7 @@ func TestLog_PrintedLines(t *testing.T) {
 	}
 }
 
-func TestLog_LateLines(t *testing.T) {
+func TestExecute_LateLogLines(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger(), Grace: safety})
 	load(t, c, fault("p", nil))

@@ -47,9 +47,9 @@ func operate(path string) {
 	}
 }
 
-// TestProcesses_EndWithOperator kills an operator, from outside and by its plugin,
+// TestCatalog_OperatorKilled kills an operator, from outside and by its plugin,
 // and expects its plugin to end as well.
-func TestProcesses_EndWithOperator(t *testing.T) {
+func TestCatalog_OperatorKilled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env       []string
 		wantCalls int

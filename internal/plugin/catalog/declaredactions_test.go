@@ -120,8 +120,8 @@ func TestResumableExecutor(t *testing.T) {
 	}
 }
 
-// TestDeclaredTwice declares one action in two Plugins.
-func TestDeclaredTwice(t *testing.T) {
+// TestLoad_DeclaredTwice declares one action in two Plugins.
+func TestLoad_DeclaredTwice(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
 	defer c.Close(t.Context())
@@ -141,9 +141,9 @@ func TestDeclaredTwice(t *testing.T) {
 	}
 }
 
-// TestDeclaredDeleteAction checks that the action applies to every Backup: the selector in its
+// TestDeleteAction_Declared checks that the action applies to every Backup: the selector in its
 // Plugin is evaluated elsewhere.
-func TestDeclaredDeleteAction(t *testing.T) {
+func TestDeleteAction_Declared(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(catalog.Options{})
 	defer c.Close(t.Context())

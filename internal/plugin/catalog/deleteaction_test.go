@@ -58,7 +58,7 @@ func deleteCall(key, fault string) executor.Call {
 	}
 }
 
-func TestDeleteActionOfAProcess(t *testing.T) {
+func TestDeleteAction_Process(t *testing.T) {
 	c := loadDeletion(t)
 	got, err := selectorOf(t.Context(), c, "a.io/x", "")
 	if err != nil || got.String() != "app=shop" {

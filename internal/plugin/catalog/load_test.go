@@ -56,7 +56,7 @@ func copyPlugin(t *testing.T, name, to string) {
 	}
 }
 
-func TestLoadFailures(t *testing.T) {
+func TestLoad_Failures(t *testing.T) {
 	dir := t.TempDir()
 	c := newCatalog(t, catalog.Options{})
 	start := func(name string) catalog.Spec { return fault("p", map[string]string{"FAULT_START": name}) }
@@ -313,7 +313,7 @@ func TestLoad_Interrupted(t *testing.T) {
 	}
 }
 
-func TestConcurrentLoadsAndUnloads(t *testing.T) {
+func TestLoad_ConcurrentUnload(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -107,7 +107,7 @@ func storePlugin(t *testing.T, c *catalog.Catalog, env ...string) catalog.Spec {
 	return spec
 }
 
-func TestStore(t *testing.T) {
+func TestObjectStore(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	storePlugin(t, c)
 	b := openBucket(t, c, "l", t.TempDir())
@@ -181,9 +181,9 @@ func (h *hesitant) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestInterruptedPut checks that an interruption does not look like the end of the object,
+// TestObjectStore_InterruptedPut checks that an interruption does not look like the end of the object,
 // because a plugin treats the end of the stream as the end of the object.
-func TestInterruptedPut(t *testing.T) {
+func TestObjectStore_InterruptedPut(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	storePlugin(t, c)
 	dir := t.TempDir()
@@ -236,7 +236,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestStoreFailures(t *testing.T) {
+func TestObjectStore_Failures(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
 	storePlugin(t, c)
 	dir := t.TempDir()
@@ -272,7 +272,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestConfigurationRefused(t *testing.T) {
+func TestObjectStore_InvalidConfig(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	storePlugin(t, c)
 	b := openBucket(t, c, "l", t.TempDir(), "refuse", "no region, password=hunter2", "secretKey", "env-secret-value")
@@ -297,9 +297,9 @@ func inits(t *testing.T, log string) []string {
 	return strings.Fields(strings.ReplaceAll(string(data), "init ", ""))
 }
 
-// TestOneProcessPerLocation checks that every location has its own process, because a
+// TestObjectStore_ProcessPerLocation checks that every location has its own process, because a
 // plugin for Velero has one configuration per process.
-func TestOneProcessPerLocation(t *testing.T) {
+func TestObjectStore_ProcessPerLocation(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	log := filepath.Join(t.TempDir(), "inits")
 	storePlugin(t, c, "FAULT_CALL_LOG", log)
@@ -344,8 +344,8 @@ func TestOneProcessPerLocation(t *testing.T) {
 	}
 }
 
-// TestStoreIsConfiguredAgain after everything that starts a new process.
-func TestStoreIsConfiguredAgain(t *testing.T) {
+// TestObjectStore_Reconfigured configures the store again after everything that starts a new process.
+func TestObjectStore_Reconfigured(t *testing.T) {
 	c := newCatalog(t, catalog.Options{OnExit: func(string) { t.Error("the exit of a location's process was reported for the Plugin") }})
 	log := filepath.Join(t.TempDir(), "inits")
 	binary := filepath.Join(t.TempDir(), "plugin")

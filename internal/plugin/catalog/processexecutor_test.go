@@ -45,7 +45,7 @@ func newExecutor(conn *fakeConnection, resolveErr error) *processExecutor {
 		func() (pluginclient.Connection, pluginclient.Hook, error) { return conn, hook, resolveErr }, redact.New())
 }
 
-func TestExecuteKinds(t *testing.T) {
+func TestProcessExecutor_ErrorKinds(t *testing.T) {
 	t.Parallel()
 	const tag = "PreBackupAction(a.io/b): "
 	closed := &host.StartError{Reason: host.ReasonUnloaded, Message: "the plugin was unloaded", Err: host.ErrUnloaded}
@@ -84,7 +84,7 @@ func TestExecuteKinds(t *testing.T) {
 	}
 }
 
-func TestExecuteFollowsAReplacedProcess(t *testing.T) {
+func TestProcessExecutor_ReplacedProcess(t *testing.T) {
 	t.Parallel()
 	conn := &fakeConnection{errs: []error{&host.StartError{Reason: host.ReasonUnloaded, Err: host.ErrUnloaded}}}
 	answer, err := newExecutor(conn, nil).Execute(t.Context(), call)
@@ -96,7 +96,7 @@ func TestExecuteFollowsAReplacedProcess(t *testing.T) {
 	}
 }
 
-func TestExecuteRefusesAnotherAction(t *testing.T) {
+func TestProcessExecutor_OtherAction(t *testing.T) {
 	t.Parallel()
 	other := call
 	other.Action = "a.io/c"
@@ -106,7 +106,7 @@ func TestExecuteRefusesAnotherAction(t *testing.T) {
 	}
 }
 
-func TestExecuteRefusesOutputsBeyondTheLimits(t *testing.T) {
+func TestProcessExecutor_OutputLimits(t *testing.T) {
 	t.Parallel()
 	bad := map[string]map[string]string{"a.io/ok": {"k": "v"}, "a.io/x": {"k": strings.Repeat("v", 9<<10)}, "a.io/y": {"/": ""}}
 	many := map[string]map[string]string{}

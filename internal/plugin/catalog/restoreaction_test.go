@@ -29,9 +29,9 @@ func restoreCall(point, key string) executor.Call {
 	}
 }
 
-// TestOutputsReachRestoreActions follows an output from a PreBackup action to the actions
+// TestExecute_RestoreOutputs follows an output from a PreBackup action to the actions
 // of a later restore.
-func TestOutputsReachRestoreActions(t *testing.T) {
+func TestExecute_RestoreOutputs(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	info := load(t, c, fault("p", map[string]string{"FAULT_ACTIONS": allKinds}))
 	want := []catalog.Action{
@@ -71,7 +71,7 @@ func answer(t *testing.T, c *catalog.Catalog, call executor.Call) map[string]str
 	return got.Outputs
 }
 
-func TestRestoreCallFailures(t *testing.T) {
+func TestExecute_RestoreFailures(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, fault("p", map[string]string{"FAULT_ACTIONS": allKinds}))
 	failing := restoreCall(executor.PointPostRestore, "error")
@@ -95,9 +95,9 @@ func TestRestoreCallFailures(t *testing.T) {
 	}
 }
 
-// TestRestoreActionLogs checks that a line of a restore action is written to the log of its
+// TestExecute_RestoreLogs checks that a line of a restore action is written to the log of its
 // run.
-func TestRestoreActionLogs(t *testing.T) {
+func TestExecute_RestoreLogs(t *testing.T) {
 	operator := plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, fault("p", map[string]string{"FAULT_ACTIONS": allKinds}))

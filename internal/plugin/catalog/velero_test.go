@@ -68,7 +68,7 @@ func kindOf(err error) executor.ErrorKind {
 	return ""
 }
 
-func TestLoadVelero(t *testing.T) {
+func TestLoad_Velero(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	info := load(t, c, velero("p", "FAULT_VELERO", veleroActions+",VolumeSnapshotter:fault.example.io/disks,ObjectStore:fault.example.io/store"))
 	want := []catalog.Action{
@@ -88,7 +88,7 @@ func TestLoadVelero(t *testing.T) {
 	}
 }
 
-func TestVeleroCallFailures(t *testing.T) {
+func TestBackupItemAction_Failures(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Grace: 50 * time.Millisecond})
 	load(t, c, velero("p"))
 	for name, tc := range map[string]struct {
@@ -132,9 +132,9 @@ func TestVeleroCallFailures(t *testing.T) {
 	}
 }
 
-// TestGarbageIsHandedOn checks that invalid objects are passed on: the callers validate
+// TestBackupItemAction_InvalidItem checks that invalid objects are passed on: the callers validate
 // them.
-func TestGarbageIsHandedOn(t *testing.T) {
+func TestBackupItemAction_InvalidItem(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	answer, err := faulty("garbage").do(t.Context(), c)
@@ -143,9 +143,9 @@ func TestGarbageIsHandedOn(t *testing.T) {
 	}
 }
 
-// TestOwnStatusKeepsTheProcess checks that a plugin that returns Unavailable for another
+// TestBackupItemAction_UnavailableStatus checks that a plugin that returns Unavailable for another
 // service is not restarted, which would end the calls of others.
-func TestOwnStatusKeepsTheProcess(t *testing.T) {
+func TestBackupItemAction_UnavailableStatus(t *testing.T) {
 	exits := make(chan string, 1)
 	c := newCatalog(t, catalog.Options{OnExit: func(name string) { exits <- name }})
 	load(t, c, velero("p"))
@@ -158,9 +158,9 @@ func TestOwnStatusKeepsTheProcess(t *testing.T) {
 	}
 }
 
-// TestVelero_WarmUp checks that first calls are serialized after every start:
+// TestBackupItemAction_WarmUp checks that first calls are serialized after every start:
 // the framework of these plugins crashes on concurrent first calls.
-func TestVelero_WarmUp(t *testing.T) {
+func TestBackupItemAction_WarmUp(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	for range 3 {
@@ -181,7 +181,7 @@ func TestVelero_WarmUp(t *testing.T) {
 	}
 }
 
-func TestVelero_WarmUpFails(t *testing.T) {
+func TestLoad_WarmUpFailures(t *testing.T) {
 	for name, tc := range map[string]struct{ how, wantReason, want string }{
 		"error":         {how: "error", wantReason: pluginclient.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: the licence has expired"},
 		"unimplemented": {how: "unimplemented", wantReason: pluginclient.ReasonFirstCallFailed, want: "BackupItemAction v1 fault.example.io/a failed: unknown method"},
@@ -207,9 +207,9 @@ func TestVelero_WarmUpFails(t *testing.T) {
 	}
 }
 
-// TestRestartThatFailsHalfWay checks that a process that runs but is not ready is not used,
+// TestBackupItemAction_RestartNotReady checks that a process that runs but is not ready is not used,
 // and does not prevent a later start.
-func TestRestartThatFailsHalfWay(t *testing.T) {
+func TestBackupItemAction_RestartNotReady(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Now()
 	c := newCatalog(t, catalog.Options{Now: func() time.Time {
@@ -243,7 +243,7 @@ func TestRestartThatFailsHalfWay(t *testing.T) {
 	}
 }
 
-func TestVelero_ForkedChildren(t *testing.T) {
+func TestUnload_ForkedChildren(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	if _, err := faulty("fork").do(t.Context(), c); err != nil {
@@ -257,9 +257,9 @@ func TestVelero_ForkedChildren(t *testing.T) {
 	plugintesting.Eventually(t, "the forked process has ended", func() bool { return len(plugintesting.FindProcesses(child)) == 0 })
 }
 
-// TestVelero_LogWithoutCalls checks that lines of plugins that do not mark calls go to the run
+// TestBackupItemAction_UnmarkedLog checks that lines of plugins that do not mark calls go to the run
 // if it is the only active one.
-func TestVelero_LogWithoutCalls(t *testing.T) {
+func TestBackupItemAction_UnmarkedLog(t *testing.T) {
 	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, velero("p"))
@@ -294,9 +294,9 @@ func TestVelero_LogWithoutCalls(t *testing.T) {
 	}
 }
 
-// TestVelero_LogOfAbandonedCalls checks that the lines of an abandoned call, whose end is
+// TestBackupItemAction_AbandonedCallLog checks that the lines of an abandoned call, whose end is
 // unknown, are not written to the log of another run.
-func TestVelero_LogOfAbandonedCalls(t *testing.T) {
+func TestBackupItemAction_AbandonedCallLog(t *testing.T) {
 	operator, one, other := plugintesting.NewLog(t), plugintesting.NewLog(t), plugintesting.NewLog(t)
 	c := newCatalog(t, catalog.Options{Logger: operator.Logger()})
 	load(t, c, velero("p"))
@@ -325,8 +325,8 @@ func TestVelero_LogOfAbandonedCalls(t *testing.T) {
 	}
 }
 
-// TestVelero_ErrorOrigin checks that the stack is written only to the log.
-func TestVelero_ErrorOrigin(t *testing.T) {
+// TestBackupItemAction_ErrorOrigin checks that the stack is written only to the log.
+func TestBackupItemAction_ErrorOrigin(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	load(t, c, velero("p"))
 	log := plugintesting.NewLog(t)
@@ -341,9 +341,9 @@ func TestVelero_ErrorOrigin(t *testing.T) {
 	}
 }
 
-// TestVeleroEnvironment checks that the address of the API server is passed on, and nothing
+// TestExecute_Environment checks that the address of the API server is passed on, and nothing
 // else.
-func TestVeleroEnvironment(t *testing.T) {
+func TestExecute_Environment(t *testing.T) {
 	c := newCatalog(t, catalog.Options{
 		Env: map[string]string{"VELERO_NAMESPACE": "backups"},
 		LookupEnv: func(name string) (string, bool) {

@@ -89,9 +89,9 @@ func show(t *testing.T, c *catalog.Catalog, object string) (pluginclient.BackupI
 	return answer, err
 }
 
-// TestVersions is the worked example of docs/plugins/VERSIONING.md: old and new plugins
+// TestLoad_Versions is the worked example of docs/plugins/VERSIONING.md: old and new plugins
 // under old and new hosts.
-func TestVersions(t *testing.T) {
+func TestLoad_Versions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kinds   []pluginclient.ActionKind
 		offered string
@@ -119,8 +119,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestNotAdaptable checks that a host that is too old reports the versions of both sides.
-func TestNotAdaptable(t *testing.T) {
+// TestLoad_NotAdaptable checks that a host that is too old reports the versions of both sides.
+func TestLoad_NotAdaptable(t *testing.T) {
 	c := newCatalog(t, catalog.Options{})
 	_, err := c.Load(t.Context(), versioned(t, "v3"))
 	var failed *catalog.LoadError
@@ -130,9 +130,9 @@ func TestNotAdaptable(t *testing.T) {
 	}
 }
 
-// TestErrorsAreNotDowngraded checks that an offered version that fails is not replaced with
+// TestBackupItemAction_NoDowngrade checks that an offered version that fails is not replaced with
 // another one for any error: that might do part of the work twice.
-func TestErrorsAreNotDowngraded(t *testing.T) {
+func TestBackupItemAction_NoDowngrade(t *testing.T) {
 	c := newCatalog(t, catalog.Options{Kinds: kindsWithV3()})
 	load(t, c, versioned(t, "v3,v2"))
 	answer, err := show(t, c, `{"x":"please fail"}`)

@@ -23,7 +23,7 @@ import (
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
 
-func TestCheckActions(t *testing.T) {
+func TestListActions(t *testing.T) {
 	t.Parallel()
 	const pre, post, bia = "PreBackupAction", "PostBackupAction", "BackupItemAction"
 	for name, tc := range map[string]struct {

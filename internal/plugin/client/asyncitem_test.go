@@ -119,7 +119,7 @@ func serveAsync(t *testing.T, backup asyncBackup, restore asyncRestore) *grpc.Cl
 	})
 }
 
-func TestAsyncActions_Durations(t *testing.T) {
+func TestToNonNegativeDuration(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		in   *durationpb.Duration
@@ -157,9 +157,9 @@ func TestAsyncActions_Durations(t *testing.T) {
 	}
 }
 
-// TestAsyncActions_LongOperationID checks that long IDs are returned: callers validate IDs, and can
+// TestAsyncBackupItemActionV1_LongOperationID checks that long IDs are returned: callers validate IDs, and can
 // cancel operations that they do not store.
-func TestAsyncActions_LongOperationID(t *testing.T) {
+func TestAsyncBackupItemActionV1_LongOperationID(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"empty": "", "of 1 MiB": strings.Repeat("x", 1<<20)} {
 		t.Run(name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func (s backupV2) Cancel(ctx context.Context, in *backupv2pb.CancelRequest) (*em
 	return &emptypb.Empty{}, nil
 }
 
-func TestBackupItemActions(t *testing.T) {
+func TestBackupItemAction_Versions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		version      BackupItemAction
@@ -256,7 +256,7 @@ func (s restoreV2) AreAdditionalItemsReady(
 	return &restorev2pb.AreAdditionalItemsReadyResponse{}, nil
 }
 
-func TestRestoreItemActions(t *testing.T) {
+func TestRestoreItemAction_Versions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		version      RestoreItemAction
@@ -321,7 +321,7 @@ func object() RestoreItem {
 	return RestoreItem{Object: []byte("object"), Archived: []byte("archived"), Restore: []byte("restore")}
 }
 
-func TestRestoreItemTimeout(t *testing.T) {
+func TestRestoreItemActionV2_Timeout(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		in   *durationpb.Duration

@@ -94,7 +94,7 @@ func TestCheckHandshake(t *testing.T) {
 	}
 }
 
-func TestRestartBackoff(t *testing.T) {
+func TestRestartDelays(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]time.Duration{
 		-1: 0, 0: 0, 1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 7: time.Minute, 1000: time.Minute,

@@ -234,7 +234,7 @@ func TestEndpoint_Backoff(t *testing.T) {
 	}
 }
 
-func TestConnectBackoff(t *testing.T) {
+func TestNewConnectDelays(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]time.Duration{
 		-1: 0, 0: 0, 1: time.Second, 2: 1600 * time.Millisecond, 3: 2560 * time.Millisecond, 99: 2 * time.Minute,

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 )
 
-func TestActionsHaveNamesOfTheirOwn(t *testing.T) {
+func TestNewActions_UniqueNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, action := range action.NewActions() {
 		if seen[action.Name()] || !strings.HasPrefix(action.Name(), "grapnel.dev/") {

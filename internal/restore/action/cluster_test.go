@@ -27,7 +27,7 @@ import (
 
 const patience = 2 * time.Minute
 
-func TestActionsOnCluster(t *testing.T) {
+func TestActions(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Restore actions")
 }

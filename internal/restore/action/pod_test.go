@@ -68,7 +68,7 @@ func TestPodAction_Execute(t *testing.T) {
 	})
 }
 
-func TestTokenVolumes(t *testing.T) {
+func TestRemoveTokenVolume(t *testing.T) {
 	const (
 		projected = `{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"path":"token"}},{"configMap":{"name":"kube-root-ca.crt"}}]}}`
 		legacy    = `{"name":"robot-token-x7k2p","secret":{"secretName":"robot-token-x7k2p"}}`

@@ -66,7 +66,7 @@ func TestServiceAction_Execute(t *testing.T) {
 	RunCases(t, NewServiceAction(), cases)
 }
 
-func TestStatedFieldsStay(t *testing.T) {
+func TestFindExplicitFields(t *testing.T) {
 	const manifest = `{"spec":{"healthCheckNodePort":30100,"ipFamilies":["IPv4"],"ports":[
 		{"port":80,"nodePort":30080},{"port":80,"protocol":"UDP"},{"port":81,"protocol":"TCP","nodePort":30082}]}}`
 	const managed = `,"managedFields":[

@@ -122,7 +122,7 @@ func TestReasonForChoice(t *testing.T) {
 	}
 }
 
-func TestVersionsAreInTheOrderOfKubernetes(t *testing.T) {
+func TestNormalizedVersions_Order(t *testing.T) {
 	want := strings.Fields("v10 v2 v01 v1 v11beta2 v10beta3 v3beta1 v12alpha1 v11alpha2 foo1 foo10")
 	for range 20 {
 		got := slices.Clone(want)
@@ -143,9 +143,9 @@ func FuzzChoose(f *testing.F) {
 	})
 }
 
-// TestChooseAmongCommonVersions checks with every run what FuzzChoose checks, with versions
+// TestChoose_CommonVersions checks with every run what FuzzChoose checks, with versions
 // that have much in common.
-func TestChooseAmongCommonVersions(t *testing.T) {
+func TestChoose_CommonVersions(t *testing.T) {
 	pool := strings.Fields("v1 v2 v1beta1 v2beta1 v1alpha1 foo")
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func() Versions {

@@ -89,7 +89,7 @@ func TestParsePriorities(t *testing.T) {
 	}
 }
 
-func TestLineErrorsAreShort(t *testing.T) {
+func TestLineError_LongLine(t *testing.T) {
 	_, errs := ParsePriorities("pods=v1\n " + strings.Repeat("ü", 1000) + "=v1")
 	if len(errs) != 1 {
 		t.Fatalf("errors: %v, want one", errs)

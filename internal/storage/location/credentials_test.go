@@ -24,8 +24,8 @@ func (s *site) leave(name string) string {
 	return path
 }
 
-// TestPluginLeftovers starts an operator whose locations no longer need credentials.
-func TestPluginLeftovers(t *testing.T) {
+// TestRemoveLeftovers starts an operator whose locations no longer need credentials.
+func TestRemoveLeftovers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	s.leave("uid-9-123")
@@ -49,8 +49,8 @@ func TestPluginLeftovers(t *testing.T) {
 	}
 }
 
-// TestPluginRestarted starts with the files that a killed operator left.
-func TestPluginRestarted(t *testing.T) {
+// TestOpen_PluginRestarted starts with the files that a killed operator left.
+func TestOpen_PluginRestarted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	left := s.leave("uid-1-123")
@@ -80,9 +80,9 @@ func TestPluginRestarted(t *testing.T) {
 	}
 }
 
-// TestPluginReplaced releases one of two locations of a name: the other one can be used,
+// TestReleaseReplacedLocation releases one of two locations of a name: the other one can be used,
 // and the first one can no longer be used, whether it was ever opened or not.
-func TestPluginReplaced(t *testing.T) {
+func TestReleaseReplacedLocation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	s.secret("password=" + password)

@@ -70,7 +70,7 @@ func store(ctx context.Context, o *location.Opener, at *v1alpha1.BackupStorageLo
 	return errors.Join(err, s.Close())
 }
 
-func TestDirectory(t *testing.T) {
+func TestOpen_Directory(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	o := opener(root, nil)
@@ -91,9 +91,9 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryStaysBelowTheRoot uses paths outside of the root; the API rejects the first of
+// TestOpen_DirectoryOutsideRoot uses paths outside of the root; the API rejects the first of
 // these already.
-func TestDirectoryStaysBelowTheRoot(t *testing.T) {
+func TestOpen_DirectoryOutsideRoot(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	root := filepath.Join(parent, "root")
@@ -116,7 +116,7 @@ func TestDirectoryStaysBelowTheRoot(t *testing.T) {
 	}
 }
 
-func TestWhatCannotWork(t *testing.T) {
+func TestOpen_InvalidSpec(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	complete := map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey}
@@ -146,8 +146,8 @@ func TestWhatCannotWork(t *testing.T) {
 	}
 }
 
-// TestWhatMayHeal covers errors that may disappear without a change of the location.
-func TestWhatMayHeal(t *testing.T) {
+// TestOpen_TransientErrors covers errors that may disappear without a change of the location.
+func TestOpen_TransientErrors(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	missing := bucket(server, func(s *v1alpha1.S3Location) { s.CredentialsSecret.Name = "missing" })
@@ -165,7 +165,7 @@ func TestWhatMayHeal(t *testing.T) {
 	}
 }
 
-func TestBucket(t *testing.T) {
+func TestOpen_Bucket(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	o := opener("", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
@@ -189,9 +189,9 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestWrongCredentials: wrong credentials are detected when they are used, and never appear in a
+// TestOpen_WrongCredentials: wrong credentials are detected when they are used, and never appear in a
 // text.
-func TestWrongCredentials(t *testing.T) {
+func TestOpen_WrongCredentials(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	const key, token = "wrong-secret-access-key", "session-token-of-a-user"
@@ -207,8 +207,8 @@ func TestWrongCredentials(t *testing.T) {
 	}
 }
 
-// TestOwnIdentity opens a bucket without a Secret and reads none.
-func TestOwnIdentity(t *testing.T) {
+// TestOpen_WithoutSecret opens a bucket without a Secret and reads none.
+func TestOpen_WithoutSecret(t *testing.T) {
 	server := s3server.Start(t, s3server.Options{})
 	t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)

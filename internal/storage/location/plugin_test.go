@@ -235,8 +235,8 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestPluginWithAnotherProvider moves a location away from the plugin, and back.
-func TestPluginWithAnotherProvider(t *testing.T) {
+// TestOpen_ProviderChanged moves a location away from the plugin, and back.
+func TestOpen_ProviderChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	s.opener.Root = t.TempDir()
@@ -253,9 +253,9 @@ func TestPluginWithAnotherProvider(t *testing.T) {
 	s.mustProbe(at)
 }
 
-// TestPluginWhileOpen changes the Secret during a run: the run continues with its credentials, even
+// TestOpen_SecretChanged changes the Secret during a run: the run continues with its credentials, even
 // in a process that had to be restarted.
-func TestPluginWhileOpen(t *testing.T) {
+func TestOpen_SecretChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	s.secret("password=" + password)
@@ -284,8 +284,8 @@ func TestPluginWhileOpen(t *testing.T) {
 	}
 }
 
-// TestPluginCredentialGone deletes the Secret: no file with its content remains.
-func TestPluginCredentialGone(t *testing.T) {
+// TestOpen_SecretDeleted deletes the Secret: no file with its content remains.
+func TestOpen_SecretDeleted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	at := inPlugin("uid-1", "first", withCredential)
@@ -313,8 +313,8 @@ func TestPluginCredentialGone(t *testing.T) {
 	s.mustProbe(at)
 }
 
-// TestPluginDies kills the process during a Put and a Get of a run.
-func TestPluginDies(t *testing.T) {
+// TestOpen_PluginKilled kills the process during a Put and a Get of a run.
+func TestOpen_PluginKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	at := inPlugin("uid-1", "first")
@@ -348,8 +348,8 @@ func TestPluginDies(t *testing.T) {
 	}
 }
 
-// TestPluginThatCannotWork checks the messages for users.
-func TestPluginThatCannotWork(t *testing.T) {
+// TestOpen_PluginErrors checks the messages for users.
+func TestOpen_PluginErrors(t *testing.T) {
 	t.Parallel()
 	config := func(key, value string) func(*v1alpha1.BackupStorageLocation) {
 		return func(at *v1alpha1.BackupStorageLocation) {
@@ -434,8 +434,8 @@ func TestPluginThatCannotWork(t *testing.T) {
 	}
 }
 
-// TestPluginDeleted: the error names the missing Plugin.
-func TestPluginDeleted(t *testing.T) {
+// TestOpen_PluginDeleted: the error names the missing Plugin.
+func TestOpen_PluginDeleted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "first")
 	at := inPlugin("uid-1", "first")
@@ -451,8 +451,8 @@ func TestPluginDeleted(t *testing.T) {
 	s.awaitEnd(s.directory.AcceptedInits()[0].PID)
 }
 
-// TestPluginNotLoadedYet waits until an operator that has just started has loaded the plugin.
-func TestPluginNotLoadedYet(t *testing.T) {
+// TestOpen_PluginNotLoaded waits until an operator that has just started has loaded the plugin.
+func TestOpen_PluginNotLoaded(t *testing.T) {
 	t.Parallel()
 	s := newSiteWithout(t, "first")
 	s.create(provider(pluginName, true, ""))

@@ -29,9 +29,9 @@ func (refusing) Put(_ context.Context, key string, _ io.Reader, _ objectstore.Pu
 	return objectstore.Info{}, &objectstore.Error{Op: "putting", Key: key, Kind: objectstore.ErrAccess}
 }
 
-// TestRefusedWrite: a refused write is final in a read-only location. In another location a user
+// TestNewStore_RefusedWrite: a refused write is final in a read-only location. In another location a user
 // may still grant the permission.
-func TestRefusedWrite(t *testing.T) {
+func TestNewStore_RefusedWrite(t *testing.T) {
 	for mode, unwritable := range map[v1alpha1.AccessMode]bool{
 		v1alpha1.AccessModeReadOnly: true, v1alpha1.AccessModeReadWrite: false, "": false,
 	} {

@@ -30,7 +30,7 @@ const (
 	// patience is the time limit for steps that take seconds.
 	patience = 2 * time.Minute
 	// roleVariable makes the test program start a control plane and print a line instead of
-	// testing: see TestEndsWithItsParent.
+	// testing: see TestStart_ParentExit.
 	roleVariable = "GRAPNEL_TEST_START_IN"
 )
 
@@ -52,7 +52,7 @@ func startAndWait(dir string) {
 	select {}
 }
 
-func TestControllersWork(t *testing.T) {
+func TestStart_ControllerManager(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
 	plane, err := controlplane.Start(ctx, controlplane.Options{
@@ -135,7 +135,7 @@ func TestControllersWork(t *testing.T) {
 	})
 }
 
-func TestStartFailsWithTheReason(t *testing.T) {
+func TestStart_InvalidFlag(t *testing.T) {
 	dir := t.TempDir()
 	_, err := controlplane.Start(t.Context(), controlplane.Options{
 		Dir:           dir,
@@ -147,7 +147,7 @@ func TestStartFailsWithTheReason(t *testing.T) {
 	checkNothingLeft(t, dir)
 }
 
-func TestStartAsksForTheBuild(t *testing.T) {
+func TestStart_MissingBinaries(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/grapnel-dev/grapnel\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ func TestStartAsksForTheBuild(t *testing.T) {
 	}
 }
 
-// TestEndsWithItsParent kills a program that has started a control plane.
-func TestEndsWithItsParent(t *testing.T) {
+// TestStart_ParentExit kills a program that has started a control plane.
+func TestStart_ParentExit(t *testing.T) {
 	if _, err := exec.LookPath("setpriv"); err != nil {
 		t.Logf("Without setpriv, programs may outlive their parent on this machine: %v", err)
 		return

@@ -29,7 +29,7 @@ import (
 )
 
 // roleVariable makes the test program start an operator and print a line instead of
-// testing: see TestEndsWithItsParent.
+// testing: see TestStart_ParentExit.
 const roleVariable = "GRAPNEL_TEST_RUN_OPERATOR_IN"
 
 var (
@@ -84,7 +84,7 @@ func startAndWait(dir string) {
 	select {}
 }
 
-func TestLives(t *testing.T) {
+func TestOperator_Lifecycle(t *testing.T) {
 	c, err := client.New(plane.Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-func TestCopiesItsOutput(t *testing.T) {
+func TestStart_LogCopy(t *testing.T) {
 	var log bytes.Buffer
 	opts := options(t.TempDir())
 	opts.Log = &log
@@ -148,7 +148,7 @@ func TestCopiesItsOutput(t *testing.T) {
 	}
 }
 
-func TestStartFailsWithTheReason(t *testing.T) {
+func TestStart_Failures(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -178,7 +178,7 @@ func TestStartFailsWithTheReason(t *testing.T) {
 	}
 }
 
-func TestStartObeysItsContext(t *testing.T) {
+func TestStart_CanceledContext(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -191,8 +191,8 @@ func TestStartObeysItsContext(t *testing.T) {
 	}
 }
 
-// TestEndsWithItsParent kills a program that has started an operator.
-func TestEndsWithItsParent(t *testing.T) {
+// TestStart_ParentExit kills a program that has started an operator.
+func TestStart_ParentExit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Logf("Programs may outlive their parent on %s.", runtime.GOOS)
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
-// TestOutlivesTheThread starts programs from goroutines whose threads end with them.
-func TestOutlivesTheThread(t *testing.T) {
+// TestStart_ThreadExit starts programs from goroutines whose threads end with them.
+func TestStart_ThreadExit(t *testing.T) {
 	for range 8 {
 		cmd := command("echo")
 		stdin, err := cmd.StdinPipe()

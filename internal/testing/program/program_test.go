@@ -91,7 +91,7 @@ func exitCode(t *testing.T, p *program.Process) int {
 	return exit.ExitCode()
 }
 
-func TestEnds(t *testing.T) {
+func TestProcess_Exit(t *testing.T) {
 	t.Run("by itself", func(t *testing.T) {
 		p, err := program.Start(command("fail"))
 		if err != nil {
@@ -133,7 +133,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-func TestStartFails(t *testing.T) {
+func TestStart_MissingProgram(t *testing.T) {
 	if _, err := program.Start(exec.Command("/nowhere")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error is %v, want that there is no such file", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestRunAndClose(t *testing.T) {
+func TestStartWithContext(t *testing.T) {
 	s, err := s3server.StartWithContext(t.Context(), s3server.Options{Bucket: "backups"})
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (mt *moverTest) change(spec datamove.Spec) {
 	}
 }
 
-func TestFilesAreMovedOneByOne(t *testing.T) {
+func TestReconcile_MoveFiles(t *testing.T) {
 	mt := newMoverTest(t)
 	running := datamove.Status{Operation: "first", Phase: datamove.Running}
 	one, two := running, running
@@ -100,7 +100,7 @@ func TestFilesAreMovedOneByOne(t *testing.T) {
 	mt.passes(running, one)
 }
 
-func TestAMoveIsCancelled(t *testing.T) {
+func TestReconcile_Cancel(t *testing.T) {
 	mt := newMoverTest(t)
 	mt.pass()
 	mt.pass()
@@ -111,7 +111,7 @@ func TestAMoveIsCancelled(t *testing.T) {
 	}
 }
 
-func TestAMoveFails(t *testing.T) {
+func TestReconcile_Failures(t *testing.T) {
 	for name, claim := range map[string]string{"no data": "other", "a hostile name": "../../etc"} {
 		t.Run(name, func(t *testing.T) {
 			mt := newMoverTest(t)

@@ -18,9 +18,9 @@ const (
 	callers = 16
 )
 
-// TestManyCallsToAFreshProcess: a plugin for Velero creates an action when it is first
+// TestItemActions_ConcurrentFirstCalls: a plugin for Velero creates an action when it is first
 // called, without a lock, and may die of it if two calls are first.
-func TestManyCallsToAFreshProcess(t *testing.T) {
+func TestItemActions_ConcurrentFirstCalls(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for round := range rounds {

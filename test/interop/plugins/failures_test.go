@@ -41,7 +41,7 @@ func (h *host) mustBeTheSame(operation func() error) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestItemActions_Errors(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for what, want := range map[string]string{
@@ -77,7 +77,7 @@ func checkFailure(t *testing.T, what string, err error, want string) {
 	}
 }
 
-func TestPanics(t *testing.T) {
+func TestItemActions_Panics(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		op := startOperation(t, h)
@@ -94,7 +94,7 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-func TestExitDuringACall(t *testing.T) {
+func TestItemActions_ProcessExit(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		_, err := h.archive(t.Context(), actions.BackupV1, do(actions.DoExit))
@@ -112,7 +112,7 @@ func TestExitDuringACall(t *testing.T) {
 	})
 }
 
-func TestHangingCall(t *testing.T) {
+func TestItemActions_HungCall(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		op := startOperation(t, h)
@@ -135,9 +135,9 @@ func TestHangingCall(t *testing.T) {
 	})
 }
 
-// TestActionThatCannotBeCreated: the plugin is not used, since the plan of a run would
+// TestLoad_UnusableAction: the plugin is not used, since the plan of a run would
 // promise what cannot be done.
-func TestActionThatCannotBeCreated(t *testing.T) {
+func TestLoad_UnusableAction(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := newHost(t)
 		err := h.load(release, map[string]string{actions.UnusableVariable: "yes"})

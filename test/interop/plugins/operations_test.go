@@ -40,7 +40,7 @@ func askCancel[A pluginclient.Operations](t *testing.T, h *host, to target[A], o
 	return err
 }
 
-func TestOperationOfABackup(t *testing.T) {
+func TestBackupItemAction_Progress(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		direct := actions.NewBackupV2(actions.BackupV2, silent())
@@ -64,7 +64,7 @@ func TestOperationOfABackup(t *testing.T) {
 	})
 }
 
-func TestOperationOfARestoreIsCancelled(t *testing.T) {
+func TestRestoreItemAction_Cancel(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		to := h.restore(actions.RestoreV2)
@@ -94,7 +94,7 @@ func TestOperationOfARestoreIsCancelled(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestActionsOfVersion1HaveNoOperations(t *testing.T) {
+func TestBackupItemAction_Version1Operations(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		op := pluginclient.OperationRef{OperationID: "any", Parent: encode(t, veleroBackup())}
@@ -107,7 +107,7 @@ func TestActionsOfVersion1HaveNoOperations(t *testing.T) {
 	})
 }
 
-func TestAdditionalItemsReady(t *testing.T) {
+func TestRestoreItemAction_AreAdditionalItemsReady(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for _, tc := range []struct {

@@ -32,7 +32,7 @@ var (
 	_ velero.ObjectStore      = (*actions.DirectoryStore)(nil)
 )
 
-func TestEveryKindIsListed(t *testing.T) {
+func TestLoad_Actions(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		want := []catalog.Action{
 			{Kind: "BackupItemAction", Version: "v1", Name: actions.BackupBoth},
@@ -88,7 +88,7 @@ func directBackup(t *testing.T, name string, annotations map[string]string) plug
 	}
 }
 
-func TestBackupItemActions(t *testing.T) {
+func TestBackupItemAction_Execute(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for _, name := range []string{actions.BackupV1, actions.BackupV2, actions.BackupBoth} {
@@ -139,7 +139,7 @@ func archived() *unstructured.Unstructured {
 	return object
 }
 
-func TestRestoreItemActions(t *testing.T) {
+func TestRestoreItemAction_Execute(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for _, name := range []string{actions.RestoreV1, actions.RestoreV2, actions.RestoreBoth} {
@@ -157,7 +157,7 @@ func TestRestoreItemActions(t *testing.T) {
 	})
 }
 
-func TestDeleteItemAction(t *testing.T) {
+func TestDeleteItemAction_Execute(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for _, name := range []string{actions.Delete, actions.DeleteToo} {
@@ -173,7 +173,7 @@ func TestDeleteItemAction(t *testing.T) {
 	})
 }
 
-func TestSelectors(t *testing.T) {
+func TestItemActions_AppliesTo(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		for name, direct := range map[string]velero.Applicable{

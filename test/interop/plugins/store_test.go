@@ -36,7 +36,7 @@ func (h *host) store(location, name string, config map[string]string) target[plu
 	return target[pluginclient.ObjectStore]{resolve, name, h.log.Logger()}
 }
 
-func TestObjectStoreConforms(t *testing.T) {
+func TestObjectStore_Conformance(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		stores := 0
@@ -49,8 +49,8 @@ func TestObjectStoreConforms(t *testing.T) {
 	})
 }
 
-// TestLocationsDoNotMix: a plugin for Velero keeps one configuration per process.
-func TestLocationsDoNotMix(t *testing.T) {
+// TestObjectStore_SeparateLocations: a plugin for Velero keeps one configuration per process.
+func TestObjectStore_SeparateLocations(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		first, firstRoot := h.locate("first", actions.Directory)
@@ -77,7 +77,7 @@ func (h *host) put(to target[pluginclient.ObjectStore], key, text string) error 
 	return err
 }
 
-func TestSignedURL(t *testing.T) {
+func TestObjectStore_SignedURL(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		to, root := h.locate("main", actions.Directory)
@@ -99,7 +99,7 @@ func TestSignedURL(t *testing.T) {
 	})
 }
 
-func TestStoreThatRefusesItsConfiguration(t *testing.T) {
+func TestObjectStore_InvalidConfig(t *testing.T) {
 	forReleases(t, func(t *testing.T, release string) {
 		h := loaded(t, release)
 		if err := h.put(h.store("main", actions.Directory, nil), "key", "text"); err == nil || !strings.Contains(err.Error(), `the configuration has no "root"`) {

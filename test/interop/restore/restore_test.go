@@ -12,9 +12,9 @@ import (
 // unique returns a name that no other test, and no other run of the same, uses.
 func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
 
-// TestVeleroRestoresABackupOfGrapnel that it finds in the bucket, after the namespace
+// TestVeleroRestore_GrapnelBackup restores a backup with Velero, that it finds in the bucket, after the namespace
 // and the definition of one of its kinds were deleted.
-func TestVeleroRestoresABackupOfGrapnel(t *testing.T) {
+func TestVeleroRestore_GrapnelBackup(t *testing.T) {
 	app, backup, restore := unique("shop"), unique("by-grapnel"), unique("by-velero")
 	stop := startVelero(t)
 	newApp(t, app)
@@ -29,9 +29,9 @@ func TestVeleroRestoresABackupOfGrapnel(t *testing.T) {
 	byVelero(backup, restore, app).same(t, before)
 }
 
-// TestGrapnelRestoresABackupOfVelero that it finds in the bucket, without a Backup
+// TestGrapnelRestore_VeleroBackup restores a backup of Velero, that it finds in the bucket, without a Backup
 // object, after the same: under another name, and then in its place.
-func TestGrapnelRestoresABackupOfVelero(t *testing.T) {
+func TestGrapnelRestore_VeleroBackup(t *testing.T) {
 	app, other, backup := unique("shop"), unique("other-shop"), unique("by-velero")
 	newApp(t, app)
 	startVelero(t) // It knows the kinds that were there when it started.

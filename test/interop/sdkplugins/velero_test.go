@@ -49,7 +49,7 @@ func ref(group, resource, name string) velero.ResourceIdentifier {
 	return velero.ResourceIdentifier{GroupResource: schema.GroupResource{Group: group, Resource: resource}, Namespace: "shop", Name: name}
 }
 
-func TestListed(t *testing.T) {
+func TestListPlugins(t *testing.T) {
 	t.Parallel()
 	s := withPlugin(t)
 	for kind, want := range map[common.PluginKind][]string{
@@ -72,7 +72,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-func TestBackupItemActions(t *testing.T) {
+func TestBackupItemAction_Execute(t *testing.T) {
 	t.Parallel()
 	s := withPlugin(t)
 	found, err := s.GetBackupItemActionsV2()
@@ -114,7 +114,7 @@ func annotation(object runtime.Unstructured, key string) string {
 	return text
 }
 
-func TestUnchangedItemsAndFailures(t *testing.T) {
+func TestBackupItemAction_Failures(t *testing.T) {
 	t.Parallel()
 	s := withPlugin(t)
 	action, err := s.GetBackupItemAction(nameOlder)
@@ -139,7 +139,7 @@ func TestUnchangedItemsAndFailures(t *testing.T) {
 	}
 }
 
-func TestOperations(t *testing.T) {
+func TestBackupItemAction_Operations(t *testing.T) {
 	t.Parallel()
 	s := withPlugin(t)
 	action, err := s.GetBackupItemActionV2(nameNewer)
@@ -158,7 +158,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-func TestRestoreItemActions(t *testing.T) {
+func TestRestoreItemAction_Execute(t *testing.T) {
 	t.Parallel()
 	s := withPlugin(t)
 	input := func() *velero.RestoreItemActionExecuteInput {
@@ -198,7 +198,7 @@ func TestRestoreItemActions(t *testing.T) {
 	}
 }
 
-func TestDeleteItemAction(t *testing.T) {
+func TestDeleteItemAction_Execute(t *testing.T) {
 	t.Parallel()
 	action, err := withPlugin(t).GetDeleteItemAction(nameOlder)
 	if err != nil {

@@ -35,8 +35,8 @@ func testLayout(t *testing.T) layout {
 	return l
 }
 
-// TestFilesOfArguments checks that every file that the arguments of a process name is written.
-func TestFilesOfArguments(t *testing.T) {
+// TestWriteConfigs_ArgumentFiles checks that every file that the arguments of a process name is written.
+func TestWriteConfigs_ArgumentFiles(t *testing.T) {
 	l := testLayout(t)
 	if err := errors.Join(l.writeConfigs(l.values("/cni", "native")), l.writeIdentities()); err != nil {
 		t.Fatal(err)
@@ -200,9 +200,9 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// TestEndedProcess starts a process that ends at once: whoever waits has to be told, with
+// TestAwait_EndedProcess starts a process that ends at once: whoever waits has to be told, with
 // what it said.
-func TestEndedProcess(t *testing.T) {
+func TestAwait_EndedProcess(t *testing.T) {
 	l := testLayout(t)
 	p := &processes{layout: l, record: &record{Processes: map[string]proc.ID{}}, ended: map[string]error{}}
 	if err := p.start(component{name: etcd, program: "sh", args: []string{"-c", "echo no disk; exit 7"}}); err != nil {
@@ -216,8 +216,8 @@ func TestEndedProcess(t *testing.T) {
 	}
 }
 
-// TestStopByRecord starts a process, forgets it, and stops it by its record.
-func TestStopByRecord(t *testing.T) {
+// TestRecord_Stop starts a process, forgets it, and stops it by its record.
+func TestRecord_Stop(t *testing.T) {
 	l := testLayout(t)
 	p := &processes{layout: l, record: &record{Processes: map[string]proc.ID{}}, ended: map[string]error{}}
 	if err := p.start(component{name: kubelet, program: "sleep", args: []string{"1000"}}); err != nil {

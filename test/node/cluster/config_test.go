@@ -115,7 +115,7 @@ func TestContainerd(t *testing.T) {
 	}
 }
 
-func TestNetwork(t *testing.T) {
+func TestCniNetwork(t *testing.T) {
 	content, err := cniNetwork("/state/addresses")
 	if err != nil {
 		t.Fatal(err)

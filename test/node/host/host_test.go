@@ -109,7 +109,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-func TestFindAndRun(t *testing.T) {
+func TestRun(t *testing.T) {
 	if _, err := Find("no-such-program"); err == nil {
 		t.Error("found a program that is not there")
 	}

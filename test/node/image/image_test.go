@@ -112,7 +112,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestImage_SaveErrors(t *testing.T) {
 	cases := map[string]func(*Image){
 		"no registry":         func(i *Image) { i.Name = "local/hello:1" },
 		"no tag":              func(i *Image) { i.Name = "docker.io/local/hello" },

@@ -104,7 +104,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestRulesRefuse(t *testing.T) {
+func TestRules_Unsupported(t *testing.T) {
 	for name, tc := range map[string]struct{ policy, want string }{
 		"a port's name": {"{egress: [{ports: [{port: https}]}], policyTypes: [Egress]}", `NetworkPolicy a/p: the port "https" has a name`},
 		"IPv6":          {"{egress: [{to: [{ipBlock: {cidr: 'fd00::/8'}}]}], policyTypes: [Egress]}", "NetworkPolicy a/p: fd00::/8 is no block"},
@@ -117,8 +117,8 @@ func TestRulesRefuse(t *testing.T) {
 	}
 }
 
-// TestRulesAreTheSameText has objects in another order.
-func TestRulesAreTheSameText(t *testing.T) {
+// TestRules_StableOrder has objects in another order.
+func TestRules_StableOrder(t *testing.T) {
 	const one, two = "{egress: [{ports: [{port: 2}]}], policyTypes: [Egress]}", "{ingress: [{from: [{podSelector: {}}]}], policyTypes: [Ingress]}"
 	first, err := testWorld(t, one, two).Rules()
 	if err != nil {

@@ -53,7 +53,7 @@ func verify(pair tls.Certificate, pool *x509.CertPool, name string) error {
 	return nil
 }
 
-func TestServesAndIsAClient(t *testing.T) {
+func TestIssue(t *testing.T) {
 	pool, pair := issue(t, pki.Subject{
 		CommonName: "system:node:n", Organizations: []string{"system:nodes"},
 		Names: []string{"n"}, Addresses: []net.IP{net.IPv4(10, 0, 0, 1)},
@@ -71,7 +71,7 @@ func TestServesAndIsAClient(t *testing.T) {
 	}
 }
 
-func TestOtherAuthorityIsRefused(t *testing.T) {
+func TestIssue_OtherAuthority(t *testing.T) {
 	_, pair := issue(t, pki.Subject{CommonName: "a", Names: []string{"a"}})
 	other, _ := issue(t, pki.Subject{CommonName: "b"})
 	if err := verify(pair, other, "a"); err == nil {

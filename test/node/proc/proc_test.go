@@ -97,7 +97,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestOtherProcessWithTheNumber(t *testing.T) {
+func TestAlive_ReusedPID(t *testing.T) {
 	cases := map[string]func(*ID){
 		"started later":   func(id *ID) { id.Start-- },
 		"in another boot": func(id *ID) { id.Boot = "another" },

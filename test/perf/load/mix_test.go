@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/test/perf/load"
 )
 
-func TestObjectDependsOnItsNumberAlone(t *testing.T) {
+func TestObject_Deterministic(t *testing.T) {
 	for i := range 40 {
 		if diff := cmp.Diff(load.Object(i, 2), load.Object(i, 2)); diff != "" {
 			t.Fatalf("object %d is made differently the second time:\n%s", i, diff)
@@ -29,7 +29,7 @@ func TestObjectDependsOnItsNumberAlone(t *testing.T) {
 	}
 }
 
-func TestEveryNamespaceGetsTheSameMix(t *testing.T) {
+func TestObject_NamespaceMix(t *testing.T) {
 	const namespaces, each = 3, 40
 	mixes := map[string]map[string]int{}
 	names := map[string]bool{}
@@ -59,7 +59,7 @@ func TestEveryNamespaceGetsTheSameMix(t *testing.T) {
 	}
 }
 
-func TestPathIsThatOfTheKind(t *testing.T) {
+func TestPath(t *testing.T) {
 	got := map[string]string{}
 	for i := range 20 {
 		got[fmt.Sprintf("%T", load.Object(i, 1))] = load.Path(i, 1, "there")

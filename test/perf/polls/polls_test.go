@@ -69,7 +69,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-func TestLogIsRead(t *testing.T) {
+func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calls")
 	want := append(calls("a-1", 0, 1.000000001, 2), polls.Event{Call: polls.Cancel, Operation: "b", At: at(3)})
 	for _, part := range [][]polls.Event{want[:2], want[2:]} { // a plugin may restart
@@ -98,7 +98,7 @@ func TestLogIsRead(t *testing.T) {
 	}
 }
 
-func TestReadSaysWhatIsWrong(t *testing.T) {
+func TestRead_InvalidLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calls")
 	if err := os.WriteFile(path, []byte("P a 1\nP a\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestSend(t *testing.T) {
 }
 
 // A figure that counts refusals as work done would be too good.
-func TestSendFailsWithARefusal(t *testing.T) {
+func TestSend_RefusedRequest(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too many requests", http.StatusTooManyRequests)
 	}))

@@ -22,8 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/filesystem"
 )
 
-// TestLeftOverTemporaryFiles simulates a writer that crashed in the middle.
-func TestLeftOverTemporaryFiles(t *testing.T) {
+// TestRemoveStaleTempFiles simulates a writer that crashed in the middle.
+func TestRemoveStaleTempFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	s := open(t, root, "")
@@ -62,7 +62,7 @@ func TestLeftOverTemporaryFiles(t *testing.T) {
 	wantKeys(t, s, objectstore.ListOptions{}, "dir/key", "dir/other")
 }
 
-func TestNothingIsLeftOnDisk(t *testing.T) {
+func TestStore_NoLeftovers(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	s := open(t, root, "")
@@ -80,8 +80,8 @@ func TestNothingIsLeftOnDisk(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheReaderStayItsOwn: a missing source file is not a missing object.
-func TestErrorsOfTheReaderStayItsOwn(t *testing.T) {
+// TestPut_ReaderErrors: a missing source file is not a missing object.
+func TestPut_ReaderErrors(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), "")
 	for _, cause := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOSPC} {
@@ -97,9 +97,9 @@ func TestErrorsOfTheReaderStayItsOwn(t *testing.T) {
 	}
 }
 
-// TestHostileDirectory uses a directory with entries that are not objects, some of which lead
+// TestStore_HostileDirectory uses a directory with entries that are not objects, some of which lead
 // outside.
-func TestHostileDirectory(t *testing.T) {
+func TestStore_HostileDirectory(t *testing.T) {
 	t.Parallel()
 	outside, root := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(outside, "secret"))
@@ -144,7 +144,7 @@ func TestHostileDirectory(t *testing.T) {
 	}
 }
 
-func TestObjectAndDirectoryOfOneName(t *testing.T) {
+func TestPut_ObjectAndDirectory(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), "")
 	put(t, s, "a", "x")
@@ -158,7 +158,7 @@ func TestObjectAndDirectoryOfOneName(t *testing.T) {
 	wantKeys(t, s, objectstore.ListOptions{}, "a", "b/c")
 }
 
-func TestUnwritableDirectory(t *testing.T) {
+func TestStore_UnwritableDirectory(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root, "store")
 	put(t, s, "dir/key", "x")
@@ -224,8 +224,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestModes: the group may take over, other users have no access.
-func TestModes(t *testing.T) {
+// TestPut_FileModes: the group may take over, other users have no access.
+func TestPut_FileModes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.Chmod(root, 0o770|fs.ModeSetgid); err != nil {

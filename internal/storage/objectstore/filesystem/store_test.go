@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "") })
 }
 
-func TestConformanceInSubdirectory(t *testing.T) {
+func TestConformance_Subdirectory(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store { return open(t, t.TempDir(), "some/dir") })
 }

@@ -16,17 +16,17 @@ func TestConformance(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store { return memory.New() })
 }
 
-func TestConformanceWithoutPutIfAbsent(t *testing.T) {
+func TestConformance_WithoutPutIfAbsent(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store { return memory.New(memory.WithoutPutIfAbsent()) })
 }
 
-func TestConformanceWithoutMetadata(t *testing.T) {
+func TestConformance_WithoutMetadata(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store { return memory.New(memory.WithoutMetadata()) })
 }
 
-func TestConformanceOfFaultyWithoutFaults(t *testing.T) {
+func TestConformance_FaultyStore(t *testing.T) {
 	t.Parallel()
 	storetest.RunConformance(t, func() objectstore.Store { return storetest.NewFaultyStore(memory.New()) })
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )
 
-// TestCancelledWhileReading ends the context in the middle of a read. The connection can
+// TestObjectReader_Canceled ends the context in the middle of a read. The connection can
 // report that in several ways. The reader must return the cancellation: an end of the
 // stream would look like the whole object, and a broken connection like a fault of the
 // server.
-func TestCancelledWhileReading(t *testing.T) {
+func TestObjectReader_Canceled(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	content := strings.Repeat("content", 1000)

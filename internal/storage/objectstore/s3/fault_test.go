@@ -105,8 +105,8 @@ func openFaulty(t *testing.T, server *s3server.Server, tr *transport) *s3.Store 
 	return open(t, opts)
 }
 
-// TestFaultsThatHeal makes one request of each kind fail once, in several ways.
-func TestFaultsThatHeal(t *testing.T) {
+// TestStore_TransientFaults makes one request of each kind fail once, in several ways.
+func TestStore_TransientFaults(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	for _, kind := range []string{http.MethodPut, http.MethodHead, http.MethodGet, "start", "part", "complete", "delete"} {
@@ -163,8 +163,8 @@ func useStore(t *testing.T, s *s3.Store, dir string) {
 	}
 }
 
-// TestFaultsThatStay: the error has the cause, and nothing is left behind.
-func TestFaultsThatStay(t *testing.T) {
+// TestPut_PermanentFaults: the error has the cause, and nothing is left behind.
+func TestPut_PermanentFaults(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	for name, tc := range map[string]struct {
@@ -208,7 +208,7 @@ func TestFaultsThatStay(t *testing.T) {
 	}
 }
 
-func TestDownloadContinues(t *testing.T) {
+func TestObjectReader_Resume(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	content := make([]byte, 3<<20)
@@ -272,10 +272,10 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestCancelledReadOfBuffered uses a connection that delivered the whole object before the
+// TestObjectReader_CanceledBuffered uses a connection that delivered the whole object before the
 // context ended. The next read must fail all the same, not only if the connection is broken
 // in time.
-func TestCancelledReadOfBuffered(t *testing.T) {
+func TestObjectReader_CanceledBuffered(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	if _, err := open(t, server.S3Options()).Put(t.Context(), "key", strings.NewReader("content"), objectstore.PutOptions{}); err != nil {
@@ -334,7 +334,7 @@ func TestAbortUploads(t *testing.T) {
 	}
 }
 
-func TestTooManyParts(t *testing.T) {
+func TestPut_TooManyParts(t *testing.T) {
 	t.Parallel()
 	opts := s3server.Start(t, s3server.Options{}).S3Options()
 	opts.PartSize = 1 << 10
@@ -352,8 +352,8 @@ func TestTooManyParts(t *testing.T) {
 	}
 }
 
-// TestMemoryOfUpload measures the live heap in the middle of a long upload.
-func TestMemoryOfUpload(t *testing.T) {
+// TestPut_Memory measures the live heap in the middle of a long upload.
+func TestPut_Memory(t *testing.T) {
 	server := s3server.Start(t, s3server.Options{})
 	s := open(t, server.S3Options())
 	const part, parts = 16 << 20, 10
@@ -418,9 +418,9 @@ func readAll(t *testing.T, s *s3.Store, key string) []byte {
 	return data
 }
 
-// TestETagOfAnotherForm: if a server returns another ETag for a write than for a read, Put
+// TestPut_ETagForms: if a server returns another ETag for a write than for a read, Put
 // returns that of the read, and still checks the size.
-func TestETagOfAnotherForm(t *testing.T) {
+func TestPut_ETagForms(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	for name, size := range map[string]int{"one part": 10, "several parts": 3 << 20} {

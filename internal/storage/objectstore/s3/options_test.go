@@ -56,7 +56,7 @@ region = eu-central-1
 	}
 }
 
-func TestCredentialsDoNotPrint(t *testing.T) {
+func TestCredentials_String(t *testing.T) {
 	t.Parallel()
 	opts := s3.Options{Credentials: s3.Credentials{AccessKeyID: "AKIDX", SecretAccessKey: "hush", SessionToken: "tok"}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {

@@ -64,8 +64,8 @@ func wantStalled(t *testing.T, err error) {
 	}
 }
 
-// TestServerThatStops accepts a request and then stops, in each direction.
-func TestServerThatStops(t *testing.T) {
+// TestStore_StalledServer accepts a request and then stops, in each direction.
+func TestStore_StalledServer(t *testing.T) {
 	t.Parallel()
 	stop := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, tc := range map[string]struct {
@@ -137,9 +137,9 @@ func TestServerThatStops(t *testing.T) {
 	}
 }
 
-// TestServerThatIsSlow transfers bytes all the time, and takes longer in total than a
+// TestStore_SlowServer transfers bytes all the time, and takes longer in total than a
 // connection may be idle.
-func TestServerThatIsSlow(t *testing.T) {
+func TestStore_SlowServer(t *testing.T) {
 	t.Parallel()
 	// The socket buffers, some megabytes, hide a part of the transfer.
 	const size, steps = 15 << 20, 40
@@ -262,9 +262,9 @@ func (b *bucket) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestOutageDuringUpload: after an interruption of concurrent parts, each of them is sent
+// TestPut_StalledParts: after an interruption of concurrent parts, each of them is sent
 // again.
-func TestOutageDuringUpload(t *testing.T) {
+func TestPut_StalledParts(t *testing.T) {
 	t.Parallel()
 	b := &bucket{before: func(r *http.Request, nth int) {
 		if sentinelForResponse(r) == "part" && nth == 1 {
@@ -281,8 +281,8 @@ func TestOutageDuringUpload(t *testing.T) {
 	}
 }
 
-// TestServerThatAssembles sends nothing for a long time while it assembles the parts.
-func TestServerThatAssembles(t *testing.T) {
+// TestPut_SlowAssembly sends nothing for a long time while it assembles the parts.
+func TestPut_SlowAssembly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		stalls   int  // number of requests without an answer
@@ -321,9 +321,9 @@ func TestServerThatAssembles(t *testing.T) {
 	}
 }
 
-// TestHandshakeTimeout: a connection that was never established does not count as a stall,
+// TestStore_HandshakeTimeout: a connection that was never established does not count as a stall,
 // and is retried like any other.
-func TestHandshakeTimeout(t *testing.T) {
+func TestStore_HandshakeTimeout(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

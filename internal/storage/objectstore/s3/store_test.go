@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 	storetest.RunConformance(t, func() objectstore.Store { return emptied(t, s) })
 }
 
-func TestConformanceOfServerWithoutConditions(t *testing.T) {
+func TestConformance_IgnoredConditions(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{IgnoreConditions: true})
 	s := open(t, server.S3Options())
@@ -33,8 +33,8 @@ func TestConformanceOfServerWithoutConditions(t *testing.T) {
 	}
 }
 
-// TestPages lists more objects than a server returns at once.
-func TestPages(t *testing.T) {
+// TestList_Pages lists more objects than a server returns at once.
+func TestList_Pages(t *testing.T) {
 	t.Parallel()
 	s := open(t, s3server.Start(t, s3server.Options{}).S3Options())
 	const objects = 1010
@@ -55,7 +55,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestAccess(t *testing.T) {
+func TestStore_AccessErrors(t *testing.T) {
 	t.Parallel()
 	server := s3server.Start(t, s3server.Options{})
 	for name, tc := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 
 var errInjected = errors.New("injected")
 
-func TestFaultsSelectCalls(t *testing.T) {
+func TestFaultyStore_FaultSelection(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fault storetest.Fault
@@ -47,7 +47,7 @@ func TestFaultsSelectCalls(t *testing.T) {
 	}
 }
 
-func TestLostReplyTakesEffect(t *testing.T) {
+func TestFaultyStore_LostReply(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	f := storetest.NewFaultyStore(store, storetest.Fault{After: errInjected})
@@ -65,7 +65,7 @@ func TestLostReplyTakesEffect(t *testing.T) {
 	}
 }
 
-func TestCutContent(t *testing.T) {
+func TestFaultyStore_CutContent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err     error

@@ -77,8 +77,8 @@ func calls() map[storetest.Method]func(context.Context, objectstore.Store) error
 	}
 }
 
-// TestStoreThatHangs makes each kind of call hang in a store that ignores its ctx.
-func TestStoreThatHangs(t *testing.T) {
+// TestStore_HangingCalls makes each kind of call hang in a store that ignores its ctx.
+func TestStore_HangingCalls(t *testing.T) {
 	t.Parallel()
 	for method, do := range calls() {
 		for name, tc := range map[string]struct {
@@ -146,8 +146,8 @@ func put(t *testing.T, store objectstore.Store, key string) {
 	}
 }
 
-// TestStoreWithTooManyStuckCalls gets no new calls until one returns.
-func TestStoreWithTooManyStuckCalls(t *testing.T) {
+// TestStore_TooManyStuckCalls gets no new calls until one returns.
+func TestStore_TooManyStuckCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release, stuck := make(chan struct{}), &watchdog.StuckCalls{}
@@ -194,9 +194,9 @@ func (c *closer) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// TestStreamsOfAStoreWithTooManyStuckCalls can be closed, which frees their resources, but
+// TestObjectReader_TooManyStuckCalls has streams of a store with too many stuck calls. They can be closed, which frees their resources, but
 // not read.
-func TestStreamsOfAStoreWithTooManyStuckCalls(t *testing.T) {
+func TestObjectReader_TooManyStuckCalls(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]bool{"closed": false, "read and closed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -234,8 +234,8 @@ func TestStreamsOfAStoreWithTooManyStuckCalls(t *testing.T) {
 	}
 }
 
-// TestSlowCallers: a slow reader or writer is not taken for a store that hangs.
-func TestSlowCallers(t *testing.T) {
+// TestStore_SlowCallers: a slow reader or writer is not taken for a store that hangs.
+func TestStore_SlowCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := wrap(memory.New(), nil)
@@ -274,8 +274,8 @@ func (p *pause) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestStoreThatIsSlow transfers a few bytes at a time, which counts as progress.
-func TestStoreThatIsSlow(t *testing.T) {
+// TestPut_SlowStore transfers a few bytes at a time, which counts as progress.
+func TestPut_SlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := wrap(&slowly{Store: memory.New()}, nil)
@@ -299,8 +299,8 @@ func (s *slowly) Put(ctx context.Context, key string, r io.Reader, opts objectst
 	return s.Store.Put(ctx, key, &content, opts)
 }
 
-// TestStoreThatPanics turns a panic into an error of that call.
-func TestStoreThatPanics(t *testing.T) {
+// TestStore_Panic turns a panic into an error of that call.
+func TestStore_Panic(t *testing.T) {
 	t.Parallel()
 	for method, do := range calls() {
 		t.Run(string(method), func(t *testing.T) {
@@ -317,8 +317,8 @@ type panicking struct{ objectstore.Store }
 
 func (panicking) Capabilities() objectstore.Capabilities { return objectstore.Capabilities{} }
 
-// TestReaderIsNotReadAfterPut: an abandoned Put does not use its reader.
-func TestReaderIsNotReadAfterPut(t *testing.T) {
+// TestPut_ReaderAfterStall: an abandoned Put does not use its reader.
+func TestPut_ReaderAfterStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -61,7 +61,7 @@ type Limits struct {
 	// answered.
 	CallsPerPlugin int
 	// WritesPerSecond limits the rate of status writes that only record progress, and WriteBurst is
-	// its burst; 80 and 10 by default. Requests to cancel and outcomes are not limited.
+	// its burst; 80 and 10 by default. The expiration of timeouts and outcomes are not limited.
 	WritesPerSecond float64
 	WriteBurst      int
 	// TTL is how long a finished operation is kept after its Backup or Restore has finished,
@@ -213,7 +213,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // reconcileOperation observes the results of calls, decides, writes the status if a write is due,
-// and starts calls. Polls continue while a write waits for its turn; a Cancel waits for the write.
+// and starts calls. Polls continue while a write waits for its turn; the Cancel after a timeout waits
+// for the write.
 func (r *Reconciler) reconcileOperation(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var op v1alpha1.AsyncOperation
 	if err := r.Client.Get(ctx, req.NamespacedName, &op); err != nil {

@@ -18,10 +18,10 @@
 // therefore records only what the plugin reported, or that a timeout expired.
 //
 // The controller passes its observations to [Machine.Decide], which changes the status and returns
-// what to do next and whether to write the status. Cancel is called only after the
-// request for it is written: an operator that finds the request after a crash knows that Cancel
-// may have been called. What Decide remembers besides the status is in [Memory], which
-// may be lost at any time.
+// what to do next and whether to write the status. Cancel is called only if an operator that
+// continues after a crash knows that it may have been called: a request of a user is in the
+// spec, and the decision of a timeout is written to the status first. What Decide remembers besides
+// the status is in [Memory], which may be lost at any time.
 //
 //	machine.go         Decide, its input and its result
 //	answer.go          what the answers of a plugin change

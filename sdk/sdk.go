@@ -3,13 +3,6 @@
 
 package sdk
 
-import (
-	"context"
-	"log/slog"
-
-	"github.com/grapnel-dev/grapnel/sdk/internal/call"
-)
-
 // Version is the version of this SDK. A plugin process reports it to the
 // operator, which shows it in the status of the Plugin.
 const Version = "v0.1.0"
@@ -54,24 +47,3 @@ const (
 	V1 = "v1"
 	V2 = "v2"
 )
-
-// Logger returns the logger for the call that ctx belongs to. Its lines arrive in
-// the log of the run that made the call. Outside a call it returns
-// slog.Default(). It is safe for concurrent use and must not be used after the
-// action has returned: such lines go to the operator's own log.
-func Logger(ctx context.Context) *slog.Logger {
-	return call.Logger(ctx)
-}
-
-// Parameters returns what the user configured for the action in spec.parameters of the
-// Backup or Restore that the call belongs to. Outside a call it returns nil. The caller
-// must not change them.
-func Parameters(ctx context.Context) map[string]string {
-	return call.Parameters(ctx)
-}
-
-// FeatureEnabled reports whether the operator runs with a feature, for example
-// "EnableAPIGroupVersions". Outside a call it returns false.
-func FeatureEnabled(ctx context.Context, name string) bool {
-	return call.FeatureEnabled(ctx, name)
-}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/grapnel-dev/grapnel/sdk/internal/call"
+	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/internal/wire"
 )
 
@@ -61,7 +61,7 @@ func serveCall[A, R any](
 	if parameters == nil {
 		parameters = map[string]string{}
 	}
-	ctx = call.WithParameters(call.WithFeatures(call.WithLogger(ctx, log), s.features), parameters)
+	ctx = sdk.WithParameters(sdk.WithFeatures(sdk.WithLogger(ctx, log), s.features), parameters)
 	resp, err := callAction(ctx, s, in, do)
 	if err != nil {
 		var none R

@@ -61,7 +61,7 @@ type Limits struct {
 	// answered.
 	CallsPerPlugin int
 	// WritesPerSecond limits the rate of status writes that only record progress, and WriteBurst is
-	// its burst; 80 and 10 by default. The expiration of timeouts and outcomes are not limited.
+	// its burst; 80 and 10 by default. Outcomes, and cancellations after a timeout, are not limited.
 	WritesPerSecond float64
 	WriteBurst      int
 	// TTL is how long a finished operation is kept after its Backup or Restore has finished,

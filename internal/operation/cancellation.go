@@ -74,7 +74,7 @@ func (m *Machine) setConfirmDeadline(op *v1alpha1.AsyncOperation, mem *Memory, n
 // cancelCause returns why an operation must be canceled now; "" if it need not be.
 func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) v1alpha1.CancelCause {
 	switch {
-	case isCancelRequested(op), seen.Orphaned:
+	case isCancelRequested(op, seen):
 		return v1alpha1.CancelCauseRequested
 	case !now.Before(mem.deadline):
 		return v1alpha1.CancelCauseTimedOut
@@ -84,9 +84,10 @@ func cancelCause(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now ti
 	return ""
 }
 
-// isCancelRequested reports whether the object itself requests the end of the operation.
-func isCancelRequested(op *v1alpha1.AsyncOperation) bool {
-	return op.Spec.DesiredState == v1alpha1.DesiredStateCancel || !op.DeletionTimestamp.IsZero()
+// isCancelRequested reports whether the end of an operation is requested, in a way that every operator
+// finds.
+func isCancelRequested(op *v1alpha1.AsyncOperation, seen Observed) bool {
+	return op.Spec.DesiredState == v1alpha1.DesiredStateCancel || !op.DeletionTimestamp.IsZero() || seen.Orphaned
 }
 
 // isStalled reports whether the plugin answered throughout the stall timeout without reporting

@@ -128,4 +128,10 @@ func TestDecideCancel_Requested(t *testing.T) {
 	if stored.Status.Phase != v1alpha1.AsyncOperationPhaseCancelled {
 		t.Errorf("the phase is %s, want Cancelled: the other operator may have called Cancel", stored.Status.Phase)
 	}
+	orphan, orphaned := begun(), operation.Observed{Orphaned: true}
+	play(orphan, &operation.Memory{}, event{at: 3 * time.Second, seen: orphaned},
+		event{at: 4 * time.Second, seen: operation.Observed{Orphaned: true, Poll: &operation.PollResult{Progress: failed}}})
+	if orphan.Status.Phase != v1alpha1.AsyncOperationPhaseCancelled {
+		t.Errorf("without its parent, the phase is %s, want Cancelled", orphan.Status.Phase)
+	}
 }

@@ -134,8 +134,9 @@ func (mem *Memory) RecordWritten(status *v1alpha1.AsyncOperationStatus) {
 }
 
 // initializeMemory fills a Memory from the status of an operation that is new to this process.
-func (m *Machine) initializeMemory(op *v1alpha1.AsyncOperation, mem *Memory, serverTime, now time.Time) {
+func (m *Machine) initializeMemory(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) {
 	mem.initialized, mem.firstSeen = true, now
+	serverTime := seen.ServerTime
 	if serverTime.IsZero() {
 		serverTime = now
 	}
@@ -146,7 +147,7 @@ func (m *Machine) initializeMemory(op *v1alpha1.AsyncOperation, mem *Memory, ser
 		mem.createdAt = now
 	}
 	// Another process may have called Cancel without writing it: see isCancelRecorded.
-	mem.cancelSent = op.Status.Cancel != nil || isCancelRequested(op)
+	mem.cancelSent = op.Status.Cancel != nil || isCancelRequested(op, seen)
 	if op.Status.Cancel != nil {
 		mem.confirmDeadline = now.Add(timeUntilDeadline(op.Status.Cancel.Deadline, m.ConfirmTimeout, now))
 	}
@@ -160,7 +161,7 @@ func (m *Machine) initializeMemory(op *v1alpha1.AsyncOperation, mem *Memory, ser
 // or the stored object if the Memory is new.
 func (m *Machine) Decide(op *v1alpha1.AsyncOperation, mem *Memory, seen Observed, now time.Time) Decision {
 	if !mem.initialized {
-		m.initializeMemory(op, mem, seen.ServerTime, now)
+		m.initializeMemory(op, mem, seen, now)
 	}
 	if op.Ended() {
 		return Decision{Write: mem.writeUrgency(op, now)}

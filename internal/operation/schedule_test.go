@@ -121,6 +121,7 @@ func TestWriteUrgency(t *testing.T) {
 		"canceled":                    {before: []event{wantCancel(second)}, event: told(2*second, item.Progress{Completed: true, Cancelled: true}), want: operation.RequiredWrite},
 		"acknowledged":                {before: []event{wantCancel(second)}, event: cancelCalled(2*second, nil), want: operation.NoWrite},
 		"acknowledged for a while":    {before: []event{wantCancel(second), cancelCalled(2*second, nil)}, event: nothing(6 * second), want: operation.OptionalWrite},
+		"clock set back":              {before: []event{wantCancel(time.Hour)}, event: cancelCalled(2*second, nil), want: operation.OptionalWrite},
 		"refused for a while":         {before: []event{wantCancel(second)}, event: cancelCalled(6*second, &busy), want: operation.OptionalWrite},
 		"ended":                       {before: []event{bytes(second, 1, 9)}, event: told(2*second, item.Progress{Completed: true}), want: operation.RequiredWrite},
 	} {

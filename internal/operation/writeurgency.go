@@ -27,7 +27,7 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 	switch cancel := status.Cancel; {
 	case op.Ended() && written.CompletionTimestamp == nil, !op.Ended() && !mem.isCancelRecorded(cancel):
 		return RequiredWrite
-	case op.Ended(), cancel != nil && now.Sub(cancel.RequestTimestamp.Time) < transientDelay:
+	case op.Ended(), isRecentCancel(cancel, now):
 		return NoWrite
 	case written.Phase == "" && status.Phase == v1alpha1.AsyncOperationPhaseNew:
 		if mem.hasPolled || now.Sub(mem.createdAt) >= transientDelay {
@@ -38,6 +38,16 @@ func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) Writ
 		return OptionalWrite
 	}
 	return NoWrite
+}
+
+// isRecentCancel reports whether an operation has been canceled so recently that this is not worth a
+// write. A time in the future is not recent: the clock was set back.
+func isRecentCancel(cancel *v1alpha1.AsyncOperationCancel, now time.Time) bool {
+	if cancel == nil {
+		return false
+	}
+	age := now.Sub(cancel.RequestTimestamp.Time)
+	return age >= 0 && age < transientDelay
 }
 
 // isCancelRecorded reports whether another operator would find that an operation must be canceled,

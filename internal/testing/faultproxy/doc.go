@@ -18,5 +18,7 @@
 // signatures, or because several programs share it, set the proxy as HTTP_PROXY: the proxy
 // forwards every request to its own server.
 //
+// [ServeRaw] is for clients that connect to the wrong server: what answers is no HTTP server at all.
+//
 // It is for tests only.
 package faultproxy

@@ -39,6 +39,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	restoreengine "github.com/grapnel-dev/grapnel/internal/restore"
+	retentionrules "github.com/grapnel-dev/grapnel/internal/retention"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 )
 
@@ -62,6 +63,9 @@ type controllerSetup struct {
 // of runs, those of what runs create, and those that look after Backups and workloads afterwards. The
 // channels carry the names of Plugins that exited and of those whose binary changed.
 func (p controllerSetup) setupControllers(exited, changed <-chan string) error {
+	if err := retentionrules.IndexDeletionRuns(context.Background(), p.mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		name string
 		new  func() (reconciler, error)

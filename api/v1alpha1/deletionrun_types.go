@@ -169,6 +169,7 @@ type DeletionRunStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=grapnel,shortName=gdr
 // +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:selectablefield:JSONPath=`.spec.backupName`
 // +kubebuilder:printcolumn:name="Backup",type=string,JSONPath=`.spec.backupName`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Cause",type=string,JSONPath=`.spec.cause`

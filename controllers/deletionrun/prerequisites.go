@@ -101,11 +101,7 @@ func (r *Reconciler) endIfProtected(ctx context.Context, s *scope, b *v1alpha1.B
 	if d.Spec.Cause != v1alpha1.DeletionCauseExpired && d.Spec.Cause != v1alpha1.DeletionCauseScheduleLimit {
 		return false, nil
 	}
-	var deletions v1alpha1.DeletionRunList
-	if err := r.Client.List(ctx, &deletions, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
-	}
-	by, err := retention.ProtectingSchedule(ctx, r.Client, b, deletions.Items, r.Now())
+	by, err := retention.ProtectingSchedule(ctx, r.Client, b, r.Now())
 	if by == nil || err != nil {
 		return false, err
 	}

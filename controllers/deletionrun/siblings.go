@@ -6,29 +6,36 @@ package deletionrun
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
-// listSiblings returns the other DeletionRuns for the same backup. To decide whether to wait,
+// listCachedSiblings returns the other DeletionRuns for the same backup. To decide whether to wait,
 // the cache is sufficient: when a thousand backups expire at once, each DeletionRun would read a
-// thousand others.
-func listSiblings(ctx context.Context, reader client.Reader, d *v1alpha1.DeletionRun) ([]*v1alpha1.DeletionRun, error) {
+// thousand others. The caller must not change them.
+func (r *Reconciler) listCachedSiblings(ctx context.Context, d *v1alpha1.DeletionRun) ([]v1alpha1.DeletionRun, error) {
+	named, err := retention.ListDeletionRuns(ctx, r.Client, d.Namespace, retention.BackupNames(d)...)
+	return onlySiblings(named, d), err
+}
+
+// listSiblings reads past the cache.
+func (r *Reconciler) listSiblings(ctx context.Context, d *v1alpha1.DeletionRun) ([]v1alpha1.DeletionRun, error) {
 	var list v1alpha1.DeletionRunList
-	if err := reader.List(ctx, &list, client.InNamespace(d.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Reader.List(ctx, &list, client.InNamespace(d.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the DeletionRuns: %w", err)
 	}
-	var same []*v1alpha1.DeletionRun
-	for i := range list.Items {
-		if other := &list.Items[i]; other.UID != d.UID && isSameBackup(d, other) {
-			same = append(same, other)
-		}
-	}
-	return same, nil
+	return onlySiblings(list.Items, d), nil
+}
+
+// onlySiblings returns the other DeletionRuns for the same backup as d.
+func onlySiblings(deletions []v1alpha1.DeletionRun, d *v1alpha1.DeletionRun) []v1alpha1.DeletionRun {
+	return slices.DeleteFunc(deletions, func(other v1alpha1.DeletionRun) bool { return other.UID == d.UID || !isSameBackup(d, &other) })
 }
 
 // isSameBackup reports whether two DeletionRuns have the same target, as far as is known.
@@ -64,12 +71,12 @@ func createdBefore(a, b *v1alpha1.DeletionRun) bool {
 // first, unless this DeletionRun has already claimed the backup.
 func (r *Reconciler) awaitOlderSibling(ctx context.Context, s *scope, b *v1alpha1.Backup) (ready bool, err error) {
 	claimed := b.Annotations[v1alpha1.AnnotationDeletedBy] == string(s.Object.UID)
-	siblings, err := listSiblings(ctx, r.Client, s.Object)
+	siblings, err := r.listCachedSiblings(ctx, s.Object)
 	if err != nil {
 		return false, err
 	}
-	for _, other := range siblings {
-		if !lifecycle.IsFinished(other) && (lifecycle.IsPlanned(other) || (!claimed && createdBefore(other, s.Object))) {
+	for i := range siblings {
+		if other := &siblings[i]; !lifecycle.IsFinished(other) && (lifecycle.IsPlanned(other) || (!claimed && createdBefore(other, s.Object))) {
 			markWaitingForSibling(s, other)
 			return false, nil
 		}
@@ -121,12 +128,13 @@ func (r *Reconciler) findAnnotatedSibling(ctx context.Context, d *v1alpha1.Delet
 	if by == "" {
 		return nil, nil
 	}
-	for _, reader := range []client.Reader{r.Client, r.Reader} {
-		siblings, err := listSiblings(ctx, reader, d)
+	for _, list := range []func(context.Context, *v1alpha1.DeletionRun) ([]v1alpha1.DeletionRun, error){r.listCachedSiblings, r.listSiblings} {
+		siblings, err := list(ctx, d)
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range siblings {
+		for i := range siblings {
+			other := &siblings[i]
 			if string(other.UID) != by {
 				continue
 			}
@@ -152,11 +160,12 @@ func (r *Reconciler) adoptOutcome(ctx context.Context, s *scope) (bool, error) {
 	if d.Status.BackupUID == "" && d.Spec.BackupUID == "" {
 		return false, nil // it has never seen the Backup: the stored one may be another
 	}
-	siblings, err := listSiblings(ctx, r.Reader, d) // the cache may show the deletion of the Backup before its reason
+	siblings, err := r.listSiblings(ctx, d) // the cache may show the deletion of the Backup before its reason
 	if err != nil {
 		return false, err
 	}
-	for _, other := range siblings {
+	for i := range siblings {
+		other := &siblings[i]
 		if other.Status.BackupUID == targetOf(d).uid && lifecycle.IsPlanned(other) && !lifecycle.IsFinished(other) {
 			markWaitingForSibling(s, other)
 			return true, nil

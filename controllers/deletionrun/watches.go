@@ -12,13 +12,16 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 )
 
 // backupToDeletionRuns returns the unfinished DeletionRuns of a Backup.
 func (r *Reconciler) backupToDeletionRuns(ctx context.Context, backup client.Object) []reconcile.Request {
-	return r.listUnfinishedRequests(ctx, backup.GetNamespace(), func(d *v1alpha1.DeletionRun) bool {
-		return backup.GetName() == d.Spec.BackupName || backup.GetName() == d.Status.BackupName
-	})
+	deletions, err := retention.ListDeletionRuns(ctx, r.Client, backup.GetNamespace(), backup.GetName())
+	if err != nil {
+		return nil // the cache cannot fail once it has started
+	}
+	return unfinishedRequests(deletions, func(*v1alpha1.DeletionRun) bool { return true })
 }
 
 // restoreToDeletionRuns returns the DeletionRuns that wait for a Restore.
@@ -27,7 +30,11 @@ func (r *Reconciler) restoreToDeletionRuns(ctx context.Context, object client.Ob
 	if !ok || !lifecycle.IsFinished(restore) {
 		return nil
 	}
-	return r.listUnfinishedRequests(ctx, restore.Namespace, func(d *v1alpha1.DeletionRun) bool { return !lifecycle.IsPlanned(d) && usesBackup(restore, d) })
+	var deletions v1alpha1.DeletionRunList
+	if err := r.Client.List(ctx, &deletions, client.InNamespace(restore.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // as above
+	}
+	return unfinishedRequests(deletions.Items, func(d *v1alpha1.DeletionRun) bool { return !lifecycle.IsPlanned(d) && usesBackup(restore, d) })
 }
 
 // deletionRunToSiblings returns the DeletionRuns that wait for another one.
@@ -36,21 +43,18 @@ func (r *Reconciler) deletionRunToSiblings(ctx context.Context, object client.Ob
 	if !ok || !lifecycle.IsFinished(other) {
 		return nil
 	}
-	return r.listUnfinishedRequests(ctx, other.Namespace, func(d *v1alpha1.DeletionRun) bool {
-		return d.UID != other.UID && !lifecycle.IsPlanned(d) && isSameBackup(d, other)
-	})
+	siblings, err := r.listCachedSiblings(ctx, other)
+	if err != nil {
+		return nil // as above
+	}
+	return unfinishedRequests(siblings, func(d *v1alpha1.DeletionRun) bool { return !lifecycle.IsPlanned(d) })
 }
 
-// listUnfinishedRequests returns requests for the unfinished DeletionRuns of a namespace that
-// match.
-func (r *Reconciler) listUnfinishedRequests(ctx context.Context, namespace string, wanted func(*v1alpha1.DeletionRun) bool) []reconcile.Request {
-	var list v1alpha1.DeletionRunList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache cannot fail once it has started
-	}
+// unfinishedRequests returns requests for the unfinished DeletionRuns that match.
+func unfinishedRequests(deletions []v1alpha1.DeletionRun, wanted func(*v1alpha1.DeletionRun) bool) []reconcile.Request {
 	var requests []reconcile.Request
-	for i := range list.Items {
-		if d := &list.Items[i]; !lifecycle.IsFinished(d) && wanted(d) {
+	for i := range deletions {
+		if d := &deletions[i]; !lifecycle.IsFinished(d) && wanted(d) {
 			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}})
 		}
 	}

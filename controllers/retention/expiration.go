@@ -92,14 +92,11 @@ func retentionStart(b *v1alpha1.Backup) time.Time {
 // isProtected reports whether something keeps an expired Backup. A change of that, or a timer,
 // enqueues the Backup again.
 func (r *Reconciler) isProtected(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
-	var deletions v1alpha1.DeletionRunList
-	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing the DeletionRuns: %w", err)
+	deletions, err := retention.ListDeletionRuns(ctx, r.Client, b.Namespace, b.Name)
+	if err != nil || retention.HasPendingDeletion(b, deletions) {
+		return true, err
 	}
-	if retention.HasPendingDeletion(b, deletions.Items) {
-		return true, nil
-	}
-	if last, err := r.isProtectedByKeepLast(ctx, b, deletions.Items); last || err != nil {
+	if last, err := r.isProtectedByKeepLast(ctx, b); last || err != nil {
 		return last, err
 	}
 	restores, err := retention.ListUnfinishedRestores(ctx, r.Client, b.Namespace) // the DeletionRun itself bypasses the cache
@@ -108,8 +105,8 @@ func (r *Reconciler) isProtected(ctx context.Context, b *v1alpha1.Backup) (bool,
 
 // isProtectedByKeepLast reports whether a Backup is among the newest Completed ones that its Schedule
 // keeps.
-func (r *Reconciler) isProtectedByKeepLast(ctx context.Context, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) (bool, error) {
-	by, err := retention.ProtectingSchedule(ctx, r.Client, b, deletions, r.Now())
+func (r *Reconciler) isProtectedByKeepLast(ctx context.Context, b *v1alpha1.Backup) (bool, error) {
+	by, err := retention.ProtectingSchedule(ctx, r.Client, b, r.Now())
 	if by == nil || err != nil {
 		return false, err
 	}

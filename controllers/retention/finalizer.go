@@ -32,13 +32,13 @@ func (r *Reconciler) reconcileDeletedBackup(ctx context.Context, b *v1alpha1.Bac
 		}
 		return r.removeFinalizer(ctx, b)
 	}
-	var deletions v1alpha1.DeletionRunList
-	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the DeletionRuns: %w", err)
+	deletions, err := retention.ListDeletionRuns(ctx, r.Client, b.Namespace, b.Name)
+	if err != nil {
+		return err
 	}
 	open := false
-	for i := range deletions.Items {
-		d := &deletions.Items[i]
+	for i := range deletions {
+		d := &deletions[i]
 		if !retention.Matches(d, b) {
 			continue
 		}
@@ -60,12 +60,12 @@ func (r *Reconciler) findClaim(ctx context.Context, b *v1alpha1.Backup) (*v1alph
 	if by == "" {
 		return nil, nil
 	}
-	var deletions v1alpha1.DeletionRunList
-	if err := r.Client.List(ctx, &deletions, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the DeletionRuns: %w", err)
+	deletions, err := retention.ListDeletionRuns(ctx, r.Client, b.Namespace, b.Name)
+	if err != nil {
+		return nil, err
 	}
-	for i := range deletions.Items {
-		if d := &deletions.Items[i]; string(d.UID) == by && isActiveDeletionRun(d) {
+	for i := range deletions {
+		if d := &deletions[i]; string(d.UID) == by && isActiveDeletionRun(d) {
 			return d, nil
 		}
 	}

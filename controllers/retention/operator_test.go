@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/retention"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -24,6 +25,9 @@ func (s *stage) operate(at time.Duration) {
 	now := s.start.Add(at)
 	s.now = now
 	s.StartManager(func(mgr ctrl.Manager) error {
+		if err := retention.IndexDeletionRuns(s.t.Context(), mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
 		return (&Reconciler{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("grapnel"), Metrics: prometheus.NewRegistry(),
 			Now: func() time.Time { return now }, ServerTime: func(context.Context, string) (time.Time, error) { return now, nil },

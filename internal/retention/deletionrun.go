@@ -38,6 +38,50 @@ func NewDeletionRun(b *v1alpha1.Backup, cause v1alpha1.DeletionCause) *v1alpha1.
 	}
 }
 
+// backupNameField selects the DeletionRuns of a Backup.
+const backupNameField = "spec.backupName"
+
+// IndexDeletionRuns lets [ListDeletionRuns] find DeletionRuns in a cache that has not started. A
+// thousand backups may expire at once, and each event of each would otherwise read all DeletionRuns.
+func IndexDeletionRuns(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &v1alpha1.DeletionRun{}, backupNameField, func(object client.Object) []string {
+		d, ok := object.(*v1alpha1.DeletionRun)
+		if !ok {
+			return nil
+		}
+		return BackupNames(d)
+	})
+	if err != nil {
+		return fmt.Errorf("indexing the DeletionRuns: %w", err)
+	}
+	return nil
+}
+
+// BackupNames returns the name of the backup that a DeletionRun destroys, and that of its Backup if it
+// has another one.
+func BackupNames(d *v1alpha1.DeletionRun) []string {
+	if d.Status.BackupName == "" || d.Status.BackupName == d.Spec.BackupName {
+		return []string{d.Spec.BackupName}
+	}
+	return []string{d.Spec.BackupName, d.Status.BackupName}
+}
+
+// ListDeletionRuns returns the DeletionRuns of a namespace that have one of the names, in the sense of
+// [BackupNames] if the reader is a cache with the index of [IndexDeletionRuns]. The API server compares
+// only spec.backupName. The caller must not change the result.
+func ListDeletionRuns(ctx context.Context, reader client.Reader, namespace string, names ...string) ([]v1alpha1.DeletionRun, error) {
+	var found []v1alpha1.DeletionRun
+	for _, name := range names {
+		var list v1alpha1.DeletionRunList
+		err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{backupNameField: name}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("listing the DeletionRuns of Backup %s: %w", name, err)
+		}
+		found = append(found, list.Items...)
+	}
+	return found, nil
+}
+
 // Matches reports whether a DeletionRun is for a Backup: it compares the UID, or, if the
 // DeletionRun has none, the name and location.
 func Matches(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) bool {

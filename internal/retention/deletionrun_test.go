@@ -4,7 +4,14 @@
 package retention_test
 
 import (
+	"context"
+	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/retention"
@@ -57,6 +64,52 @@ func TestUsesBackup_Imported(t *testing.T) {
 		r.Status.BackupName, r.Status.StorageLocation = "nightly", location
 		if got := retention.UsesBackup(r, b); got != want {
 			t.Errorf("UsesBackup = %v for a Restore from %s, want %v", got, location, want)
+		}
+	}
+}
+
+// indexer registers indexes in a fake client.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.WithIndex(object, field, extract)
+	return nil
+}
+
+// TestListDeletionRuns finds a DeletionRun by the name in its spec, and by that of an imported Backup
+// with another name.
+func TestListDeletionRuns(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	newDeletionRun := func(namespace, name, spec, status string) *v1alpha1.DeletionRun {
+		return &v1alpha1.DeletionRun{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       v1alpha1.DeletionRunSpec{BackupName: spec}, Status: v1alpha1.DeletionRunStatus{BackupName: status},
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		newDeletionRun("here", "new", "nightly", ""), newDeletionRun("here", "begun", "nightly", "nightly"),
+		newDeletionRun("here", "imported", "stored", "nightly"), newDeletionRun("here", "another", "weekly", "weekly"),
+		newDeletionRun("elsewhere", "new", "nightly", ""))
+	if err := retention.IndexDeletionRuns(t.Context(), indexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	reader := builder.Build()
+	for name, want := range map[string][]string{"nightly": {"begun", "imported", "new"}, "stored": {"imported"}, "none": nil} {
+		found, err := retention.ListDeletionRuns(t.Context(), reader, "here", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range found {
+			got = append(got, found[i].Name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("Backup %s: got %v, want %v", name, got, want)
 		}
 	}
 }

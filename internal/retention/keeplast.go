@@ -18,9 +18,7 @@ import (
 
 // ProtectingSchedule returns the Schedule that keeps a Backup as one of its newest successful ones
 // (keepLast), or nil. Other Backups with a pending deletion do not count.
-func ProtectingSchedule(
-	ctx context.Context, reader client.Reader, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun, now time.Time,
-) (*v1alpha1.Schedule, error) {
+func ProtectingSchedule(ctx context.Context, reader client.Reader, b *v1alpha1.Backup, now time.Time) (*v1alpha1.Schedule, error) {
 	if b.Labels[v1alpha1.LabelScheduleName] == "" {
 		return nil, nil
 	}
@@ -33,7 +31,7 @@ func ProtectingSchedule(
 		if _, created := NominalTimeBy(b, s.Name); !created || s.Spec.KeepLast == nil {
 			continue
 		}
-		staying, err := listRetainedBackups(ctx, reader, b, deletions)
+		staying, err := listRetainedBackups(ctx, reader, b)
 		if err != nil {
 			return nil, fmt.Errorf("listing the Backups of Schedule %s: %w", s.Name, err)
 		}
@@ -68,13 +66,17 @@ func ProtectedBackups(schedules []v1alpha1.Schedule, staying []v1alpha1.Backup, 
 
 // listRetainedBackups returns a Backup and the Backups of the same Schedule without a pending
 // deletion.
-func listRetainedBackups(ctx context.Context, reader client.Reader, b *v1alpha1.Backup, deletions []v1alpha1.DeletionRun) ([]v1alpha1.Backup, error) {
+func listRetainedBackups(ctx context.Context, reader client.Reader, b *v1alpha1.Backup) ([]v1alpha1.Backup, error) {
+	var deletions v1alpha1.DeletionRunList
+	if err := reader.List(ctx, &deletions, client.UnsafeDisableDeepCopy, client.InNamespace(b.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the DeletionRuns: %w", err)
+	}
 	var all v1alpha1.BackupList
 	err := reader.List(ctx, &all, client.UnsafeDisableDeepCopy, client.InNamespace(b.Namespace),
 		client.MatchingLabels{v1alpha1.LabelScheduleName: b.Labels[v1alpha1.LabelScheduleName]})
 	var staying []v1alpha1.Backup
 	for i := range all.Items {
-		if other := &all.Items[i]; other.UID == b.UID || !HasPendingDeletion(other, deletions) {
+		if other := &all.Items[i]; other.UID == b.UID || !HasPendingDeletion(other, deletions.Items) {
 			staying = append(staying, *other)
 		}
 	}

@@ -128,7 +128,7 @@ func (o operations) checkOpen(ctx context.Context, e *environment) error {
 	return nil
 }
 
-// phasesOfOperations counts the AsyncOperations by phase.
+// phasesOfOperations counts the AsyncOperations by phase, and notes why one failed: none should.
 func phasesOfOperations(ctx context.Context, e *environment) (map[v1alpha1.AsyncOperationPhase]int, error) {
 	var list v1alpha1.AsyncOperationList
 	if err := e.client.List(ctx, &list, client.InNamespace(operator.Namespace)); err != nil {
@@ -136,7 +136,11 @@ func phasesOfOperations(ctx context.Context, e *environment) (map[v1alpha1.Async
 	}
 	phases := map[v1alpha1.AsyncOperationPhase]int{}
 	for i := range list.Items {
-		phases[list.Items[i].Status.Phase]++
+		status := &list.Items[i].Status
+		phases[status.Phase]++
+		if status.Phase == v1alpha1.AsyncOperationPhaseFailed {
+			e.note("AsyncOperation %s failed: %s", list.Items[i].Name, status.Message)
+		}
 	}
 	return phases, nil
 }

@@ -12,7 +12,8 @@ import (
 // ten thousand operations stays in memory for hours, and by default the heap would hold
 // as much garbage again. With it, they cost 123 MiB of resident memory, where 150 are allowed
 // ("memory growth, 10,000 open operations" in docs/performance.md). The additional collections
-// cost a few percent of the CPU time of the polls. The lower number restores the default.
+// cost a tenth of the CPU time of the polls: 0.46 cores instead of 0.41 with 3,000 operations, for
+// 45 MiB instead of 59. Starts and cancellations take as long. The lower number restores the default.
 const (
 	manyOpen, fewOpen = 2000, 1000
 	frugalPercent     = 25

@@ -62,8 +62,8 @@ type controllerSetup struct {
 // setupControllers sets up every controller, in a fixed order: those that load what runs need, those
 // of runs, those of what runs create, and those that look after Backups and workloads afterwards. The
 // channels carry the names of Plugins that exited and of those whose binary changed.
-func (p controllerSetup) setupControllers(exited, changed <-chan string) error {
-	if err := retentionrules.IndexDeletionRuns(context.Background(), p.mgr.GetFieldIndexer()); err != nil {
+func (p controllerSetup) setupControllers(ctx context.Context, exited, changed <-chan string) error {
+	if err := retentionrules.IndexDeletionRuns(ctx, p.mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	for _, c := range []struct {

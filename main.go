@@ -236,7 +236,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
 		},
 	}
-	if err := p.setupControllers(exited, changed); err != nil {
+	if err := p.setupControllers(ctx, exited, changed); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

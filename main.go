@@ -64,6 +64,7 @@ type options struct {
 	pluginDir             string
 	storeRoot             string
 	scratchDir            string
+	logRuns               bool
 	locationCheckInterval time.Duration
 	namespace             string
 	maxBackups            int
@@ -117,6 +118,7 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "directory for archives, logs, journals and credentials of runs while they are in progress")
 	flag.DurationVar(&o.locationCheckInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
 	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two syncs of a storage location, which import the backups of other systems")
+	flag.BoolVar(&o.logRuns, "log-runs", true, "log what runs log, with the name of the run; false leaves it to the files of the run")
 	flag.StringVar(&o.namespace, "namespace", operatorNamespace(), "namespace whose Backups and locations are watched")
 	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, not counting those that only wait for operations; the others wait")
 	flag.IntVar(&o.maxRestores, "max-concurrent-restores", 1, "how many Restores may run at a time, not counting those that only wait for operations; the others wait")
@@ -192,7 +194,11 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err != nil {
 		return err
 	}
-	logs, err := runlog.New(opts.scratchDir, redactor)
+	output := logr.Discard()
+	if opts.logRuns {
+		output = ctrl.Log
+	}
+	logs, err := runlog.New(opts.scratchDir, redactor, output)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,13 @@ type RunStatus struct {
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 
+	// problems are the first errors, at most 10, and the first warnings, at most 10. The results
+	// file lists all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Problems []Problem `json:"problems,omitempty"`
+
 	// validationErrors lists all validation errors at once.
 	// +optional
 	// +listType=atomic

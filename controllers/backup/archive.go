@@ -152,15 +152,21 @@ func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[backup.Resul
 	}
 	if result.Errors > 0 {
 		o.Phase, o.Reason = v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		o.Message += ", " + lifecycle.Pluralize(status.Errors, "error") + " (listed in the results file)"
-	}
-	if len(result.MissingNamespaces) > 0 {
-		o.Message += ": " + describeMissingNamespaces(s.Object.Spec.IncludedNamespaces, result.MissingNamespaces)
+		o.Message += ", " + describeErrors(s.Object, result.MissingNamespaces)
 	}
 	if result.Warnings > 0 {
-		o.Message += ", " + lifecycle.Pluralize(status.Warnings, "warning")
+		o.Message += ", " + lifecycle.DescribeWarnings(&status.RunStatus)
 	}
 	s.RecordOutcome(o, result.Completed)
+}
+
+// describeErrors describes the errors of an archive. If namespaces are missing, it names them, because
+// that is the most common mistake and explains the most.
+func describeErrors(b *v1alpha1.Backup, missingNamespaces []string) string {
+	if len(missingNamespaces) == 0 {
+		return lifecycle.DescribeErrors(&b.Status.RunStatus)
+	}
+	return lifecycle.Pluralize(b.Status.Errors, "error") + ": " + describeMissingNamespaces(b.Spec.IncludedNamespaces, missingNamespaces)
 }
 
 // maxNamedNamespaces is how many namespaces a message names.
@@ -192,6 +198,7 @@ func (r *Reconciler) recordItemCounts(s *scope, result backup.Result) {
 	status, items := &s.Object.Status, int64(result.Items)
 	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
+	lifecycle.RecordProblems(&status.RunStatus, result.Problems, r.Redactor)
 }
 
 // updateProgress copies the progress into the status, and returns a message about it.

@@ -16,6 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/deletion"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 // reconcileDeadline ends a DeletionRun that has reached its deadline. Its creator has to create
@@ -123,6 +125,7 @@ func (r *Reconciler) reconcileOutcome(_ context.Context, s *scope) (bool, error)
 	d := s.Object
 	if !lifecycle.IsFinished(d) {
 		d.Status.LeftBehind = deletion.AppendLeftovers(d.Status.LeftBehind, lifecycle.FailedActionMessages(s.Pre)...)
+		recordLeftoverProblems(d, r.Redactor)
 		s.RecordOutcome(outcomeForLeftovers(d), r.Now())
 	}
 	r.driver.Finalize(s)
@@ -138,6 +141,15 @@ func outcomeForLeftovers(d *v1alpha1.DeletionRun) lifecycle.Outcome {
 		}
 	}
 	return lifecycle.Outcome{Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted, Message: what}
+}
+
+// recordLeftoverProblems records what is left behind as errors.
+func recordLeftoverProblems(d *v1alpha1.DeletionRun, redactor *redact.Redactor) {
+	var found results.Results
+	for _, what := range d.Status.LeftBehind {
+		found.Errors = append(found.Errors, results.Problem{Reason: results.ReasonLeftBehind, Message: what})
+	}
+	lifecycle.RecordProblems(&d.Status.RunStatus, found, redactor)
 }
 
 func leftoverCount(n int) string {

@@ -218,7 +218,7 @@ func addBackupToRequest(request *deletion.Request, b *v1alpha1.Backup) (err erro
 // without Restores.
 func (r *Reconciler) newRequest(d *v1alpha1.DeletionRun, b *v1alpha1.Backup) deletion.Request {
 	return deletion.Request{
-		Key: string(d.UID), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
+		Run: logRun(d), Name: d.Status.StoredName, UID: d.Status.StoredUID, Force: d.Spec.DestroyForeign,
 		Complete: b != nil && lifecycle.IsCompletedOrPartiallyFailed(b),
 		Actions: lifecycle.NewItemActionSpecs(d, func(pluginObject, _, action string) pluginclient.ResolveFunc[pluginclient.DeleteItemAction] {
 			return r.Actions.DeleteItemAction(pluginObject, action)

@@ -197,11 +197,11 @@ func (r *Reconciler) planDeleteActions(ctx context.Context, d *v1alpha1.Deletion
 	if active := namesOfActiveRestores(restores); len(active) > 0 || loading != "" {
 		return surveyResult{activeRestores: active, loading: loading}, nil
 	}
-	key := string(d.UID)
+	run := logRun(d)
 	found := surveyResult{hooks: hooks, hasRestores: len(restores) > 0, uncallableActions: hooks.Errors}
 	found.hooks.Pre, found.hooks.Errors = nil, nil
 	for _, step := range hooks.Pre {
-		concerned, err := r.isSelectedByAction(ctx, key, b, step)
+		concerned, err := r.isSelectedByAction(ctx, run, b, step)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return surveyResult{}, context.Cause(ctx)
@@ -220,15 +220,20 @@ func selectorBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 4, Jitter: 0.1, Steps: 3}
 }
 
+// logRun identifies the log of a DeletionRun.
+func logRun(d *v1alpha1.DeletionRun) runlog.Run {
+	return runlog.Run{UID: string(d.UID), Kind: "DeletionRun", Namespace: d.Namespace, Name: d.Name}
+}
+
 // isSelectedByAction requests the selector of a DeleteAction, and reports whether it matches a
 // Backup.
-func (r *Reconciler) isSelectedByAction(ctx context.Context, key string, b *v1alpha1.Backup, step hook.PlannedAction) (bool, error) {
+func (r *Reconciler) isSelectedByAction(ctx context.Context, run runlog.Run, b *v1alpha1.Backup, step hook.PlannedAction) (bool, error) {
 	loads := []v1alpha1.PlannedItemAction{{Plugin: step.Plugin}}
 	if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, loads); err != nil {
 		return false, err
 	}
-	log := r.Logs.Logger(key, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)
-	question := pluginclient.SelectorRequest{Action: step.Name, Key: key, Parameters: step.Parameters}
+	log := r.Logs.Logger(run, runlog.Main).WithValues("plugin", step.Plugin, "action", step.Name)
+	question := pluginclient.SelectorRequest{Action: step.Name, Key: run.UID, Parameters: step.Parameters}
 	var selector labels.Selector
 	var asked error
 	waited := wait.ExponentialBackoffWithContext(ctx, selectorBackoff(), func(ctx context.Context) (bool, error) {

@@ -212,7 +212,8 @@ func (r *Reconciler) collectResult(
 
 // callLogger returns the logger of a call, which writes to the log of the parent.
 func (r *Reconciler) callLogger(run *v1alpha1.HookRun, call executor.Call) logr.Logger {
-	return r.Logs.Logger(run.Spec.ParentRef.UID, logStreamFor(run.Spec.Hook)).
+	parent := run.Spec.ParentRef
+	return r.Logs.Logger(runlog.Run{UID: parent.UID, Kind: parent.Kind, Namespace: run.Namespace, Name: parent.Name}, logStreamFor(run.Spec.Hook)).
 		WithValues("hook", run.Spec.Hook, "action", call.Action, "attempt", call.Attempt)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -158,7 +159,7 @@ func (a *actions) call(i int) executor.Call {
 // operator starts an operator with these actions.
 func operator(t testing.TB, env *suite.Env, do *actions, options ...func(*hookrun.Reconciler)) (stop func(), logs *runlog.Store) {
 	t.Helper()
-	logs, err := runlog.New(t.TempDir(), redact.New())
+	logs, err := runlog.New(t.TempDir(), redact.New(), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,9 +50,9 @@ func (r *Reconciler) reconcileRestore(ctx context.Context, s *scope) (bool, erro
 	untold := errors.Is(made.Err, restore.ErrResultsNotStored)
 	s.WorkFailed = made.Err != nil && !untold
 	if !s.WorkFailed && made.Value.Operations+len(s.Operations) > 0 {
-		recordItemCounts(&s.Object.Status, made.Value)
+		r.recordItemCounts(&s.Object.Status, made.Value)
 		if untold {
-			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, made.Err, made.Value.FirstErrors)
+			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, made.Err)
 		}
 		s.MarkItemsProcessed(made.Value.Operations)
 	}
@@ -161,9 +161,9 @@ func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[restore.RunR
 		r.recordFailedOutcome(s, made)
 		return
 	}
-	recordItemCounts(&s.Object.Status, made.Value)
+	r.recordItemCounts(&s.Object.Status, made.Value)
 	if untold {
-		r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, made.Err, made.Value.FirstErrors)
+		r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, made.Err)
 		if objectstore.IsUnwritable(made.Err) {
 			recordResultsLost(s)
 		}
@@ -184,14 +184,14 @@ func outcomeForCounts(s *scope) lifecycle.Outcome {
 	}
 	if status.Errors > 0 {
 		o.Phase, o.Reason = v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
-		todo := ", with the reason in the results file: fix the cause and restore again"
-		if hasUnstoredResults(s.Object) {
-			todo = ": fix the cause and restore again"
+		described := lifecycle.DescribeErrors(&status.RunStatus)
+		if !strings.Contains(described, "restore again") { // many errors say what to do
+			described += "; fix the cause and restore again"
 		}
-		o.Message += "; " + lifecycle.Pluralize(status.Errors, "error") + todo
+		o.Message += "; " + described
 	}
 	if status.Warnings > 0 {
-		o.Message += ", " + lifecycle.Pluralize(status.Warnings, "warning")
+		o.Message += ", " + lifecycle.DescribeWarnings(&status.RunStatus)
 	}
 	return o
 }
@@ -202,7 +202,7 @@ func (r *Reconciler) recordFailedOutcome(s *scope, made *lifecycle.Result[restor
 	o := r.driver.FailedOutcome(s, "The restore failed", made.Err)
 	if done := made.Value.Total(); done > 0 {
 		status, of := &s.Object.Status, s.Object.Status.Progress
-		recordItemCounts(status, made.Value)
+		r.recordItemCounts(status, made.Value)
 		if of != nil {
 			status.Progress.TotalItems = max(of.TotalItems, int64(done))
 		}
@@ -212,10 +212,11 @@ func (r *Reconciler) recordFailedOutcome(s *scope, made *lifecycle.Result[restor
 }
 
 // recordItemCounts copies the counts of objects into the status.
-func recordItemCounts(status *v1alpha1.RestoreStatus, result restore.RunResult) {
+func (r *Reconciler) recordItemCounts(status *v1alpha1.RestoreStatus, result restore.RunResult) {
 	counts, total := result.Counts, int64(result.Total())
 	status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: total}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
+	lifecycle.RecordProblems(&status.RunStatus, result.Problems, r.Redactor)
 	status.Counts = &v1alpha1.RestoreCounts{
 		Created: int64(counts[restore.Created]), Updated: int64(counts[restore.Updated]),
 		Recreated: int64(counts[restore.Recreated]), Unchanged: int64(counts[restore.Unchanged]),

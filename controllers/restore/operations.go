@@ -35,7 +35,9 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 		r.driver.RetryFor(s, stepFinalize, "storing the results of the operations", stored.Err) {
 		return false
 	}
-	s.Object.Status.Errors += int64(restore.CountOperationFailures(ended, started))
+	failures := restore.OperationFailures(ended, started)
+	s.Object.Status.Errors += int64(failures.ErrorCount)
+	lifecycle.AddProblems(&s.Object.Status.RunStatus, failures, r.Redactor)
 	switch {
 	case s.IsCancelRequested():
 		o := s.CancelledOutcome()
@@ -45,7 +47,7 @@ func (r *Reconciler) storeOperationResults(s *scope) bool {
 		recordResultsStored(s.Object)
 		s.RecordOutcome(outcomeForCounts(s), r.Now())
 	case !lifecycle.IsCrashed(stored.Err):
-		r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, stored.Err, nil)
+		r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, stored.Err)
 		recordResultsLost(s)
 		s.RecordOutcome(outcomeForCounts(s), r.Now())
 	default: // a user has to find out what is wrong with the operator

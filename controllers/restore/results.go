@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,7 +42,7 @@ func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool
 	case tidied != nil && tidied.Err == nil:
 		recordResultsStored(o)
 	case tidied != nil && (objectstore.IsUnwritable(tidied.Err) || errors.Is(tidied.Err, restore.ErrResultsUnreadable)):
-		r.recordResultsNotStored(s, v1alpha1.ReasonLogLost, fmt.Errorf("%s: %w", what, tidied.Err), nil)
+		r.recordResultsNotStored(s, v1alpha1.ReasonLogLost, fmt.Errorf("%s: %w", what, tidied.Err))
 		recordResultsLost(s)
 	default:
 		if s.CleanupPending = lifecycle.AwaitStep(r.driver, s, stepAbandon, what, tidied); !s.CleanupPending && restored {
@@ -54,19 +53,12 @@ func (r *Reconciler) reconcileUnstoredResults(_ context.Context, s *scope) (bool
 }
 
 // recordResultsNotStored records, once, that some results of a Restore could not be stored, as a
-// warning with some of its errors. Storing them is retried until recordResultsLost.
-func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error, errs []string) {
+// warning. Storing them is retried until recordResultsLost.
+func (r *Reconciler) recordResultsNotStored(s *scope, reason string, err error) {
 	if conditions.Get(s.Object, v1alpha1.ConditionResultsStored) != nil {
 		return
 	}
 	message := r.Redactor.String(err.Error())
-	if len(errs) > 0 {
-		var first []string
-		for _, text := range errs {
-			first = append(first, fmt.Sprintf("%.300s", r.Redactor.String(text)))
-		}
-		message += "; first errors: " + strings.Join(first, ", ")
-	}
 	if !lifecycle.IsFinished(s.Object) {
 		s.Object.Status.Warnings++
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -26,7 +27,7 @@ func TestRecordOutcome_ResultsNotStored(t *testing.T) {
 	notStored := func(kind error) error { return fmt.Errorf("%w: %w", restore.ErrResultsNotStored, kind) }
 	failed := restore.RunResult{
 		Counts: map[restore.Outcome]int{restore.Created: 1, restore.Failed: 1}, Errors: 1, Warnings: 4,
-		FirstErrors: []string{"shop: the token abcdefgh is refused"},
+		Problems: results.Results{Errors: results.Problems{{Reason: "Forbidden", Message: "the token abcdefgh is refused"}}},
 	}
 	for name, tc := range map[string]struct {
 		made     restore.RunResult
@@ -49,11 +50,10 @@ func TestRecordOutcome_ResultsNotStored(t *testing.T) {
 		},
 		"an object failed, and the store is full": {
 			made: failed, err: notStored(objectstore.ErrNoSpace), phase: v1alpha1.RunPhasePartiallyFailed, stored: metav1.ConditionFalse, warnings: 5,
-			says: "1 created, 1 failed; 1 error: fix the cause and restore again, 5 warnings; what became of each object could not be stored: " +
-				"no space left in the object store; first errors: shop: the token ",
+			says: "; fix the cause and restore again, 5 warnings; what became of each object could not be stored: no space left in the object store",
 		},
 		"an object failed, and the reason is stored": {
-			made: failed, phase: v1alpha1.RunPhasePartiallyFailed, warnings: 4, says: "1 error, with the reason in the results file",
+			made: failed, phase: v1alpha1.RunPhasePartiallyFailed, warnings: 4, says: "1 created, 1 failed; 1 error: the token ",
 		},
 		"the restore was not completed": {made: failed, err: objectstore.ErrNoSpace, phase: v1alpha1.RunPhaseFailed, warnings: 4},
 	} {
@@ -85,9 +85,9 @@ func TestRecordResultsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Dependencies: lifecycle.Dependencies{Redactor: redact.New()}}
 			s := &scope{Object: &v1alpha1.Restore{}}
-			recordItemCounts(&s.Object.Status, restore.RunResult{})
-			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, errors.New("the store is away"), nil)
-			r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, errors.New("it is still away"), nil)
+			r.recordItemCounts(&s.Object.Status, restore.RunResult{})
+			r.recordResultsNotStored(s, v1alpha1.ReasonResultsNotStored, errors.New("the store is away"))
+			r.recordResultsNotStored(s, v1alpha1.ReasonOperationsNotStored, errors.New("it is still away"))
 			if s.Object.Status.Warnings != 1 {
 				t.Errorf("%d warnings, want 1", s.Object.Status.Warnings)
 			}

@@ -50,13 +50,13 @@ func (j *Runner) Abandon(ctx context.Context, store *storage.Store, req Request,
 
 // storeFailureReason stores the reason why there is no backup, and the log of the run.
 func (j *Runner) storeFailureReason(ctx context.Context, store *storage.Store, req Request, reason string) error {
-	why := results.Results{Errors: results.Messages{Velero: []string{reason}}}
+	why := results.Results{Errors: results.Problems{{Reason: results.ReasonFailed, Message: reason}}}
 	if _, err := store.PutJSON(ctx, req.Name, req.UID, storage.Results, why); err != nil {
 		return fmt.Errorf("storing the reason: %w", err)
 	}
 	// This also ensures that there is a log, which the status names: the log may be empty,
 	// or may have been lost with the directory of an earlier operator.
-	j.Logs.Logger(req.UID, runlog.Main).Info("The backup ended without an archive", "backup", req.Namespace+"/"+req.Name, "reason", reason)
+	j.Logs.Logger(req.logRun(), runlog.Main).Info("The backup ended without an archive", "reason", reason)
 	if _, err := j.storeRunLog(req, runlog.Main, func(r io.Reader) (storage.Digest, error) {
 		return store.PutFile(ctx, req.Name, req.UID, storage.Logs, r)
 	}); err != nil {

@@ -46,7 +46,7 @@ func (c *collection) runActions(ctx context.Context, batch *rawclient.Batch) err
 			c.nonEmptyNamespaces.LoadOrStore(namespace, struct{}{})
 		}
 		if err := recoverPanic(func() error { c.recordVolume(item); return nil }); err != nil {
-			c.recordError(results.ObjectScope(item.Namespace), fmt.Errorf("%s %q: recording its volume: %w", c.resource.GroupResource(), item.Key, err))
+			c.recordError(c.subject(item.Namespace, item.Name), results.ReasonDataNotCaptured, fmt.Errorf("%s %q: recording its volume: %w", c.resource.GroupResource(), item.Key, err))
 		}
 	}
 	batch.Items = kept
@@ -134,7 +134,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 		result, err := s.executeTimed(ctx, c.newActionItem(item))
 		if err != nil {
 			s.failed.Add(1)
-			c.recordActionError(ctx, s.runnableAction, results.ObjectScope(item.Namespace), fmt.Errorf(
+			c.recordActionError(ctx, s.runnableAction, c.subject(item.Namespace, item.Name), fmt.Errorf(
 				"%s %q is missing from this backup: item action %s: %w",
 				c.resource.GroupResource(), item.Key, s.Name(), err))
 			return false
@@ -175,22 +175,22 @@ func (s *resourceAction) executeTimed(ctx context.Context, item itemaction.Backu
 
 // recordActionResult records the parts of a result that do not change the object.
 func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, item *rawclient.Item, result itemaction.Result) {
-	scope := results.ObjectScope(item.Namespace)
+	subject := c.subject(item.Namespace, item.Name)
 	about := func() string {
 		return fmt.Sprintf("%s %q: item action %s: ", c.resource.GroupResource(), item.Key, s.Name())
 	}
 	for _, warning := range result.Warnings {
-		c.results.Warn(scope, about()+warning)
+		c.results.Warn(subject, results.ReasonItemActionWarning, about()+warning)
 	}
 	for _, warning := range c.reports.addBackupLabels(result.BackupLabels) {
-		c.results.Warn(scope, about()+warning)
+		c.results.Warn(subject, results.ReasonItemActionWarning, about()+warning)
 	}
 	if result.Operation == nil {
 		return
 	}
 	if err := c.recordOrCancelOperation(ctx, s, item, *result.Operation); err != nil {
 		err = fmt.Errorf("%s%w", about(), err)
-		c.recordError(scope, err)
+		c.recordError(subject, results.ReasonItemActionFailed, err)
 		logr.FromContextOrDiscard(ctx).Error(err, "No run waits for the operation of an item action")
 	}
 }

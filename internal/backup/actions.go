@@ -61,7 +61,7 @@ func (r *enginePass) prepareAction(ctx context.Context, a *runnableAction, prepa
 	defer close(a.ready)
 	if err := recoverPanic(func() error { return preparer.Prepare(ctx, clusterReader{r}) }); err != nil {
 		a.failed = true
-		r.recordActionError(ctx, a, results.RunScope(), fmt.Errorf("preparing item action %s: %w", a.Name(), err))
+		r.recordActionError(ctx, a, results.Subject{}, fmt.Errorf("preparing item action %s: %w", a.Name(), err))
 	}
 }
 
@@ -75,10 +75,10 @@ func (r *enginePass) resolveSelector(ctx context.Context, a *runnableAction) {
 	a.failed = true
 	var leftOut *itemaction.SkippedActionError
 	if !errors.As(err, &leftOut) {
-		r.recordActionError(ctx, a, results.RunScope(), fmt.Errorf("backing up without an item action: %w", err))
+		r.recordActionError(ctx, a, results.Subject{}, fmt.Errorf("backing up without an item action: %w", err))
 		return
 	}
-	r.results.Warn(results.RunScope(), leftOut.Reason)
+	r.results.Warn(results.Subject{}, results.ReasonItemActionSkipped, leftOut.Reason)
 	logr.FromContextOrDiscard(ctx).Info("Skipping an item action", "action", a.Name(), "reason", leftOut.Reason)
 }
 
@@ -145,11 +145,11 @@ func (r *enginePass) actionsForResource(resource discovery.Resource) actionChain
 	return out
 }
 
-func (r *enginePass) recordActionError(ctx context.Context, a *runnableAction, scope results.Scope, err error) {
+func (r *enginePass) recordActionError(ctx context.Context, a *runnableAction, about results.Subject, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.recordError(scope, err)
+	r.recordError(about, results.ReasonItemActionFailed, err)
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed running an item action", "action", a.Name())
 }
 

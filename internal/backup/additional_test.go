@@ -102,7 +102,7 @@ func TestAddRelatedItems(t *testing.T) {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
 			var warnings []string
-			for _, list := range [][]string{result.Results.Warnings.Velero, result.Results.Warnings.Cluster, result.Results.Warnings.Namespaces["shop"]} {
+			for _, list := range [][]string{result.Results.Warnings.OfRun(), result.Results.Warnings.OfCluster(), result.Results.Warnings.OfNamespace("shop")} {
 				warnings = append(warnings, list...)
 			}
 			if diff := cmp.Diff(tc.warnings, warnings); diff != "" {

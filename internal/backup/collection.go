@@ -122,7 +122,7 @@ func (c *collection) collectOrderedItems(ctx context.Context) {
 		item, err := c.getWithRetry(ctx, name.Namespace, name.Name)
 		switch {
 		case apierrors.IsNotFound(err) && !isKindNotFound(err), errors.Is(err, errResourceRemoved):
-			c.results.Warn(results.ObjectScope(name.Namespace), fmt.Sprintf(
+			c.results.Warn(c.subject(name.Namespace, name.Name), results.ReasonNoMatch, fmt.Sprintf(
 				"%s %q is named in orderedResources and does not exist", c.resource.GroupResource(), name.String()))
 		case err != nil:
 			c.recordListError(ctx, name.Namespace, err)
@@ -230,16 +230,12 @@ func (c *collection) newListRequest(namespace string) rawclient.ListRequest {
 func (c *collection) recordListSummary(namespace string, summary rawclient.Summary) {
 	c.bytes.Add(summary.Bytes)
 	gr := c.resource.GroupResource()
-	scope := results.RunScope()
-	if namespace != "" {
-		scope = results.ObjectScope(namespace)
-	}
 	if summary.Expired > 0 {
-		c.results.Warn(scope, fmt.Sprintf("The list of %s expired %d times while it was read; "+
+		c.results.Warn(c.subject(namespace, ""), results.ReasonInconsistentList, fmt.Sprintf("The list of %s expired %d times while it was read; "+
 			"its objects are not all of the same moment", gr, summary.Expired))
 	}
 	if summary.Nameless > 0 {
-		c.recordError(scope, fmt.Errorf("%d objects of %s have no name and cannot be archived", summary.Nameless, gr))
+		c.recordError(c.subject(namespace, ""), results.ReasonNotBackedUp, fmt.Errorf("%d objects of %s have no name and cannot be archived", summary.Nameless, gr))
 	}
 }
 
@@ -249,20 +245,16 @@ func (c *collection) recordListError(ctx context.Context, namespace string, err 
 		return // the error of the run has the reason
 	}
 	c.failed.Store(true)
-	scope := results.RunScope()
-	if namespace != "" {
-		scope = results.ObjectScope(namespace)
-	}
 	log := logr.FromContextOrDiscard(ctx)
 	if errors.Is(err, errResourceRemoved) {
 		c.reportRemoval.Do(func() {
-			c.results.Warn(results.RunScope(), fmt.Sprintf("The cluster no longer serves %s: it was removed after the backup began",
+			c.results.Warn(c.subject("", ""), results.ReasonNotServed, fmt.Sprintf("The cluster no longer serves %s: it was removed after the backup began",
 				c.resource.GVR.GroupResource()))
 			log.Info("Skipping a resource that the cluster no longer serves", "resource", c.resource.GVR.String())
 		})
 		return
 	}
-	c.recordError(scope, fmt.Errorf("objects are missing from this backup: %w", err))
+	c.recordError(c.subject(namespace, ""), results.ReasonNotBackedUp, fmt.Errorf("objects are missing from this backup: %w", err))
 	log.Error(err, "Failed collecting objects", "resource", c.resource.GVR.String(), "namespace", namespace)
 }
 

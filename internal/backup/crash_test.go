@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
@@ -121,7 +122,7 @@ func TestAbandon_Crashes(t *testing.T) {
 	}, func(t *testing.T, objects objectstore.Store, crash string) {
 		t.Helper()
 		wantFiles(t, objects, "nightly-logs.gz", "nightly-results.gz")
-		if diff := cmp.Diff(decode(t, `{"warnings":{},"errors":{"velero":["the PreBackup action freeze failed"]}}`),
+		if diff := cmp.Diff(decode(t, `{"warnings":{},"errors":{"velero":["the PreBackup action freeze failed"],"problems":[{"reason":"Failed","message":"the PreBackup action freeze failed"}]}}`),
 			decode(t, unzipped(t, objects, "nightly-results.gz"))); diff != "" {
 			t.Errorf("%s: results (-want +got):\n%s", crash, diff)
 		}
@@ -130,7 +131,7 @@ func TestAbandon_Crashes(t *testing.T) {
 		}
 		// The actions after the outcome still log, until another backup takes the name.
 		j := worker(t, t.TempDir(), &engine{})
-		j.Logs.Logger("u-1", "post").Info("thawed")
+		j.Logs.Logger(runlog.Run{UID: "u-1"}, "post").Info("thawed")
 		if stored, err := j.UploadPostActionLog(t.Context(), open(objects), request()); err != nil || !stored {
 			t.Errorf("%s: storing the log of the PostBackup actions: %v, %v", crash, stored, err)
 		}
@@ -151,7 +152,7 @@ func TestUploadPostActionLog_Crashes(t *testing.T) {
 	t.Parallel()
 	everyCrash(t, func(j *backup.Runner, store *storage.Store) error {
 		_, err := archiveBackup(t.Context(), j, store)
-		j.Logs.Logger("u-1", "post").Info("thawed 3 databases")
+		j.Logs.Logger(runlog.Run{UID: "u-1"}, "post").Info("thawed 3 databases")
 		return err
 	}, func(j *backup.Runner, store *storage.Store) error {
 		stored, err := j.UploadPostActionLog(t.Context(), store, request())

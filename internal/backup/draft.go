@@ -88,13 +88,13 @@ func storeDraft(ctx context.Context, attempt *storage.Attempt, file storage.File
 // no usable one.
 func readDraft(ctx context.Context, store *storage.Store, req Request) (draft, error) {
 	var first, merged draft
-	if err := store.GetDraft(ctx, req.Name, storage.Draft, &first); err != nil {
+	if err := store.GetJSON(ctx, req.Name, storage.Draft, &first); err != nil {
 		return draft{}, toDraftError(err, req.Name)
 	}
 	if err := first.checkRequest(req); err != nil {
 		return draft{}, err
 	}
-	err := store.GetDraft(ctx, req.Name, storage.MergedDraft, &merged)
+	err := store.GetJSON(ctx, req.Name, storage.MergedDraft, &merged)
 	if errors.Is(err, objectstore.ErrNotExist) || errors.As(err, new(*storage.CorruptError)) {
 		err, merged = nil, draft{}
 	}
@@ -138,18 +138,19 @@ func removeDraft(ctx context.Context, store *storage.Store, req Request) {
 }
 
 // addRunWarnings adds warnings about the run as a whole.
-func (d *draft) addRunWarnings(warnings []string) {
-	d.Results.Warnings.Velero = slices.Concat(d.Results.Warnings.Velero, warnings)
-	d.Warnings += len(warnings)
+func (d *draft) addRunWarnings(reason string, warnings []string) {
+	d.Results.Warnings = slices.Clone(d.Results.Warnings)
+	for _, warning := range warnings {
+		d.Warnings += d.Results.Warnings.AddNew(results.Problem{Reason: reason, Message: warning})
+	}
 }
 
 // addArchiveResult adds the result of a second archive, in which added objects are new.
 func (d *draft) addArchiveResult(made ArchiveResult, added int) {
 	d.Items += added
-	warnings, errs := 0, 0
-	d.Results.Warnings, warnings = joinMessages(d.Results.Warnings, made.Results.Warnings)
-	d.Results.Errors, errs = joinMessages(d.Results.Errors, made.Results.Errors)
-	d.Warnings, d.Errors = d.Warnings+warnings, d.Errors+errs
+	// An object that is archived again often has the same problems.
+	d.Warnings += d.Results.Warnings.AddNew(made.Results.Warnings...)
+	d.Errors += d.Results.Errors.AddNew(made.Results.Errors...)
 	d.ResourceList = mergeNameLists(d.ResourceList, made.ResourceList)
 	for kind := range made.ResourceList {
 		slices.Sort(d.ResourceList[kind])
@@ -163,21 +164,7 @@ func (d *draft) addArchiveResult(made ArchiveResult, added int) {
 	d.Labels = labels
 }
 
-// addRunError records an error of the run as a whole.
-func (d *draft) addRunError(text string) {
-	var n int
-	d.Results.Errors, n = joinMessages(d.Results.Errors, results.Messages{Velero: []string{text}})
-	d.Errors += n
-}
-
-// addItemError records an error of an object; the object is cluster-scoped if namespace is
-// empty.
-func (d *draft) addItemError(namespace, text string) {
-	more := results.Messages{Cluster: []string{text}}
-	if namespace != "" {
-		more = results.Messages{Namespaces: map[string][]string{namespace: {text}}}
-	}
-	var n int
-	d.Results.Errors, n = joinMessages(d.Results.Errors, more)
-	d.Errors += n
+// addError records an error.
+func (d *draft) addError(about results.Subject, reason, text string) {
+	d.Errors += d.Results.Errors.AddNew(results.Problem{Subject: about, Reason: reason, Message: text})
 }

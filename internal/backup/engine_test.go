@@ -265,7 +265,7 @@ func TestWriteArchive_Result(t *testing.T) {
 	if diff := cmp.Diff([]Volume{{"shop", "data", "pv-1"}}, result.Volumes); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
-	warnings := result.Results.Warnings.Namespaces["shop"]
+	warnings := result.Results.Warnings.OfNamespace("shop")
 	if len(warnings) != 1 || !strings.Contains(warnings[0], `"shop/data" is not captured`) {
 		t.Errorf("warnings %q do not name the claim", warnings)
 	}

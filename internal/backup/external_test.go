@@ -120,10 +120,10 @@ func TestPrepareActions_Failure(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"backing up without an item action: no idea"}, result.Results.Errors.Velero); diff != "" {
+	if diff := cmp.Diff([]string{"backing up without an item action: no idea"}, result.Results.Errors.OfRun()); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"not today"}, result.Results.Warnings.Velero); diff != "" {
+	if diff := cmp.Diff([]string{"not today"}, result.Results.Warnings.OfRun()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 	if result.Results.ErrorCount != 1 || result.Results.WarningCount != 1 || result.Actions != nil {
@@ -270,7 +270,7 @@ func TestAddReportsToResult(t *testing.T) {
 		about("a", "it is old"),
 		about("b", `the Backup gets the label tier=gold, which was requested first, and not the value "lead"`),
 	}
-	if diff := cmp.Diff(wantWarnings, result.Results.Warnings.Namespaces["shop"]); diff != "" {
+	if diff := cmp.Diff(wantWarnings, result.Results.Warnings.OfNamespace("shop")); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
@@ -321,7 +321,7 @@ func TestRunActions_Failure(t *testing.T) {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
 	want := []string{`configmaps "shop/b" is missing from this backup: item action example.io/picky: plugin "demo": not this one`}
-	if diff := cmp.Diff(want, result.Results.Errors.Namespaces["shop"]); diff != "" {
+	if diff := cmp.Diff(want, result.Results.Errors.OfNamespace("shop")); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 }

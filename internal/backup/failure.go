@@ -32,9 +32,14 @@ func (r *enginePass) logPanicStack(err error) {
 }
 
 // recordError records an error.
-func (r *enginePass) recordError(scope results.Scope, err error) {
+func (r *enginePass) recordError(about results.Subject, reason string, err error) {
 	r.logPanicStack(err)
-	r.results.Error(scope, err)
+	r.results.Error(about, reason, err)
+}
+
+// subject names an object of the collected resource, or the resource if name is empty.
+func (c *collection) subject(namespace, name string) results.Subject {
+	return results.About(c.resource.GroupResource(), namespace, name)
 }
 
 // recordItemError records that an object is not in the archive.
@@ -43,7 +48,7 @@ func (c *collection) recordItemError(ctx context.Context, item *rawclient.Item, 
 		return // the error of the run has the reason
 	}
 	err = fmt.Errorf("%s %q is missing from this backup: %w", c.resource.GroupResource(), item.Key, err)
-	c.recordError(results.ObjectScope(item.Namespace), err)
+	c.recordError(c.subject(item.Namespace, item.Name), results.ReasonNotBackedUp, err)
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed backing up an object")
 }
 

@@ -120,7 +120,7 @@ func TestWriteArchive_PanicWhileListing(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError := `persistentvolumes "pv-1", which persistentvolumeclaims shop/data needs, is missing from this backup: internal error: boom`
-	if errs := result.Results.Errors.Cluster; !slices.Contains(errs, wantError) {
+	if errs := result.Results.Errors.OfCluster(); !slices.Contains(errs, wantError) {
 		t.Errorf("errors %q, want %q", errs, wantError)
 	}
 	if !strings.Contains(lines(), "failure_test.go") {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/velero"
@@ -23,7 +24,7 @@ import (
 // operations until it succeeds; ErrNoDraft means that a retry does not help. It does not
 // change a backup that is already complete.
 func (j *Runner) Finalize(ctx context.Context, store *storage.Store, req Request, ended []velero.Operation) (Result, error) {
-	log := j.Logs.Logger(req.UID, runlog.Main)
+	log := j.Logs.Logger(req.logRun(), runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	attempt, done, err := j.beginAttempt(ctx, store, req)
 	if attempt == nil {
@@ -32,7 +33,7 @@ func (j *Runner) Finalize(ctx context.Context, store *storage.Store, req Request
 		}
 		return done, err
 	}
-	log.Info("Completing the archive", "backup", req.Namespace+"/"+req.Name, "operations", len(ended))
+	log.Info("Completing the archive", "operations", len(ended))
 	result, err := j.finalizeDraft(ctx, store, attempt, req, ended)
 	if err != nil {
 		result, err = j.resultIfCommitted(ctx, store, req, err)
@@ -82,11 +83,11 @@ func (d *draft) recordFailedOperations(ctx context.Context, ended []velero.Opera
 			key = operation.Object.Namespace + "/" + key
 		}
 		text := fmt.Sprintf("%s %q: %s", operation.Object.GroupResource, key, failure)
-		d.addItemError(operation.Object.Namespace, text)
+		d.addError(results.About(operation.Object.GroupResource, operation.Object.Namespace, operation.Object.Name), results.ReasonOperationFailed, text)
 		logr.FromContextOrDiscard(ctx).Info("An operation failed", "reason", text)
 	}
 	if lost := d.Operations - len(ended); lost > 0 {
-		d.addRunError(fmt.Sprintf("%d of the %d operations that item actions started are no longer known: "+
+		d.addError(results.Subject{}, results.ReasonOperationLost, fmt.Sprintf("%d of the %d operations that item actions started are no longer known: "+
 			"check their outcome in the systems of the plugins", lost, d.Operations))
 	}
 }

@@ -5,6 +5,7 @@ package backup_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	tarball "github.com/grapnel-dev/grapnel/internal/archive"
@@ -62,7 +64,7 @@ func (o *operator) first(ctx context.Context, req backup.ArchiveRequest, out *ta
 		ResourceList: map[string][]string{"v1/ConfigMap": {"shop/a", "shop/b", "shop/n"}}, Labels: map[string]string{"tier": "gold"},
 		Actions: map[string][]string{"configmaps": {"example.io/copy"}}, Items: 3,
 		Results: results.Results{
-			Warnings: results.Messages{Namespaces: map[string][]string{"shop": {"it is old"}}}, WarningCount: 1,
+			Warnings: newProblems(results.Subject{Namespace: "shop"}, "it is old"), WarningCount: 1,
 		},
 	}
 	for _, name := range []string{"a", "b", "n"} {
@@ -85,7 +87,7 @@ func (o *operator) again(_ context.Context, req backup.ArchiveRequest, out *tarb
 		ResourceList: map[string][]string{}, Labels: map[string]string{"tier": "tin", "copied": "yes"},
 		Actions: map[string][]string{"configmaps": {"example.io/mark"}},
 		Results: results.Results{
-			Warnings:     results.Messages{Namespaces: map[string][]string{"shop": {"it is new", "it is old"}}},
+			Warnings:     newProblems(results.Subject{Namespace: "shop"}, "it is new", "it is old"),
 			WarningCount: 2,
 		},
 	}
@@ -155,7 +157,10 @@ func waiting(t *testing.T, objects objectstore.Store, o *operator) *backup.Runne
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := backup.Result{Items: 3, Warnings: 1, Bytes: got.Bytes, Completed: ended, Labels: map[string]string{"tier": "gold"}, Operations: 2}
+	want := backup.Result{
+		Items: 3, Warnings: 1, Bytes: got.Bytes, Completed: ended, Labels: map[string]string{"tier": "gold"}, Operations: 2,
+		Problems: results.Results{Warnings: newProblems(results.Subject{Namespace: "shop"}, "it is old")},
+	}
 	if diff := cmp.Diff(want, got); diff != "" || got.Bytes == 0 {
 		t.Fatalf("result with operations (-want +got):\n%s", diff)
 	}
@@ -285,8 +290,15 @@ func TestFinalize(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.want.Completed, tc.want.Bytes = ended, int64(len(content(t, objects, "nightly.tar.gz")))
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(backup.Result{}, "Problems")); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			var stored results.Results
+			if err := json.Unmarshal([]byte(unzipped(t, objects, "nightly-results.gz")), &stored); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(stored, got.Problems); diff != "" {
+				t.Errorf("problems of the result (-stored +got):\n%s", diff)
 			}
 			var only []string
 			for _, ref := range o.got.OnlyItems {
@@ -303,7 +315,7 @@ func TestFinalize(t *testing.T) {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
 			for file, want := range map[string]string{"nightly-resource-list.json.gz": tc.list, "nightly-results.gz": tc.results} {
-				if diff := cmp.Diff(decode(t, want), decode(t, unzipped(t, objects, file))); diff != "" {
+				if diff := cmp.Diff(decode(t, want), veleroPart(decode(t, unzipped(t, objects, file)))); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", file, diff)
 				}
 			}
@@ -314,6 +326,17 @@ func TestFinalize(t *testing.T) {
 			}
 		})
 	}
+}
+
+// veleroPart returns a results file without what Velero does not have.
+func veleroPart(file any) any {
+	parts, _ := file.(map[string]any)
+	for _, severity := range []string{"warnings", "errors"} {
+		if part, ok := parts[severity].(map[string]any); ok {
+			delete(part, "problems")
+		}
+	}
+	return file
 }
 
 // quoted returns a text as JSON.

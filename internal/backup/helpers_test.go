@@ -44,6 +44,14 @@ type engine struct {
 	got backup.ArchiveRequest
 }
 
+// newProblems returns problems with these messages.
+func newProblems(about results.Subject, messages ...string) (problems results.Problems) {
+	for _, message := range messages {
+		problems = append(problems, results.Problem{Subject: about, Reason: "Told", Message: message})
+	}
+	return problems
+}
+
 // WriteArchive implements backup.ArchiveWriter.
 func (e *engine) WriteArchive(ctx context.Context, req backup.ArchiveRequest, w io.Writer) (backup.ArchiveResult, error) {
 	e.got = req
@@ -52,8 +60,8 @@ func (e *engine) WriteArchive(ctx context.Context, req backup.ArchiveRequest, w 
 		Actions: e.actions, Labels: e.labels, MissingNamespaces: e.missing,
 		Items: 3, ResourceList: map[string][]string{"v1/ConfigMap": {"shop/a", "shop/b"}, "v1/Namespace": {"shop"}},
 		Results: results.Results{
-			Warnings: results.Messages{Velero: e.warnings}, WarningCount: len(e.warnings),
-			Errors: results.Messages{Cluster: e.errs}, ErrorCount: len(e.errs),
+			Warnings: newProblems(results.Subject{}, e.warnings...), WarningCount: len(e.warnings),
+			Errors: newProblems(results.Subject{Resource: "nodes", Name: "n"}, e.errs...), ErrorCount: len(e.errs),
 		},
 	}
 	if _, err := io.WriteString(w, strings.Repeat("half of the archive ", 5000)); err != nil {
@@ -87,7 +95,7 @@ func ownedBy(uid string) func(*backup.Request) { return func(r *backup.Request) 
 // worker is one operator: its scratch directory outlives it.
 func worker(t *testing.T, scratch string, e backup.ArchiveWriter) *backup.Runner {
 	t.Helper()
-	logs, err := runlog.New(scratch, redact.New())
+	logs, err := runlog.New(scratch, redact.New(), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}

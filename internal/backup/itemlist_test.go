@@ -44,10 +44,11 @@ func TestHasOnlyItems(t *testing.T) {
 			only: []itemaction.RelatedItem{ref("persistentvolumeclaims", "shop", "data")},
 			edit: func(r *ArchiveRequest, _ *fakeAPI) { r.Selection = selection.Spec{IncludeClusterResources: yes()} },
 			want: []string{"persistentvolumeclaims shop/data", "persistentvolumes /pv-1"},
-			told: results.Results{WarningCount: 1, Warnings: results.Messages{Namespaces: map[string][]string{"shop": {
-				`The data of PersistentVolumeClaim "shop/data" is not captured, only the objects are: ` +
+			told: results.Results{WarningCount: 1, Warnings: results.Problems{{
+				Subject: results.Subject{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"}, Reason: results.ReasonDataNotCaptured,
+				Message: `The data of PersistentVolumeClaim "shop/data" is not captured, only the objects are: ` +
 					`protect the volume by other means, or exclude the claim to acknowledge that`,
-			}}}},
+			}}},
 		},
 		"each once, and in every version": {
 			only: []itemaction.RelatedItem{ref("widgets.example.org", "shop", "w"), ref("widgets.example.org", "shop", "w")},
@@ -56,13 +57,18 @@ func TestHasOnlyItems(t *testing.T) {
 		},
 		"that are gone": {
 			only: []itemaction.RelatedItem{ref("configmaps", "shop", "nope"), ref("configmaps", "shop", "gone"), ref("unheard.of", "", "x")},
-			told: results.Results{WarningCount: 3, Warnings: results.Messages{
-				Cluster: []string{`unheard.of "x", which an operation that has ended needs, cannot be archived: ` +
-					`the cluster does not serve unheard.of, or it is never archived`},
-				Namespaces: map[string][]string{"shop": {
-					`configmaps "shop/gone" is being deleted and was not archived again`,
-					`configmaps "shop/nope", which an operation that has ended needs, does not exist`,
-				}},
+			told: results.Results{WarningCount: 3, Warnings: results.Problems{
+				{
+					Subject: results.Subject{Resource: "unheard.of", Name: "x"}, Reason: results.ReasonNotServed,
+					Message: `unheard.of "x", which an operation that has ended needs, cannot be archived: ` +
+						`the cluster does not serve unheard.of, or it is never archived`,
+				}, {
+					Subject: results.Subject{Resource: "configmaps", Namespace: "shop", Name: "gone"}, Reason: results.ReasonBeingDeleted,
+					Message: `configmaps "shop/gone" is being deleted and was not archived again`,
+				}, {
+					Subject: results.Subject{Resource: "configmaps", Namespace: "shop", Name: "nope"}, Reason: results.ReasonRelatedItemNotFound,
+					Message: `configmaps "shop/nope", which an operation that has ended needs, does not exist`,
+				},
 			}},
 		},
 		"nothing is said again about the rest": {
@@ -112,7 +118,7 @@ func TestCollectOnlyItems_Unreadable(t *testing.T) {
 	req := shop()
 	req.OnlyItems = []itemaction.RelatedItem{ref("configmaps", "shop", "a")}
 	result, _ := backedUp(t, api, req, Options{})
-	if got := result.Results.Errors.Namespaces["shop"]; len(got) != 1 ||
+	if got := result.Results.Errors.OfNamespace("shop"); len(got) != 1 ||
 		!strings.HasPrefix(got[0], `configmaps "shop/a", which an operation that has ended needs, is missing from this backup: `) {
 		t.Errorf("errors %q", got)
 	}
@@ -136,7 +142,7 @@ func TestCollectOnlyItems_Actions(t *testing.T) {
 	}
 	want := []string{`configmaps "shop/a": item action example.io/again: the operation "again-a" was started and could not be recorded: ` +
 		`the operations of this backup have ended, and it waits for no others; it was canceled`}
-	if diff := cmp.Diff(want, result.Results.Errors.Namespaces["shop"]); diff != "" {
+	if diff := cmp.Diff(want, result.Results.Errors.OfNamespace("shop")); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	l.want(t, nil, []string{"again-a"})

@@ -51,10 +51,10 @@ func TestWriteArchive_MissingNamespace(t *testing.T) {
 			if diff := cmp.Diff(tc.wantItems, configMaps(got)); diff != "" {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantErrors, result.Results.Errors.Velero, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tc.wantErrors, result.Results.Errors.OfCluster(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
-			warned := slices.Concat(result.Results.Warnings.Velero, result.Results.Warnings.Namespaces["leaving"])
+			warned := slices.Concat(result.Results.Warnings.OfRun(), result.Results.Warnings.OfNamespace("leaving"))
 			if diff := cmp.Diff(tc.wantWarned, warned, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}

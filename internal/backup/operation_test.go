@@ -166,7 +166,7 @@ func TestRecordOrCancelOperation_NotRecorded(t *testing.T) {
 				t.Errorf("archive (-want +got):\n%s", diff)
 			}
 			want := []string{`configmaps "shop/a": item action example.io/x: ` + tc.want}
-			if diff := cmp.Diff(want, result.Results.Errors.Namespaces["shop"]); diff != "" || result.Results.ErrorCount != 1 {
+			if diff := cmp.Diff(want, result.Results.Errors.OfNamespace("shop")); diff != "" || result.Results.ErrorCount != 1 {
 				t.Errorf("%d errors (-want +got):\n%s", result.Results.ErrorCount, diff)
 			}
 			if len(result.Operations) > 0 {

@@ -113,15 +113,15 @@ func (r *enginePass) makePlan(ctx context.Context) error {
 // server can read that moment, the archive has all of it.
 func (r *enginePass) reportUnmatchedNames() {
 	for _, warning := range r.plan.selection.UnmatchedWarnings() {
-		r.results.Warn(results.RunScope(), warning)
+		r.results.Warn(results.Subject{}, results.ReasonNoMatch, warning)
 	}
 	for _, name := range r.plan.selection.MissingNamespaces() {
-		r.recordError(results.RunScope(), fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; fix the name, "+
+		r.recordError(results.About(namespaceResource.GroupResource(), "", name), results.ReasonNamespaceNotFound, fmt.Errorf("namespace %q does not exist, and spec.includedNamespaces names it; fix the name, "+
 			"or include a pattern if the namespace may be missing", name))
 	}
 	for _, item := range r.plan.namespaces {
 		if item.Deleting && slices.Contains(r.req.Selection.IncludedNamespaces, item.Name) {
-			r.results.Warn(results.ObjectScope(item.Name), fmt.Sprintf(
+			r.results.Warn(results.Subject{Namespace: item.Name}, results.ReasonBeingDeleted, fmt.Sprintf(
 				"namespace %q is being deleted: objects that were deleted before the backup began are not in it", item.Name))
 		}
 	}
@@ -179,7 +179,7 @@ func (r *enginePass) reportFailedGroups(ctx context.Context) {
 				"groupVersion", gv.String(), "reason", err.Error())
 			continue
 		}
-		r.recordError(results.RunScope(), fmt.Errorf(
+		r.recordError(results.Subject{}, results.ReasonNotServed, fmt.Errorf(
 			"API group version %s does not answer, its objects are missing from this backup: %w", gv, err))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
@@ -66,7 +67,7 @@ func (j *Runner) archivePostOperationItems(
 		if errors.Is(err, archive.ErrLimitExceeded) {
 			why = "no Restore would accept an archive that includes them (" + err.Error() + "); back up fewer objects, or raise --max-archive-size"
 		}
-		d.addRunError("the results of operations are missing from this backup: " + why)
+		d.addError(results.Subject{}, results.ReasonNotBackedUp, "the results of operations are missing from this backup: "+why)
 		return d, nil
 	case err != nil:
 		return draft{}, fmt.Errorf("adding the results of operations to the archive: %w", err)

@@ -143,10 +143,10 @@ func TestWriteArchive_PluginProcess(t *testing.T) {
 		t.Errorf("operations %+v", result.Operations)
 	}
 	wantErrors := []string{`configmaps "shop/b" is missing from this backup: item action example.io/mark: plugin "demo": I do not like b`}
-	if diff := cmp.Diff(wantErrors, result.Results.Errors.Namespaces["shop"]); diff != "" {
+	if diff := cmp.Diff(wantErrors, result.Results.Errors.OfNamespace("shop")); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	if w := result.Results.Warnings.Cluster; len(w) != 1 || !strings.HasPrefix(w[0], `persistentvolumes "nope", which configmaps shop/`) {
+	if w := result.Results.Warnings.OfCluster(); len(w) != 1 || !strings.HasPrefix(w[0], `persistentvolumes "nope", which configmaps shop/`) {
 		t.Errorf("warnings %q do not name the volume that is missing", w)
 	}
 }

@@ -106,7 +106,7 @@ func (c *collection) addRelatedItems(s *resourceAction, item *rawclient.Item, re
 		return
 	}
 	if c.related.addRelatedRefs(c.resource.GroupResource().String()+" "+item.Key, refs, s.external != nil) {
-		c.recordError(results.RunScope(), fmt.Errorf("the item actions of plugins, among them %s, named more than %d objects "+
+		c.recordError(results.Subject{}, results.ReasonNotBackedUp, fmt.Errorf("the item actions of plugins, among them %s, named more than %d objects "+
 			"that were not in the archive: the others of them may be missing from this backup", s.Name(), maxExternalRefs))
 	}
 }
@@ -173,7 +173,7 @@ func (r *enginePass) collectPendingRelated(ctx context.Context) error {
 		for gr, objects := range byResource {
 			wg.Go(func() {
 				if err := recoverPanic(func() error { r.collectRelatedResource(ctx, gr, objects, places); return nil }); err != nil {
-					r.recordError(results.RunScope(), fmt.Errorf("objects of %s that others need may be missing from this backup: %w", gr, err))
+					r.recordError(results.About(gr, "", ""), results.ReasonNotBackedUp, fmt.Errorf("objects of %s that others need may be missing from this backup: %w", gr, err))
 				}
 			})
 		}
@@ -223,7 +223,7 @@ func (r *enginePass) collectRelatedResource(ctx context.Context, gr schema.Group
 func (r *enginePass) warnNotServed(gr schema.GroupResource, objects []relatedItem) {
 	for _, object := range objects {
 		if !object.ref.Optional {
-			r.results.Warn(results.ObjectScope(object.namespace), fmt.Sprintf(
+			r.results.Warn(results.About(gr, object.namespace, object.name), results.ReasonNotServed, fmt.Sprintf(
 				"%s %q, which %s needs, cannot be archived: the cluster does not serve %s, or it is never archived",
 				gr, object.namespacedName(), object.neededBy, gr))
 		}
@@ -265,7 +265,7 @@ func (c *collection) warnScopeMismatch(object relatedItem) {
 	if !c.resource.Namespaced {
 		which = "has no namespace, and was named with one"
 	}
-	c.results.Warn(results.ObjectScope(object.namespace), fmt.Sprintf(
+	c.results.Warn(c.subject(object.namespace, object.name), results.ReasonRelatedItemNotFound, fmt.Sprintf(
 		"%s %q, which %s needs, does not exist: the kind %s", c.resource.GroupResource(), object.namespacedName(), object.neededBy, which))
 }
 
@@ -318,7 +318,7 @@ func (c *collection) collectOneRelatedItem(ctx context.Context, object relatedIt
 	case !apierrors.IsNotFound(err) || isKindNotFound(err):
 		return err
 	case !object.ref.Optional:
-		c.results.Warn(results.ObjectScope(object.namespace), fmt.Sprintf(
+		c.results.Warn(c.subject(object.namespace, object.name), results.ReasonRelatedItemNotFound, fmt.Sprintf(
 			"%s %q, which %s needs, does not exist", c.resource.GroupResource(), object.namespacedName(), object.neededBy))
 	}
 	return nil
@@ -327,7 +327,7 @@ func (c *collection) collectOneRelatedItem(ctx context.Context, object relatedIt
 // recordRelatedError records that an object that others need is not in the archive.
 func (c *collection) recordRelatedError(ctx context.Context, object relatedItem, err error) {
 	gr := c.resource.GroupResource()
-	c.recordError(results.ObjectScope(object.namespace), fmt.Errorf(
+	c.recordError(c.subject(object.namespace, object.name), results.ReasonNotBackedUp, fmt.Errorf(
 		"%s %q, which %s needs, is missing from this backup: %w", gr, object.namespacedName(), object.neededBy, err))
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed reading an object that others need",
 		"resource", gr.String(), "name", object.namespacedName())
@@ -340,7 +340,7 @@ func (c *collection) sendRelatedItems(ctx context.Context, batch *rawclient.Batc
 	for _, item := range batch.Items {
 		_, always := c.alwaysIncluded[item.Key]
 		if item.Deleting && c.req.hasOnlyItems() {
-			c.results.Warn(results.ObjectScope(item.Namespace), fmt.Sprintf(
+			c.results.Warn(c.subject(item.Namespace, item.Name), results.ReasonBeingDeleted, fmt.Sprintf(
 				"%s %q is being deleted and was not archived again", c.resource.GroupResource(), item.Key))
 		}
 		if !item.Deleting && (always || !isExcludedByLabel(item)) && c.archive.ReserveObject(archiveIdentity(c.resource, item.Namespace, item.Name)) {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -70,6 +70,11 @@ func IsNameTaken(err error) bool {
 	return errors.As(err, &taken)
 }
 
+// logRun identifies the log of the backup.
+func (r *Request) logRun() runlog.Run {
+	return runlog.Run{UID: r.UID, Kind: "Backup", Namespace: r.Namespace, Name: r.Name}
+}
+
 // Result is the result of a backup.
 type Result struct {
 	Items, Warnings, Errors int
@@ -83,6 +88,8 @@ type Result struct {
 	// MissingNamespaces are namespaces that were included by name and do not exist; each is
 	// an error.
 	MissingNamespaces []string
+	// Problems are the warnings and errors.
+	Problems results.Results
 	// Operations is the number of operations that must end before Finalize can commit the
 	// backup; 0 for a complete backup.
 	Operations int
@@ -131,7 +138,7 @@ const maxArchiveTries = 3
 // actions have started are not needed. A Result with Operations means that the archive is
 // stored, but is not a backup until Finalize is called after they have ended.
 func (j *Runner) Archive(ctx context.Context, store *storage.Store, req Request) (Result, error) {
-	log := j.Logs.Logger(req.UID, runlog.Main)
+	log := j.Logs.Logger(req.logRun(), runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	var started atomic.Bool
 	if record := req.OnOperationStarted; record != nil {
@@ -156,7 +163,7 @@ func (j *Runner) archiveOnce(ctx context.Context, store *storage.Store, req Requ
 		return done, err
 	}
 	log := logr.FromContextOrDiscard(ctx)
-	log.Info("Archiving objects", "backup", req.Namespace+"/"+req.Name)
+	log.Info("Archiving objects")
 	made, err := j.storeContents(ctx, attempt, req)
 	if err != nil {
 		log.Error(err, "Archiving failed")
@@ -208,9 +215,10 @@ func (j *Runner) FindCommitted(ctx context.Context, store *storage.Store, req Re
 // run.
 func (j *Runner) resultForDraft(req Request, d draft) (Result, draft) {
 	labels, warnings := labelsToAdd(req.Labels, d.Labels)
-	d.addRunWarnings(slices.Concat(req.Warnings, warnings))
+	d.addRunWarnings(results.ReasonPlanWarning, req.Warnings)
+	d.addRunWarnings(results.ReasonItemActionWarning, warnings)
 	return Result{
 		Items: d.Items, Warnings: d.Warnings, Errors: d.Errors, Bytes: d.Contents.Size, Completed: j.Now(), Labels: labels,
-		MissingNamespaces: d.MissingNamespaces,
+		MissingNamespaces: d.MissingNamespaces, Problems: results.Results{Warnings: d.Results.Warnings, Errors: d.Results.Errors},
 	}, d
 }

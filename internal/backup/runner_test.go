@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/memory"
@@ -33,7 +35,9 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (backup.Result{Items: 3, Warnings: 2, Bytes: got.Bytes, Completed: ended}); !cmp.Equal(got, want) || got.Phase() != "Completed" {
+	problems := append(newProblems(results.Subject{}, "PersistentVolumeClaim shop/data: its data is not captured"),
+		results.Problem{Reason: results.ReasonPlanWarning, Message: "example.io/notify was ignored"})
+	if want := (backup.Result{Items: 3, Warnings: 2, Bytes: got.Bytes, Completed: ended, Problems: results.Results{Warnings: problems}}); !cmp.Equal(got, want) || got.Phase() != "Completed" {
 		t.Errorf("result is %+v, %s; want %+v, Completed", got, got.Phase(), want)
 	}
 	if size := int64(len(content(t, memory, "nightly.tar.gz"))); got.Bytes != size || size < 100_000 {
@@ -58,7 +62,9 @@ func TestArchive(t *testing.T) {
 		t.Errorf("the manifests are not the last that is written: %q", puts)
 	}
 	for name, want := range map[string]string{
-		"nightly-results.gz":            `{"warnings":{"velero":["PersistentVolumeClaim shop/data: its data is not captured","example.io/notify was ignored"]},"errors":{}}`,
+		"nightly-results.gz": `{"warnings":{"velero":["PersistentVolumeClaim shop/data: its data is not captured","example.io/notify was ignored"],"problems":[` +
+			`{"reason":"Told","message":"PersistentVolumeClaim shop/data: its data is not captured"},` +
+			`{"reason":"PlanWarning","message":"example.io/notify was ignored"}]},"errors":{}}`,
 		"nightly-resource-list.json.gz": `{"v1/ConfigMap":["shop/a","shop/b"],"v1/Namespace":["shop"]}`,
 		"nightly-volumeinfo.json.gz":    `[]`, "nightly-itemoperations.json.gz": `[]`,
 		"nightly-podvolumebackups.json.gz": `[]`, "nightly-volumesnapshots.json.gz": `[]`,
@@ -169,7 +175,7 @@ func TestClaim_NameTaken(t *testing.T) {
 			other := request(ownedBy("u-2"))
 			_, archiveErr := j.Archive(t.Context(), store, other)
 			_, postErr := j.UploadPostActionLog(t.Context(), store, other)
-			j.Logs.Logger("u-2", "post").Info("x")
+			j.Logs.Logger(runlog.Run{UID: "u-2"}, "post").Info("x")
 			_, postLogErr := j.UploadPostActionLog(t.Context(), store, other)
 			for what, err := range map[string]error{
 				"Check": j.CheckClaim(t.Context(), store, other), "Claim": j.Claim(t.Context(), store, other),

@@ -6,6 +6,7 @@ package backup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
@@ -126,5 +128,9 @@ func readCommittedResult(ctx context.Context, store *storage.Store, req Request)
 		result.Items = status.Progress.ItemsBackedUp
 	}
 	result.Labels, _ = labelsToAdd(newVeleroManifest(req).Metadata.Labels, manifest.Metadata.Labels)
+	err = store.GetJSON(ctx, req.Name, storage.Results, &result.Problems)
+	if err != nil && !errors.Is(err, objectstore.ErrNotExist) && !errors.As(err, new(*storage.CorruptError)) {
+		return Result{}, fmt.Errorf("reading the results of an earlier attempt: %w", err)
+	}
 	return result, nil
 }

@@ -44,7 +44,7 @@ func (c *collection) recordVolume(item rawclient.Item) {
 	// A claim that cannot be parsed here is still archived.
 	volume, _ := action.VolumeName(item.JSON)
 	c.volumes.addVolume(Volume{Namespace: item.Namespace, ClaimName: item.Name, VolumeName: volume})
-	c.results.Warn(results.ObjectScope(item.Namespace), fmt.Sprintf(
+	c.results.Warn(c.subject(item.Namespace, item.Name), results.ReasonDataNotCaptured, fmt.Sprintf(
 		"The data of PersistentVolumeClaim %q is not captured, only the objects are: "+
 			"protect the volume by other means, or exclude the claim to acknowledge that", item.Key))
 }

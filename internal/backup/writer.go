@@ -51,7 +51,7 @@ func (r *enginePass) writeBatch(p resourceBatch) error {
 		})
 		switch {
 		case errors.Is(err, archive.ErrInvalidName), errors.Is(err, archive.ErrTooLarge):
-			r.recordError(results.ObjectScope(item.Namespace),
+			r.recordError(results.About(p.resource.GroupResource(), item.Namespace, item.Name), results.ReasonNotBackedUp,
 				fmt.Errorf("%s %q cannot be archived: %w", p.resource.GroupResource(), item.Key, err))
 			continue
 		case errors.Is(err, archive.ErrLimitExceeded):
@@ -78,7 +78,7 @@ func (r *enginePass) warnIfEmpty() {
 	if r.written > 0 {
 		return
 	}
-	r.results.Warn(results.RunScope(), "The backup is empty: no object matches its selection ("+
+	r.results.Warn(results.Subject{}, results.ReasonEmpty, "The backup is empty: no object matches its selection ("+
 		describeSelection(r.req.Selection)+")")
 }
 

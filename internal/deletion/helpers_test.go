@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -108,7 +109,7 @@ func (f *fake) spec() deletion.Spec {
 func worker(t *testing.T) *deletion.Runner {
 	t.Helper()
 	dir := t.TempDir()
-	logs, err := runlog.New(dir, redact.New(secret))
+	logs, err := runlog.New(dir, redact.New(secret), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func worker(t *testing.T) *deletion.Runner {
 
 // request returns a request like that of the controller of DeletionRuns.
 func request(actions ...*fake) deletion.Request {
-	req := deletion.Request{Key: "run-1", Name: "nightly", UID: "u-1", Backup: []byte(`{"kind":"Backup"}`)}
+	req := deletion.Request{Run: runlog.Run{UID: "run-1"}, Name: "nightly", UID: "u-1", Backup: []byte(`{"kind":"Backup"}`)}
 	for _, action := range actions {
 		req.Actions = append(req.Actions, action.spec())
 	}

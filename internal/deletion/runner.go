@@ -29,7 +29,7 @@ type Spec = pluginclient.ItemActionSpec[pluginclient.DeleteItemAction]
 
 // Runner executes deletions. It is safe for concurrent use.
 type Runner struct {
-	// Logs has a log for each run, by its Request.Key.
+	// Logs has a log for each run.
 	Logs *runlog.Store
 	// Scratch is where an archive is stored, compressed, while actions are called.
 	Scratch *scratch.Dir
@@ -47,8 +47,8 @@ type Runner struct {
 
 // Request is the deletion of one stored backup.
 type Request struct {
-	// Key is the UID of the DeletionRun: it names the log and is passed to every call.
-	Key string
+	// Run is the DeletionRun. It names the log, and its UID is passed to every call.
+	Run runlog.Run
 	// Name of the backup in its location.
 	Name string
 	// UID of the Backup that made the files; "" if it is unknown.
@@ -151,7 +151,7 @@ func ignoreInvalidName(err error) error {
 func (j *Runner) RemoveRunLog(key string) { j.Logs.Remove(key) }
 
 func (j *Runner) loggerForRequest(req Request) logr.Logger {
-	return j.Logs.Logger(req.Key, runlog.Main)
+	return j.Logs.Logger(req.Run, runlog.Main)
 }
 
 // redactedLine returns arbitrary text as one line without secrets.

@@ -81,7 +81,7 @@ func (t *target) resolveSelector(ctx context.Context, names itemaction.ResourceR
 	if t.action != nil && !t.stopped {
 		return true
 	}
-	action := pluginclient.NewItemAction(t.spec, t.pass.req.Key, t.pass.runner.Logs.Redactor())
+	action := pluginclient.NewItemAction(t.spec, t.pass.req.Run.UID, t.pass.runner.Logs.Redactor())
 	if err := resolveActionSelector(ctx, action, names); err != nil {
 		t.recordFailure(ctx, "Asking an action which objects it applies to failed", "", t.pass.runner.redactedLine(err.Error()))
 		return false

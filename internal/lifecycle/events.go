@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
@@ -75,7 +76,7 @@ func succeededReason(o conditions.Object) string {
 
 func (d *Driver[T]) emitOutcome(ctx context.Context, o T) {
 	level := corev1.EventTypeWarning
-	if o.GetPhase() == v1alpha1.RunPhaseCompleted {
+	if o.GetPhase() == v1alpha1.RunPhaseCompleted && !HasProblem(o.Run(), results.ReasonEmpty) {
 		level = corev1.EventTypeNormal
 	}
 	action := d.Kind.Name

@@ -167,7 +167,7 @@ func (r *enginePass) waitForEstablishedCRDs(ctx context.Context) {
 			})
 			written.established = err == nil
 			if err != nil && ctx.Err() == nil {
-				r.results.Error(results.ObjectScope(""), fmt.Errorf("%s was restored and is not established (%s): %w", written.target, last, err))
+				r.results.Error(subjectOfTarget(written.target), results.ReasonNotServed, fmt.Errorf("%s was restored and is not established (%s): %w", written.target, last, err))
 			}
 		})
 	}

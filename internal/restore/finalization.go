@@ -23,13 +23,13 @@ import (
 // Restore could not store. The error matches ErrResultsUnreadable if the results of the
 // restore are permanently unreadable.
 func (j *Runner) Finalize(ctx context.Context, store *storage.Store, req RunRequest, ended []velero.Operation) (int, error) {
-	log := j.Logs.Logger(req.UID, runlog.Main)
+	log := j.Logs.Logger(req.logRun(), runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	what, err := j.pendingOrStoredReport(ctx, store, req)
 	if err != nil {
 		return 0, fmt.Errorf("storing the outcome of operations: %w", err)
 	}
-	failures := operationFailures(ended, req.Operations-len(ended))
+	failures := OperationFailures(ended, req.Operations)
 	what.results.addOperationErrors(failures)
 	log.Info("Storing the outcome of operations", "operations", len(ended), "failed", failures.ErrorCount)
 	logFinishedOperations(log, ended)
@@ -55,29 +55,24 @@ func (j *Runner) pendingOrStoredReport(ctx context.Context, store *storage.Store
 	what, err := j.readPendingReport(req.UID)
 	if err == nil && what.resourceListWriter != nil {
 		what.results.Restore.UID = req.UID
-		what.results.addRunWarning(storedLateWarning)
+		what.results.Warnings.AddNew(storedLateWarning)
 		return what, nil
 	}
 	found, err := j.readStoredResults(ctx, store, req)
 	return itemReport{results: found, fromStore: true}, err
 }
 
-// CountOperationFailures returns the number of errors that Finalize adds to the results.
-func CountOperationFailures(ended []velero.Operation, started int) int {
-	return operationFailures(ended, started-len(ended)).ErrorCount
-}
-
-// operationFailures returns the errors of the objects whose operations did not complete,
-// and one if the outcome of some is unknown.
-func operationFailures(ended []velero.Operation, lost int) results.Results {
+// OperationFailures returns the errors that Finalize adds to the results: one for each object whose
+// operation did not complete, and one if the outcome of some of those that were started is unknown.
+func OperationFailures(ended []velero.Operation, started int) results.Results {
 	var collected results.Collector
-	if lost > 0 {
-		collected.Error(results.RunScope(), fmt.Errorf("%d of %d operations were deleted without their finalizer; their outcome is unknown: "+
+	if lost := started - len(ended); lost > 0 {
+		collected.Error(results.Subject{}, results.ReasonOperationLost, fmt.Errorf("%d of %d operations were deleted without their finalizer; their outcome is unknown: "+
 			"check the outcome in the system of the plugin", lost, lost+len(ended)))
 	}
 	for _, op := range ended {
 		if err := op.Failure(); err != nil {
-			collected.Error(results.ObjectScope(op.Object.Namespace), fmt.Errorf("%s: %w", describeObject(op.Object), err))
+			collected.Error(results.About(op.Object.GroupResource, op.Object.Namespace, op.Object.Name), results.ReasonOperationFailed, fmt.Errorf("%s: %w", describeObject(op.Object), err))
 		}
 	}
 	return collected.Results()
@@ -112,14 +107,5 @@ func (r *resultsFile) addOperationErrors(failures results.Results) {
 	}
 	before := r.Errors
 	r.BeforeOperations = &before
-	r.Errors = results.Messages{
-		Velero:     slices.Concat(before.Velero, failures.Errors.Velero),
-		Cluster:    slices.Concat(before.Cluster, failures.Errors.Cluster),
-		Namespaces: map[string][]string{},
-	}
-	for _, messages := range []map[string][]string{before.Namespaces, failures.Errors.Namespaces} {
-		for namespace, added := range messages {
-			r.Errors.Namespaces[namespace] = slices.Concat(r.Errors.Namespaces[namespace], added)
-		}
-	}
+	r.Errors = slices.Concat(before, failures.Errors)
 }

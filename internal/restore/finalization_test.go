@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func restoredIn(t *testing.T, j *restore.Runner, objects objectstore.Store) *sto
 }
 
 // wantEnded checks what the store contains about ended operations.
-func wantEnded(t *testing.T, objects objectstore.Store, ended []velero.Operation, errs results.Messages) {
+func wantEnded(t *testing.T, objects objectstore.Store, ended []velero.Operation, errs results.Problems) {
 	t.Helper()
 	var found struct {
 		results.Results
@@ -113,7 +114,7 @@ func wantEnded(t *testing.T, objects objectstore.Store, ended []velero.Operation
 	if diff := cmp.Diff(errs, found.Errors); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	if found.Warnings.Velero[0] != "from before" || len(found.Warnings.Namespaces["shop"]) != 1 || len(found.Versions) != 1 || len(found.Actions) != 1 {
+	if found.Warnings.OfRun()[0] != "from before" || len(found.Warnings.OfNamespace("shop")) != 1 || len(found.Versions) != 1 || len(found.Actions) != 1 {
 		t.Errorf("the rest of the results is not what it was: %+v", found)
 	}
 	var operations []velero.RestoreOperation
@@ -136,16 +137,25 @@ func wantEnded(t *testing.T, objects objectstore.Store, ended []velero.Operation
 
 const ofEngine = "configmaps c001: exceeded quota"
 
+// engineErrors are those of the engine.
+func engineErrors() results.Problems {
+	return results.Problems{{Subject: results.Subject{Resource: "configmaps", Namespace: "shop", Name: "c001"}, Reason: "Forbidden", Message: ofEngine}}
+}
+
 // allErrors are those of the engine and of ended.
-func allErrors() results.Messages {
+func allErrors() results.Problems {
 	const by = " of action example.io/copy of plugin demo "
-	return results.Messages{
-		Cluster: []string{`persistentvolumes "pv": the operation "op-3"` + by + "was canceled: the run ended"},
-		Namespaces: map[string][]string{
-			"shop":   {ofEngine, `configmaps "shop/c001": the operation "op-2"` + by + "failed: no space left"},
-			"office": {`configmaps "office/c": the operation "op-4"` + by + "failed"},
-		},
+	failed := func(resource, namespace, name, message string) results.Problem {
+		return results.Problem{
+			Subject: results.Subject{Resource: resource, Namespace: namespace, Name: name},
+			Reason:  results.ReasonOperationFailed, Message: message,
+		}
 	}
+	return append(engineErrors(),
+		failed("persistentvolumes", "", "pv", `persistentvolumes "pv": the operation "op-3"`+by+"was canceled: the run ended"),
+		failed("configmaps", "office", "c", `configmaps "office/c": the operation "op-4"`+by+"failed"),
+		failed("configmaps", "shop", "c001", `configmaps "shop/c001": the operation "op-2"`+by+"failed: no space left"),
+	)
 }
 
 // storedLog returns the log in the store.
@@ -182,18 +192,18 @@ func TestFinalize(t *testing.T) {
 		ended []velero.Operation
 		lost  int
 		added int
-		errs  results.Messages
+		errs  results.Problems
 	}{
 		{"first", ended(), 0, 3, allErrors()},
 		{"again", ended(), 0, 3, allErrors()},
-		{"all well", ended()[:1], 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
+		{"all well", ended()[:1], 0, 0, engineErrors()},
 		{"after all", ended(), 0, 3, allErrors()},
-		{"none", nil, 0, 0, results.Messages{Namespaces: map[string][]string{"shop": {ofEngine}}}},
-		{"two removed by force", ended()[:1], 2, 1, results.Messages{
-			Velero: []string{"2 of 3 operations were deleted without their finalizer; their outcome is unknown: " +
-				"check the outcome in the system of the plugin"},
-			Namespaces: map[string][]string{"shop": {ofEngine}},
-		}},
+		{"none", nil, 0, 0, engineErrors()},
+		{"two removed by force", ended()[:1], 2, 1, append(engineErrors(), results.Problem{
+			Reason: results.ReasonOperationLost,
+			Message: "2 of 3 operations were deleted without their finalizer; their outcome is unknown: " +
+				"check the outcome in the system of the plugin",
+		})},
 	} {
 		req := request
 		req.Operations = len(step.ended) + step.lost
@@ -205,14 +215,21 @@ func TestFinalize(t *testing.T) {
 	}
 }
 
-// TestResultsFile_VeleroFormat, and treats all parts as messages.
+// veleroResult is a part of the file as Velero's client reads it.
+type veleroResult struct {
+	Velero     []string            `json:"velero"`
+	Cluster    []string            `json:"cluster"`
+	Namespaces map[string][]string `json:"namespaces"`
+}
+
+// TestResultsFile_VeleroFormat reads all parts as Velero's client does.
 func TestResultsFile_VeleroFormat(t *testing.T) {
 	objects := storeWithBackup(t, 0, nil)
 	var waited []time.Duration
 	j := operator(t, t.TempDir(), &waited)
 	store := restoredIn(t, j, objects)
 	for range 2 {
-		var found map[string]results.Messages
+		var found map[string]veleroResult
 		read(t, objects, "-results.gz", &found)
 		if len(found["warnings"].Namespaces["shop"]) != 1 || found["errors"].Namespaces["shop"][0] != ofEngine {
 			t.Errorf("found %+v", found)
@@ -277,7 +294,7 @@ func TestFinalize_PendingReport(t *testing.T) {
 	}
 	objects.left.Store(0)
 	for range 2 {
-		if added, err := j.Finalize(t.Context(), store, request, ended()); err != nil || added != restore.CountOperationFailures(ended(), len(ended())) {
+		if added, err := j.Finalize(t.Context(), store, request, ended()); err != nil || added != restore.OperationFailures(ended(), len(ended())).ErrorCount {
 			t.Fatalf("%d errors added: %v", added, err)
 		}
 		wantEnded(t, objects, ended(), allErrors())
@@ -442,7 +459,7 @@ func TestAbandon_RunningOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 			errs := allErrors()
-			errs.Velero = []string{"it was canceled"}
+			errs = slices.Insert(errs, 1, results.Problem{Reason: results.ReasonFailed, Message: "it was canceled"})
 			wantEnded(t, objects, ended(), errs)
 			if err := objects.Delete(t.Context(), "restores/again/restore-again-resource-list.json.gz"); err != nil {
 				t.Fatal(err)

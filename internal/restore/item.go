@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 // startedEntry is an entry that a worker has claimed.
@@ -96,8 +97,8 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 	t.entry.exists = v.isPresent()
 	if v.refusal != nil {
 		r.outcomes.addRefusal(*v.refusal, 1)
-		r.recordWarnings(it.listEntry, it.displayName(), it.unconditionalWarnings)
-		r.recordDeferredErrors(it.listEntry, it.displayName(), it.deferredErrors)
+		r.recordWarnings(it.target, results.ReasonItemAdjusted, it.unconditionalWarnings)
+		r.recordErrors(it.target, it.deferredErrors...)
 		return v
 	}
 	if v.hasChanged() && it.resource == crdResource {
@@ -105,7 +106,7 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 	}
 	v.warnings = slices.Concat(v.warnings, it.unconditionalWarnings)
 	v.deferredErrors = it.deferredErrors
-	r.recordOutcome(it.listEntry, it.displayName(), v)
+	r.recordOutcome(it.listEntry, it.target, v)
 	return v
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -194,11 +195,11 @@ func (r *enginePass) adoptStampedNamespace(name string, e *itemStatus, found raw
 	about := listEntry{key: "v1/Namespace", name: name}
 	outcome, own, foreign := r.readStamp(target, existing)
 	if foreign {
-		r.recordWarnings(about, target.String(), []string{foreignStampWarning})
+		r.recordWarnings(target, results.ReasonItemAdjusted, []string{foreignStampWarning})
 	}
 	if own {
 		r.outcomes.total.Add(1)
-		r.recordOutcome(about, name, newItemResult(outcome, nil))
+		r.recordOutcome(about, target, newItemResult(outcome, nil))
 	}
 	if e != nil {
 		r.dependencies.markFinished(e)
@@ -250,7 +251,7 @@ func (r *enginePass) createNamespace(ctx context.Context, name string, exists bo
 		v = r.createObject(ctx, it, Created)
 	}
 	if ctx.Err() == nil {
-		r.recordOutcome(it.listEntry, it.displayName(), v)
+		r.recordOutcome(it.listEntry, it.target, v)
 	}
 	return v
 }

@@ -67,7 +67,7 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 	err = cancelOperation(ctx, action, r.newActionItem(it), started.ID, fmt.Errorf("restore action %s: the operation %.100q was started and could not be recorded: %w",
 		op.Action, op.ID, err))
 	log.Error(err, "An operation was not recorded")
-	r.results.Error(results.ObjectScope(it.listEntry.namespace), explainError(it.displayName(), err))
+	r.results.Error(subjectOfTarget(it.target), results.ReasonItemActionFailed, explainError(it.displayName(), err))
 }
 
 // cancelRefusedOperation cancels the operation, if any, of a rejected answer. It returns

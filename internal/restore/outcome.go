@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,8 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -159,11 +162,7 @@ func (o *outcomeTracker) reportRefusals(collector *results.Collector) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for why, n := range o.refusals {
-		scope := results.RunScope()
-		if why.namespace != "" {
-			scope = results.ObjectScope(why.namespace)
-		}
-		collector.Error(scope, fmt.Errorf("%s not restored: %s", describeObjectCount(n, why.resource), why.reason))
+		collector.Error(results.About(why.resource, why.namespace, ""), results.ReasonNotRestored, fmt.Errorf("%s not restored: %s", describeObjectCount(n, why.resource), why.reason))
 	}
 }
 
@@ -220,29 +219,41 @@ func (r *enginePass) appendListEntries(names []string, k *kind) []string {
 }
 
 // recordOutcome records the result of an object.
-func (r *enginePass) recordOutcome(what listEntry, about string, v itemResult) {
+func (r *enginePass) recordOutcome(what listEntry, target rawclient.Target, v itemResult) {
 	r.outcomes.addOutcome(what, v)
-	r.recordWarnings(what, about, v.warnings)
-	if v.err != nil {
-		r.results.Error(results.ObjectScope(what.namespace), explainError(about, v.err))
+	reason := results.ReasonItemAdjusted
+	if v.outcome == Skipped {
+		reason = results.ReasonItemDiffers
 	}
-	r.recordDeferredErrors(what, about, v.deferredErrors)
+	r.recordWarnings(target, reason, v.warnings)
+	if v.err != nil {
+		r.recordErrors(target, v.err)
+	}
+	r.recordErrors(target, v.deferredErrors...)
 	r.reportProgress(false)
 }
 
-func (r *enginePass) recordDeferredErrors(what listEntry, about string, late []error) {
-	for _, err := range late {
-		r.results.Error(results.ObjectScope(what.namespace), explainError(about, err))
+func (r *enginePass) recordErrors(target rawclient.Target, errs ...error) {
+	for _, err := range errs {
+		reason := cmp.Or(string(apierrors.ReasonForError(err)), results.ReasonNotRestored)
+		r.results.Error(subjectOfTarget(target), reason, explainError(target.String(), err))
 	}
 }
 
-func (r *enginePass) recordWarnings(what listEntry, about string, warnings []string) {
+func (r *enginePass) recordWarnings(target rawclient.Target, reason string, warnings []string) {
 	for _, warning := range warnings {
-		r.results.Warn(results.ObjectScope(what.namespace), about+": "+warning)
+		r.results.Warn(subjectOfTarget(target), reason, target.String()+": "+warning)
 	}
 }
 
-func (r *enginePass) recordRunWarning(message string) { r.results.Warn(results.RunScope(), message) }
+func subjectOfTarget(target rawclient.Target) results.Subject {
+	return results.About(target.Resource.GroupResource(), target.Namespace, target.Name)
+}
+
+// recordRunWarning records a warning about the restore as a whole.
+func (r *enginePass) recordRunWarning(reason, message string) {
+	r.results.Warn(results.Subject{}, reason, message)
+}
 
 // trackUnanswered ends the run when the API server is unreachable.
 func (r *enginePass) trackUnanswered(err error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -83,10 +84,10 @@ func (r *enginePass) makePlan(ctx context.Context) error {
 		return err
 	}
 	for _, warning := range r.selection.UnmatchedWarnings() {
-		r.recordRunWarning(warning)
+		r.recordRunWarning(results.ReasonNoMatch, warning)
 	}
 	if len(r.req.Archive.Resources()) == 0 {
-		r.recordRunWarning("there are no objects in the archive")
+		r.recordRunWarning(results.ReasonEmpty, "there are no objects in the archive")
 	}
 	selected := 0
 	for _, resource := range r.req.Archive.Resources() {

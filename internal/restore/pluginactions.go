@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 // pluginAction is an action of the request: its calls leave this program.
@@ -49,7 +50,7 @@ func (r *enginePass) resolveActionSelectors(ctx context.Context, names itemactio
 		leftOut := (*itemaction.SkippedActionError)(nil)
 		switch {
 		case errors.As(errs[i], &leftOut):
-			r.recordRunWarning(leftOut.Reason)
+			r.recordRunWarning(results.ReasonItemActionSkipped, leftOut.Reason)
 		case errs[i] != nil:
 			wrong = append(wrong, errs[i])
 		default:
@@ -260,7 +261,7 @@ func (r *enginePass) warnAboutUncalledActions() {
 		if slices.ContainsFunc(slices.Collect(maps.Values(r.kinds)), func(k *kind) bool {
 			return slices.Contains(k.matchedActionNames(), action.Name())
 		}) {
-			r.recordRunWarning(fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: its changes are not predicted",
+			r.recordRunWarning(results.ReasonItemActionSkipped, fmt.Sprintf("restore action %s of plugin %s is not called in a dry run: its changes are not predicted",
 				action.Name(), action.Plugin()))
 		}
 	}

@@ -54,7 +54,7 @@ func TestUploadPostActionLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := stored(t, objects, "-logs.gz")
-	j.Logs.Logger(request.UID, runlog.PostActions).Info("Started the application", "action", "thaw")
+	j.Logs.Logger(runlog.Run{UID: request.UID}, runlog.PostActions).Info("Started the application", "action", "thaw")
 	if written, err := j.UploadPostActionLog(t.Context(), store, request); err != nil || !written {
 		t.Fatalf("StorePostLog: %t, %v; want a file", written, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -48,7 +47,7 @@ type resultsFile struct {
 	// Restore identifies the owner of the file: another Restore may have had the name.
 	Restore restoreIdentity `json:"restore"`
 	// BeforeOperations are the errors without those of operations, if there are any.
-	BeforeOperations *results.Messages `json:"errorsBeforeOperations,omitempty"`
+	BeforeOperations *results.Problems `json:"errorsBeforeOperations,omitempty"`
 }
 
 // restoreIdentity is the Restore that a file belongs to.
@@ -57,20 +56,6 @@ type restoreIdentity struct {
 }
 
 func (r resultsFile) encodeJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
-
-// addRunError adds the reason why the restore as a whole failed, once.
-func (r *resultsFile) addRunError(reason string) {
-	if !slices.Contains(r.Errors.Velero, reason) {
-		r.Errors.Velero = append(r.Errors.Velero, reason)
-	}
-}
-
-// addRunWarning adds a warning about the restore as a whole, once.
-func (r *resultsFile) addRunWarning(warning string) {
-	if !slices.Contains(r.Warnings.Velero, warning) {
-		r.Warnings.Velero = append(r.Warnings.Velero, warning)
-	}
-}
 
 // The number of retries to store a report while the store is unreachable, and the first
 // delay. Each delay is twice the previous one: 31 seconds in total.

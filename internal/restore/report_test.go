@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 
@@ -52,8 +53,8 @@ type engine struct{}
 // RestoreObjects implements restore.ObjectRestorer.
 func (engine) RestoreObjects(context.Context, restore.Request) (restore.Result, error) {
 	var collected results.Collector
-	collected.Warn(results.ObjectScope("shop"), "configmaps c000 differs in data")
-	collected.Error(results.ObjectScope("shop"), errors.New("configmaps c001: exceeded quota"))
+	collected.Warn(results.Subject{Resource: "configmaps", Namespace: "shop", Name: "c000"}, results.ReasonItemDiffers, "configmaps c000 differs in data")
+	collected.Error(results.Subject{Resource: "configmaps", Namespace: "shop", Name: "c001"}, "Forbidden", errors.New("configmaps c001: exceeded quota"))
 	return restore.Result{
 		Counts: map[restore.Outcome]int{restore.Created: restored}, Results: collected.Results(), ResourceList: maps.All(list()),
 		Choices: map[string]version.Choice{"gadgets.example.io": {Version: "v2", Reason: "it is preferred"}},
@@ -102,7 +103,7 @@ func storeWithBackup(t *testing.T, failures int64, err error) *outage {
 // long it waits.
 func operator(t *testing.T, dir string, waited *[]time.Duration) *restore.Runner {
 	t.Helper()
-	logs, err := runlog.New(dir, redact.New())
+	logs, err := runlog.New(dir, redact.New(), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,10 @@ func tellsAll(t *testing.T, objects objectstore.Store, reasons ...string) {
 	}
 	read(t, objects, "-results.gz", &found)
 	want, _ := engine{}.RestoreObjects(t.Context(), restore.Request{})
-	want.Results.Warnings.Velero, want.Results.Errors.Velero = []string{"from before"}, reasons
+	want.Results.Warnings.AddNew(results.Problem{Reason: results.ReasonPlanWarning, Message: "from before"})
+	for _, reason := range reasons {
+		want.Results.Errors.AddNew(results.Problem{Reason: results.ReasonFailed, Message: reason})
+	}
 	want.Results.WarningCount, want.Results.ErrorCount = 0, 0 // they are no part of the file
 	if diff := cmp.Diff(want.Results, found.Results); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
@@ -259,7 +263,7 @@ func TestStorePendingReport(t *testing.T) {
 			if !errors.Is(err, restore.ErrResultsNotStored) || !objectstore.IsUnwritable(err) || len(waited) > 0 {
 				t.Fatalf("waited %v: %v", waited, err)
 			}
-			if diff := cmp.Diff([]string{"shop: configmaps c001: exceeded quota"}, made.FirstErrors); diff != "" {
+			if diff := cmp.Diff(engineErrors(), made.Problems.Errors); diff != "" {
 				t.Errorf("first errors (-want +got):\n%s", diff)
 			}
 			if restarted {
@@ -275,7 +279,7 @@ func TestStorePendingReport(t *testing.T) {
 				}
 				var found results.Results
 				read(t, objects, "-results.gz", &found)
-				if len(found.Errors.Namespaces["shop"]) != 1 || len(found.Errors.Velero) > 0 || len(found.Warnings.Velero) != 2 {
+				if len(found.Errors.OfNamespace("shop")) != 1 || len(found.Errors.OfRun()) > 0 || len(found.Warnings.OfRun()) != 2 {
 					t.Errorf("the results are %+v, want those of the engine and the warning that they are late", found)
 				}
 				var resources map[string][]string
@@ -357,7 +361,7 @@ func TestAbandon_ReportLost(t *testing.T) {
 		}
 		var found results.Results
 		read(t, objects, "-results.gz", &found)
-		if want := []string{"it was not stored"}; !slices.Equal(found.Errors.Velero, want) || len(found.Errors.Namespaces) > 0 {
+		if want := []string{"it was not stored"}; !slices.Equal(found.Errors.OfRun(), want) || len(found.Errors) > 1 {
 			t.Errorf("the errors are %v, want only %q", found.Errors, want)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 // warnAboutUnusedSettings warns about settings that have no effect.
@@ -24,9 +26,9 @@ func (p *planner) warnAboutNamespaceMapping() {
 	for _, original := range slices.Sorted(maps.Keys(p.req.NamespaceMapping)) {
 		switch {
 		case !slices.Contains(p.namespaceMapping.originals, original):
-			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the backup contains nothing of that namespace", original))
+			p.recordRunWarning(results.ReasonNoMatch, fmt.Sprintf("spec.namespaceMapping[%s]: the backup contains nothing of that namespace", original))
 		case !p.selection.IncludesNamespace(original):
-			p.recordRunWarning(fmt.Sprintf("spec.namespaceMapping[%s]: the namespace is not selected", original))
+			p.recordRunWarning(results.ReasonNoMatch, fmt.Sprintf("spec.namespaceMapping[%s]: the namespace is not selected", original))
 		}
 	}
 }
@@ -40,7 +42,7 @@ func (p *planner) warnAboutRestoreOrder() {
 			continue
 		}
 		if _, ok := p.resolveOrderEntry(entry); !ok {
-			p.recordRunWarning(fmt.Sprintf("the restore order names %q, which neither the backup nor the cluster has", entry))
+			p.recordRunWarning(results.ReasonNoMatch, fmt.Sprintf("the restore order names %q, which neither the backup nor the cluster has", entry))
 		}
 	}
 }
@@ -48,13 +50,13 @@ func (p *planner) warnAboutRestoreOrder() {
 // warnAboutVersionPriorities warns about priorities of versions that have no effect.
 func (p *planner) warnAboutVersionPriorities() {
 	if len(p.req.PrioritizedResources) > 0 && !p.req.UseVersions {
-		p.recordRunWarning("spec.apiVersionPriorities has no effect: versions are chosen only if the operator runs with " +
+		p.recordRunWarning(results.ReasonNoMatch, "spec.apiVersionPriorities has no effect: versions are chosen only if the operator runs with "+
 			"--features=EnableAPIGroupVersions, and did so when the backup was created")
 		return
 	}
 	for _, resource := range p.req.PrioritizedResources {
 		if p.kinds[schema.ParseGroupResource(resource)] == nil {
-			p.recordRunWarning(fmt.Sprintf("spec.apiVersionPriorities names %q, and the backup has no objects of it; "+
+			p.recordRunWarning(results.ReasonNoMatch, fmt.Sprintf("spec.apiVersionPriorities names %q, and the backup has no objects of it; "+
 				"write <resource>.<group>, for example deployments.apps", resource))
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/scratch"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -66,6 +67,11 @@ type RunRequest struct {
 	Warnings []string
 }
 
+// logRun identifies the log of the restore.
+func (r *RunRequest) logRun() runlog.Run {
+	return runlog.Run{UID: r.UID, Kind: "Restore", Namespace: r.Namespace, Name: r.Name}
+}
+
 // RunResult is the result of a restore.
 type RunResult struct {
 	// Counts has the number of objects by outcome.
@@ -77,12 +83,9 @@ type RunResult struct {
 	BackupLabels map[string]string
 	// Completed is when the outcome was determined.
 	Completed time.Time
-	// FirstErrors are some of the errors, for the case that the results cannot be stored.
-	FirstErrors []string
+	// Problems are the warnings and errors.
+	Problems results.Results
 }
-
-// maxFirstErrors is the maximum number of FirstErrors.
-const maxFirstErrors = 3
 
 // Total is the number of objects.
 func (r RunResult) Total() int {
@@ -118,16 +121,17 @@ type Runner struct {
 // in the Result; a retry continues. Their outcomes are then saved for StorePendingReport,
 // Finalize and Abandon. ErrResultsNotStored means that there was no other error.
 func (j *Runner) Restore(ctx context.Context, store *storage.Store, req RunRequest) (RunResult, error) {
-	log := j.Logs.Logger(req.UID, runlog.Main)
+	log := j.Logs.Logger(req.logRun(), runlog.Main)
 	ctx = logr.NewContext(ctx, log)
-	log.Info("Restoring objects", "restore", req.Namespace+"/"+req.Name, "backup", req.BackupName)
+	log.Info("Restoring objects", "backup", req.BackupName)
 	made, err := j.restoreObjects(ctx, store, req)
-	made.Results.Warnings.Velero = append(made.Results.Warnings.Velero, req.Warnings...)
-	made.Results.WarningCount += len(req.Warnings)
+	for _, warning := range req.Warnings {
+		made.Results.WarningCount += made.Results.Warnings.AddNew(results.Problem{Reason: results.ReasonPlanWarning, Message: warning})
+	}
 	result := RunResult{
 		Counts: made.Counts, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
 		Operations: len(made.Operations), BackupLabels: made.BackupLabels, Completed: j.Now(),
-		FirstErrors: made.Results.Errors.First(maxFirstErrors),
+		Problems: made.Results,
 	}
 	what := itemReport{
 		results:            resultsFile{Results: made.Results, Versions: made.Choices, Actions: made.Actions},
@@ -166,8 +170,7 @@ func (j *Runner) restoreObjects(ctx context.Context, store *storage.Store, req R
 	}
 	made, err := j.Engine.RestoreObjects(ctx, engine)
 	if from.manifest.Unverified {
-		made.Results.Warnings.Velero = append(made.Results.Warnings.Velero, unverifiedWarning)
-		made.Results.WarningCount++
+		made.Results.WarningCount += made.Results.Warnings.AddNew(results.Problem{Reason: results.ReasonUnverified, Message: unverifiedWarning})
 	}
 	for _, action := range made.ActionReports {
 		logr.FromContextOrDiscard(ctx).Info("Called a restore action of a plugin", "action", action.Name, "plugin", action.Plugin,
@@ -180,8 +183,8 @@ func (j *Runner) restoreObjects(ctx context.Context, store *storage.Store, req R
 // that failed or was canceled later. It also stores the report about its objects: the saved
 // one that could not be stored, or otherwise the stored one.
 func (j *Runner) Abandon(ctx context.Context, store *storage.Store, req RunRequest, reason string) error {
-	log := j.Logs.Logger(req.UID, runlog.Main)
-	log.Info("The restore ended early", "restore", req.Namespace+"/"+req.Name, "reason", reason)
+	log := j.Logs.Logger(req.logRun(), runlog.Main)
+	log.Info("The restore ended early", "reason", reason)
 	what, err := j.readPendingReport(req.UID)
 	if err != nil { // the reason is still stored
 		log.Error(err, "The outcome of each object is unknown")
@@ -191,12 +194,15 @@ func (j *Runner) Abandon(ctx context.Context, store *storage.Store, req RunReque
 			return err
 		}
 	}
-	what.results.addRunError(reason)
+	what.results.Errors.AddNew(results.Problem{Reason: results.ReasonFailed, Message: reason})
 	return j.storeReportFiles(ctx, store, req, what)
 }
 
 // storedLateWarning is a warning in results that StorePendingReport or Finalize stored.
-const storedLateWarning = "these results could not be stored when the objects had been restored, and were stored later"
+var storedLateWarning = results.Problem{
+	Reason:  results.ReasonResultsNotStored,
+	Message: "these results could not be stored when the objects had been restored, and were stored later",
+}
 
 // StorePendingReport stores the report for which Restore returned ErrResultsNotStored. It
 // may be called again. The error matches ErrResultsUnreadable if there is permanently no
@@ -206,8 +212,8 @@ func (j *Runner) StorePendingReport(ctx context.Context, store *storage.Store, r
 	if err != nil || what.resourceListWriter == nil {
 		return fmt.Errorf("%w: it was in the scratch directory, and no longer exists: %w", ErrResultsUnreadable, errors.Join(err, fs.ErrNotExist))
 	}
-	what.results.addRunWarning(storedLateWarning)
-	j.Logs.Logger(req.UID, runlog.Main).Info("Storing results that could not be stored before")
+	what.results.Warnings.AddNew(storedLateWarning)
+	j.Logs.Logger(req.logRun(), runlog.Main).Info("Storing results that could not be stored before")
 	return j.storeReportFiles(ctx, store, req, what)
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // maxResultsBytes bounds the results that are read back. They have at most
-// results.MaxMessages warnings and as many errors.
+// results.MaxProblems warnings and as many errors.
 const maxResultsBytes = 128 << 20
 
 // ErrResultsUnreadable means that the store has no readable results of this restore.

@@ -29,6 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
@@ -339,22 +340,19 @@ func listOf(result restore.Result) map[string][]string {
 // messages are all warnings and errors, one a line.
 func messages(result restore.Result) string {
 	var out strings.Builder
-	add := func(kind, scope string, texts []string) {
-		for _, text := range texts {
-			fmt.Fprintf(&out, "%s %s: %s\n", kind, scope, text)
-		}
-	}
-	for kind, all := range map[string]struct {
-		run, cluster []string
-		namespaces   map[string][]string
-	}{
-		"error":   {result.Results.Errors.Velero, result.Results.Errors.Cluster, result.Results.Errors.Namespaces},
-		"warning": {result.Results.Warnings.Velero, result.Results.Warnings.Cluster, result.Results.Warnings.Namespaces},
-	} {
-		add(kind, "run", all.run)
-		add(kind, "cluster", all.cluster)
-		for namespace, texts := range all.namespaces {
-			add(kind, namespace, texts)
+	for kind, problems := range map[string]results.Problems{"error": result.Results.Errors, "warning": result.Results.Warnings} {
+		for _, p := range problems {
+			scope := p.Namespace
+			switch {
+			case scope == "" && p.Name != "":
+				scope = "cluster"
+			case scope == "":
+				scope = "run"
+			}
+			fmt.Fprintf(&out, "%s %s: %s\n", kind, scope, p.Message)
+			if p.Reason == "" {
+				fmt.Fprintf(&out, "%s %s has no reason\n", kind, scope)
+			}
 		}
 	}
 	return out.String()

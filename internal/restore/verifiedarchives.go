@@ -67,7 +67,7 @@ func (a *verifiedArchives) takeArchive(uid string) *verifiedArchive {
 // VerifyArchive downloads and verifies the archive, and keeps it in the scratch directory
 // until Restore uses it. It writes nothing to the cluster.
 func (j *Runner) VerifyArchive(ctx context.Context, store *storage.Store, req RunRequest) error {
-	log := j.Logs.Logger(req.UID, runlog.Main)
+	log := j.Logs.Logger(req.logRun(), runlog.Main)
 	ctx = logr.NewContext(ctx, log)
 	entry := j.archives.reserveEntry(req.UID)
 	made, err := j.downloadArchive(ctx, store, req)

@@ -9,5 +9,6 @@
 // directory is lost, the lines that were not stored yet are lost too.
 //
 // Lines are redacted before they reach the file. A file has a limit; further lines are
-// dropped, and the last line reports that. It is not the operator's own log.
+// dropped, and the last line reports that. Each line also goes to the operator's output, with the name
+// of the run, where a log collector finds it during the run.
 package runlog

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -31,6 +32,14 @@ const (
 	PostActions Stream = "post"
 )
 
+// Run identifies a run with logs.
+type Run struct {
+	// UID names its files.
+	UID string
+	// Kind, Namespace and Name are those of its object. Only the operator's output has them.
+	Kind, Namespace, Name string
+}
+
 // MaxFileBytes is the maximum size of one file.
 const MaxFileBytes = 64 << 20
 
@@ -38,31 +47,34 @@ const MaxFileBytes = 64 << 20
 type Store struct {
 	dir      string
 	redactor *redact.Redactor
+	output   logr.Logger
 
 	mu        sync.Mutex
 	openFiles map[string]*limitedFile
 }
 
-// New returns a Store with its files in dir, which it creates.
-func New(dir string, redactor *redact.Redactor) (*Store, error) {
+// New returns a Store with its files in dir, which it creates. Every line also goes to output, with the
+// name of the run; logr.Discard() drops it.
+func New(dir string, redactor *redact.Redactor, output logr.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory for run logs: %w", err)
 	}
-	return &Store{dir: dir, redactor: redactor, openFiles: map[string]*limitedFile{}}, nil
+	return &Store{dir: dir, redactor: redactor, output: output, openFiles: map[string]*limitedFile{}}, nil
 }
 
 // Redactor returns the Redactor of the logs.
 func (b *Store) Redactor() *redact.Redactor { return b.redactor }
 
-// Logger returns a logger that writes to a stream of the run. If the file cannot be
-// written, the lines are dropped: a full disk must not fail a backup.
-func (b *Store) Logger(run string, stream Stream) logr.Logger {
-	f, err := b.openFile(run, stream)
+// Logger returns a logger that writes to a stream of the run, and to the operator's output. If the
+// file cannot be written, only the output has the lines: a full disk must not fail a backup.
+func (b *Store) Logger(run Run, stream Stream) logr.Logger {
+	output := b.output.WithValues(strings.ToLower(run.Kind), run.Namespace+"/"+run.Name)
+	f, err := b.openFile(run.UID, stream)
 	if err != nil {
-		return logr.Discard()
+		return output
 	}
-	handler := slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: b.redactor.ReplaceAttr})
-	return logr.FromSlogHandler(handler)
+	file := slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: b.redactor.ReplaceAttr})
+	return logr.FromSlogHandler(slog.NewMultiHandler(file, logr.ToSlogHandler(output)))
 }
 
 // OpenReader returns the current content of a stream of the run; nil if nothing was logged

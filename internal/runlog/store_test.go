@@ -13,13 +13,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
 func open(t *testing.T, dir string, redactor *redact.Redactor) *runlog.Store {
 	t.Helper()
-	book, err := runlog.New(dir, redactor)
+	book, err := runlog.New(dir, redactor, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +66,10 @@ func TestStore_SeparateStreams(t *testing.T) {
 	if lines := read(t, book, "u-1", runlog.Main); lines != nil {
 		t.Errorf("before anything was logged there is %q", lines)
 	}
-	book.Logger("u-1", runlog.Main).Info("first", "item", "configmaps/a")
-	book.Logger("u-1", runlog.PostActions).Info("after the outcome")
-	book.Logger("u-2", runlog.Main).Info("another run")
-	log := book.Logger("u-1", runlog.Main)
+	book.Logger(runlog.Run{UID: "u-1"}, runlog.Main).Info("first", "item", "configmaps/a")
+	book.Logger(runlog.Run{UID: "u-1"}, runlog.PostActions).Info("after the outcome")
+	book.Logger(runlog.Run{UID: "u-2"}, runlog.Main).Info("another run")
+	log := book.Logger(runlog.Run{UID: "u-1"}, runlog.Main)
 	log.Error(errors.New("it broke"), "second")
 	log.V(1).Info("for developers only")
 	log.Info("third\nlevel=ERROR msg=forged")
@@ -80,7 +83,7 @@ func TestStore_Redaction(t *testing.T) {
 	t.Parallel()
 	redactor := redact.New("hunter2-secret")
 	book := open(t, t.TempDir(), redactor)
-	log := book.Logger("u", runlog.Main).WithValues("password", "not-known-before")
+	log := book.Logger(runlog.Run{UID: "u"}, runlog.Main).WithValues("password", "not-known-before")
 	log.Info("logging in with hunter2-secret", "line", "token hunter2-secret")
 	redactor.AddValues("learned-later")
 	log.Error(errors.New("denied: learned-later"), "failed")
@@ -97,10 +100,10 @@ func TestStore_Redaction(t *testing.T) {
 func TestStore_Restart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open(t, dir, redact.New()).Logger("u", runlog.Main).Info("before")
+	open(t, dir, redact.New()).Logger(runlog.Run{UID: "u"}, runlog.Main).Info("before")
 	second := open(t, dir, redact.New())
 	want(t, read(t, second, "u", runlog.Main), "before")
-	second.Logger("u", runlog.Main).Info("after")
+	second.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("after")
 	want(t, read(t, second, "u", runlog.Main), "before", "after")
 }
 
@@ -108,9 +111,9 @@ func TestRemove(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := open(t, dir, redact.New())
-	log, other := book.Logger("u", runlog.Main), book.Logger("other", runlog.Main)
+	log, other := book.Logger(runlog.Run{UID: "u"}, runlog.Main), book.Logger(runlog.Run{UID: "other"}, runlog.Main)
 	log.Info("one")
-	book.Logger("u", runlog.PostActions).Info("two")
+	book.Logger(runlog.Run{UID: "u"}, runlog.PostActions).Info("two")
 	book.Remove("u")
 	log.Info("logged after the removal")
 	other.Info("stays")
@@ -122,7 +125,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("the directory has %v (%v), want one file", entries, err)
 	}
 	want(t, read(t, book, "other", runlog.Main), "stays")
-	book.Logger("u", runlog.Main).Info("it runs again")
+	book.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("it runs again")
 	want(t, read(t, book, "u", runlog.Main), "it runs again")
 
 	// Files of an operator that was killed are removed as well.
@@ -138,7 +141,7 @@ func TestRemove(t *testing.T) {
 func TestStore_FullFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open(t, dir, redact.New()).Logger("u", runlog.Main).Info("first")
+	open(t, dir, redact.New()).Logger(runlog.Run{UID: "u"}, runlog.Main).Info("first")
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files %v, %v", files, err)
@@ -147,11 +150,11 @@ func TestStore_FullFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	book := open(t, dir, redact.New())
-	log := book.Logger("u", runlog.Main)
+	log := book.Logger(runlog.Run{UID: "u"}, runlog.Main)
 	for i := range 100 {
 		log.Info(fmt.Sprintf("line %d %s", i, strings.Repeat("x", 50)))
 	}
-	book.Logger("u", runlog.PostActions).Info("the other stream has room")
+	book.Logger(runlog.Run{UID: "u"}, runlog.PostActions).Info("the other stream has room")
 	info, err := os.Stat(files[0])
 	if err != nil || info.Size() > runlog.MaxFileBytes+200 {
 		t.Errorf("the file has %d bytes (%v), want at most the limit and one line", info.Size(), err)
@@ -180,7 +183,7 @@ func TestStore_ConcurrentWriters(t *testing.T) {
 	for w := range writers {
 		group.Go(func() {
 			for i := range each {
-				book.Logger("u", runlog.Main).Info("line", "writer", w, "n", i)
+				book.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("line", "writer", w, "n", i)
 				if i == each/2 {
 					book.Remove("another")
 				}
@@ -218,7 +221,7 @@ func TestStore_UnwritableDirectory(t *testing.T) {
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runlog.New(filepath.Join(blocked, "logs"), redact.New()); err == nil {
+	if _, err := runlog.New(filepath.Join(blocked, "logs"), redact.New(), logr.Discard()); err == nil {
 		t.Error("a directory below a file was accepted")
 	}
 	dir := filepath.Join(parent, "logs")
@@ -226,7 +229,7 @@ func TestStore_UnwritableDirectory(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	book.Logger("u", runlog.Main).Info("dropped")
+	book.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("dropped")
 	if lines := read(t, book, "u", runlog.Main); lines != nil {
 		t.Errorf("the directory was removed and there is %q", lines)
 	}
@@ -234,7 +237,7 @@ func TestStore_UnwritableDirectory(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	book.Logger("u", runlog.Main).Info("the directory is back")
+	book.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("the directory is back")
 	want(t, read(t, book, "u", runlog.Main), "the directory is back")
 }
 
@@ -245,7 +248,7 @@ func TestStore_InvalidUIDs(t *testing.T) {
 	dir := filepath.Join(parent, "logs")
 	book := open(t, dir, redact.New())
 	for _, run := range []string{"../../escape", "/etc/passwd", "a\x00b", "", "..", "line\nbreak", strings.Repeat("long", 100)} {
-		book.Logger(run, runlog.Main).Info("hello")
+		book.Logger(runlog.Run{UID: run}, runlog.Main).Info("hello")
 		book.Remove(run + "/../u")
 	}
 	outside, err := os.ReadDir(parent)
@@ -261,4 +264,29 @@ func TestStore_InvalidUIDs(t *testing.T) {
 			t.Errorf("%s is %v (%v), want a file that only the operator reads", entry.Name(), info.Mode(), err)
 		}
 	}
+}
+
+// TestStore_Output gets each line with the name of the run, without secrets.
+func TestStore_Output(t *testing.T) {
+	t.Parallel()
+	redactor := redact.New()
+	redactor.AddValues("hunter2hunter2")
+	var lines []string
+	output := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	book, err := runlog.New(t.TempDir(), redactor, redactor.Logger(output))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := runlog.Run{UID: "u-1", Kind: "Restore", Namespace: "grapnel-system", Name: "back"}
+	log := book.Logger(run, runlog.Main).WithValues("item", "configmaps/a")
+	log.Info("The password is hunter2hunter2")
+	log.V(1).Info("a detail")
+	log.Error(errors.New("hunter2hunter2 was refused"), "Failed")
+	want(t, lines, `"msg"="The password is `, `"msg"="Failed"`)
+	for _, line := range lines {
+		if !strings.Contains(line, `"restore"="grapnel-system/back"`) || !strings.Contains(line, `"item"="configmaps/a"`) || strings.Contains(line, "hunter2") {
+			t.Errorf("the line is %s", line)
+		}
+	}
+	want(t, read(t, book, "u-1", runlog.Main), "The password is", "Failed")
 }

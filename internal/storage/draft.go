@@ -13,14 +13,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// maxDraftBytes bounds a draft in bytes, after decompression. A draft lists the contents of
+// maxDraftBytes bounds a JSON file in bytes, after decompression. A draft lists the contents of
 // a backup, up to some millions of objects. A bucket is not trusted.
 const maxDraftBytes = 256 << 20
 
-// GetDraft reads the file Draft or MergedDraft of a backup, written by PutJSON, into v. The
+// GetJSON reads a file of a backup that PutJSON wrote into v. The
 // error is objectstore.ErrNotExist if there is none, and a *CorruptError if it cannot be
 // parsed.
-func (s *Store) GetDraft(ctx context.Context, name string, file File, v any) error {
+func (s *Store) GetJSON(ctx context.Context, name string, file File, v any) error {
 	r, err := s.GetFile(ctx, name, file)
 	if err != nil {
 		return err

@@ -49,11 +49,11 @@ func TestDraft(t *testing.T) {
 	store := memory.New()
 	s := storage.New(store, "")
 	var got map[string]int
-	if err := s.GetDraft(t.Context(), "nightly", storage.Draft, &got); !errors.Is(err, objectstore.ErrNotExist) {
+	if err := s.GetJSON(t.Context(), "nightly", storage.Draft, &got); !errors.Is(err, objectstore.ErrNotExist) {
 		t.Errorf("no draft: error %v", err)
 	}
 	withDraft(t, s)
-	if err := s.GetDraft(t.Context(), "nightly", storage.Draft, &got); err != nil || got["items"] != 3 {
+	if err := s.GetJSON(t.Context(), "nightly", storage.Draft, &got); err != nil || got["items"] != 3 {
 		t.Errorf("draft %v, error %v", got, err)
 	}
 	want := []string{
@@ -106,7 +106,7 @@ func TestDiscard_Draft(t *testing.T) {
 	}
 }
 
-func TestGetDraft_Errors(t *testing.T) {
+func TestGetJSON_Errors(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("it broke")
 	for name, tc := range map[string]struct {
@@ -131,7 +131,7 @@ func TestGetDraft_Errors(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got any
-			err := s.GetDraft(t.Context(), "nightly", storage.Draft, &got)
+			err := s.GetJSON(t.Context(), "nightly", storage.Draft, &got)
 			if damaged := errors.As(err, new(*storage.CorruptError)); err == nil || damaged != tc.damaged || errors.Is(err, errBroken) == tc.damaged {
 				t.Errorf("error %v, want one of damage: %t", err, tc.damaged)
 			}

@@ -35,7 +35,7 @@ var _ = Describe("The objects of a backup", Label("hooks"), func() {
 		b := s.NewBackup(app)
 		b.Spec.IncludedResources = nil
 		b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "2 warnings")
-		warnings := s.results(t, b).Warnings.Namespaces[app]
+		warnings := s.results(t, b).Warnings.OfNamespace(app)
 		says(t, warnings, "The data of PersistentVolumeClaim", app+"/data", "not captured")
 		says(t, warnings, "The data of PersistentVolumeClaim", app+"/wal", "not captured")
 		if b.Status.Warnings != 2 {

@@ -54,7 +54,7 @@ var _ = Describe("Operations that fail", Label("operations"), func() {
 		await(t, b, "it tells while it waits that something failed", func(b *v1alpha1.Backup) bool {
 			return strings.HasSuffix(string(b.Status.Phase), "PartiallyFailed") && b.Status.CompletionTimestamp == nil
 		})
-		errs := s.results(t, b).Errors.Namespaces[app]
+		errs := s.results(t, b).Errors.OfNamespace(app)
 		says(t, errs, "error", operates, "the disk is full")
 		says(t, errs, "unknown", operates, "no longer knows the operation")
 		says(t, errs, "long-id", operates, "2000")
@@ -111,7 +111,7 @@ var _ = Describe("Operations that fail", Label("operations"), func() {
 				}
 				b = outcome(t, b, v1alpha1.RunPhasePartiallyFailed)
 				endedAs(t, b, map[string]string{"slow": c.ends})
-				says(t, s.results(t, b).Errors.Namespaces[app], "slow", action, c.explains)
+				says(t, s.results(t, b).Errors.OfNamespace(app), "slow", action, c.explains)
 				if cancels(t, b) != 1 {
 					t.Errorf("the plugin was asked %d times to cancel it", cancels(t, b))
 				}

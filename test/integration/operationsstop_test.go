@@ -43,7 +43,7 @@ var _ = Describe("Operations that are stopped", Label("operations"), func() {
 		give()
 		b = outcome(t, b, v1alpha1.RunPhasePartiallyFailed, "1 of 2 operations completed (1 canceled)")
 		counted(t, b, 2, 1, 0, 1)
-		says(t, s.results(t, b).Errors.Namespaces[app], "cancelled", operates, "it is not needed")
+		says(t, s.results(t, b).Errors.OfNamespace(app), "cancelled", operates, "it is not needed")
 		contains(t, s.archived(t, b), configMap(app, "cancelled"))
 		s.storedOperations(t, b, "Completed", "Canceled", "Cancelled", "Failed")
 	})
@@ -145,7 +145,7 @@ var _ = Describe("Operations that are stopped", Label("operations"), func() {
 		counted(t, b, 3, 0, 3, 0)
 		endedAs(t, b, ends)
 		for program := range ends {
-			says(t, s.results(t, b).Errors.Namespaces[app], program, operates, "may still be running")
+			says(t, s.results(t, b).Errors.OfNamespace(app), program, operates, "may still be running")
 		}
 	})
 })

@@ -59,19 +59,20 @@ func (s site) file(t testing.TB, b *v1alpha1.Backup, file storage.File) string {
 	return string(content)
 }
 
-// results returns the results file of a Backup.
+// results returns the results file of a Backup, and checks that kubectl shows its problems.
 func (s site) results(t testing.TB, b *v1alpha1.Backup) results.Results {
 	t.Helper()
 	var r results.Results
 	Expect(json.Unmarshal([]byte(s.file(t, b, storage.Results)), &r)).To(Succeed())
+	world.CheckProblemsDescribed(t, "backups.grapnel.dev", b, r)
 	return r
 }
 
-// messages returns everything a half of the results says.
-func messages(m results.Messages) []string {
-	list := slices.Concat(m.Velero, m.Cluster)
-	for _, namespace := range m.Namespaces {
-		list = append(list, namespace...)
+// messages returns the messages of problems.
+func messages(problems results.Problems) []string {
+	var list []string
+	for _, p := range problems {
+		list = append(list, p.Message)
 	}
 	return list
 }

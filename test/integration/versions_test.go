@@ -61,7 +61,7 @@ var _ = Describe("API versions", Label("hooks"), func() {
 		b.Labels = env.LabelsForActions(pair, afterPartial, afterCompleted)
 		b.Spec.IncludedResources = nil
 		// The API server takes a moment to list the group.
-		b = outcome(t, s.apply(t, b), v1alpha1.RunPhasePartiallyFailed, "1 error (listed in the results file)")
+		b = outcome(t, s.apply(t, b), v1alpha1.RunPhasePartiallyFailed, "1 error: API group version")
 		says(t, messages(s.results(t, b).Errors), "API group version down.example.io/v1 does not answer")
 		contains(t, s.archived(t, b), configMap(app, "c0"))
 		awaitEvent(t, b, "Warning PartiallyFailed: ")
@@ -82,7 +82,7 @@ var _ = Describe("API versions", Label("hooks"), func() {
 		b := s.NewBackup(app)
 		b.Spec.OrderedResources = map[string]v1alpha1.OrderedNames{"configmaps": v1alpha1.OrderedNames(app + "/vanished," + app + "/c0")}
 		b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "1 warning")
-		says(t, s.results(t, b).Warnings.Namespaces[app], "configmaps", app+"/vanished", "does not exist")
+		says(t, s.results(t, b).Warnings.OfNamespace(app), "configmaps", app+"/vanished", "does not exist")
 		contains(t, s.archived(t, b), configMap(app, "c0"))
 	})
 })

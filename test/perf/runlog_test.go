@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
@@ -15,11 +17,11 @@ import (
 // The lines are written by the package that writes the logs of backups, so that a
 // change of their form is noticed here.
 func TestFindArchiving(t *testing.T) {
-	book, err := runlog.New(t.TempDir(), redact.New())
+	book, err := runlog.New(t.TempDir(), redact.New(), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := book.Logger("run", runlog.Main)
+	log := book.Logger(runlog.Run{UID: "run"}, runlog.Main)
 	log.Info("Something else")
 	before := time.Now().Truncate(time.Millisecond)
 	log.Info("Archiving objects", "backup", "a/b")

@@ -72,7 +72,7 @@ func (w *world) restores(req restore.Request) []string {
 	if err != nil || result.Counts[restore.Failed] > 0 {
 		w.Fatalf("restored: %v, %v", result.Counts, err)
 	}
-	return result.Results.Warnings.Namespaces[w.ns]
+	return result.Results.Warnings.OfNamespace(w.ns)
 }
 
 // from returns the request of a Restore that unquiesces a namespace.

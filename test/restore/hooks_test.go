@@ -78,7 +78,7 @@ var _ = Describe("The hooks of a Restore", Label("restore"), func() {
 				if r.Status.FailureReason == "" || r.Status.Attempts != 0 {
 					t.Errorf("the reason is %q after %d attempts at the objects", r.Status.FailureReason, r.Status.Attempts)
 				}
-				says(t, s.stored(t, r.Status.Files.Results), "the database said no")
+				says(t, s.results(t, r), "the database said no")
 				says(t, s.stored(t, r.Status.Files.Log), "Calling the action")
 			})
 		}

@@ -185,7 +185,7 @@ var _ = Describe("Hostile archives", Label("security"), func() {
 		r, target := s.restoreOf(backup, app)
 		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "2 created, 200000 failed; 1 error")
 		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
-		says(t, s.stored(t, r.Status.Files.Results), "200000 objects of flies.example.io are not restored: the cluster does not serve them")
+		says(t, s.results(t, r), "200000 objects of flies.example.io are not restored: the cluster does not serve them")
 		s.spoolIsEmpty(t)
 
 		r, target = s.restoreOf(backup, app)

@@ -74,7 +74,7 @@ var _ = Describe("Labels requested by plugins", Label("restore"), func() {
 			t.Errorf("the labels of the Backup are %v, want %v", got, want)
 		}
 		for _, part := range []string{"the prefix grapnel.dev is reserved", "example.io/odd", "its value is not a valid label value"} {
-			says(t, s.stored(t, r.Status.Files.Results), part)
+			says(t, s.results(t, r), part)
 		}
 	})
 

@@ -54,7 +54,7 @@ var _ = Describe("The objects of a Restore", Label("restore"), func() {
 					target + "/c0(unchanged)", target + "/c1(" + c.c1 + ")", target + "/c2(created)",
 				})
 				if c.c1 == "skipped" {
-					says(t, s.stored(t, r.Status.Files.Results), "c1")
+					says(t, s.results(t, r), "c1")
 					says(t, r.Status.Message, " warning")
 				}
 				if !c.dry {
@@ -82,7 +82,7 @@ var _ = Describe("The objects of a Restore", Label("restore"), func() {
 		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "Dry run, nothing was written; Objects: 3 created")
 		untouched(t, target)
 		says(t, s.stored(t, r.Status.Files.ResourceList), `"v1/ConfigMap":["`+target+`/c0(created)","`+target+`/c1(created)"]`)
-		says(t, s.stored(t, r.Status.Files.Results), `"configmaps":["grapnel.dev/platform"]`)
+		says(t, s.results(t, r), `"configmaps":["grapnel.dev/platform"]`)
 	})
 
 	It("restores the others when one object is refused", func() {
@@ -98,7 +98,7 @@ var _ = Describe("The objects of a Restore", Label("restore"), func() {
 		r.Labels = env.LabelsForActions(first)
 		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "3 created, 1 failed; 1 error", "restore again")
 		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=1"})
-		says(t, s.stored(t, r.Status.Files.Results), "no ConfigMap may pass")
+		says(t, s.results(t, r), "no ConfigMap may pass")
 		says(t, s.stored(t, r.Status.Files.ResourceList), target+"/c2(failed)")
 	})
 })

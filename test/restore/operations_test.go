@@ -149,7 +149,7 @@ var _ = Describe("The operations of a Restore", Label("operations"), func() {
 		give()
 		r = outcome(t, r, v1alpha1.RunPhasePartiallyFailed, "1 of 2 operations completed", "1 error")
 		env.CheckEqual(t, "PostRestore actions", env.FormatActionStatuses(r.Status.PostRestoreActionsStatuses), []string{first + " Completed"})
-		says(t, s.stored(t, r.Status.Files.Results), "the disk is full")
+		says(t, s.results(t, r), "the disk is full")
 		var list []struct {
 			Spec   struct{ RestoreName, RestoreItemAction string }
 			Status struct{ Phase, Error string }

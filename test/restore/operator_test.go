@@ -129,7 +129,7 @@ var _ = Describe("The queue and the order of Restores", Label("restore"), func()
 				`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 2, \"configmaps\": there is no`,
 				`ConfigMap enableapigroupversions, restoreResourcesVersionPriority: line 4, \"secrets=v1\": line 3 is about the same resource`,
 			} {
-				says(t, s.stored(t, r.Status.Files.Results), want)
+				says(t, s.results(t, r), want)
 			}
 			env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0"})
 			world.Patch(t, config, `{"data":{"restoreResourcesVersionPriority":"configmaps=v1"}}`)
@@ -164,7 +164,7 @@ var _ = Describe("The queue and the order of Restores", Label("restore"), func()
 					t.Errorf("%d warnings, want 1", r.Status.Warnings)
 				}
 				for _, text := range c.want {
-					says(t, s.stored(t, r.Status.Files.Results), text)
+					says(t, s.results(t, r), text)
 				}
 			})
 		}

@@ -59,7 +59,7 @@ var _ = Describe("Restores of quiesced workloads", Label("restore"), func() {
 					t.Errorf("%d warnings, want %d", r.Status.Warnings, c.warnings)
 				}
 				if c.warnings > 0 {
-					says(t, s.stored(t, r.Status.Files.Results), `web\": it was restored stopped`)
+					says(t, s.results(t, r), `web\": it was restored stopped`)
 				}
 				var web appsv1.Deployment
 				Expect(world.Client.Get(t.Context(), client.ObjectKey{Namespace: target, Name: "web"}, &web)).To(Succeed())

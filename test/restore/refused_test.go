@@ -43,9 +43,9 @@ var _ = Describe("Objects that the API server refuses", Label("restore"), func()
 		fixed.Immutable, fixed.Data["n"] = &yes, "fixed"
 		env.Create(t, world.Client, fixed)
 		r.Spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicyUpdate
-		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "1 created", "3 failed; 3 errors", "fix the cause and restore again")
+		r = outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhasePartiallyFailed, "1 created", "3 failed; 3 errors, the first: ", "restore again")
 		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=fixed"})
-		results := s.stored(t, r.Status.Files.Results)
+		results := s.results(t, r)
 		for _, text := range []string{
 			"exceeded quota: none", "raise the quota of the namespace and restore again",
 			"field is immutable when `immutable` is set", "existingResourcePolicy recreate replaces it",

@@ -80,7 +80,7 @@ var _ = Describe("Restores that are stopped", Label("restore"), func() {
 			t.Errorf("the counts are %+v, want 3 created", r.Status.Counts)
 		}
 		says(t, s.stored(t, r.Status.Files.ResourceList), `"v1/ConfigMap":["`+target+`/c0(created)","`+target+`/c1(created)"]`)
-		says(t, s.stored(t, r.Status.Files.Results), "Cancelled: spec.desiredState is Cancel")
+		says(t, s.results(t, r), "Cancelled: spec.desiredState is Cancel")
 	})
 
 	It("finish owed clean-up", func() {

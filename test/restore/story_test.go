@@ -5,6 +5,7 @@ package restore
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
@@ -111,6 +113,16 @@ func untouched(t testing.TB, namespace string) {
 	if world.Exists(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) || len(restored(t, namespace)) > 0 {
 		t.Errorf("something was written to namespace %s: %q", namespace, restored(t, namespace))
 	}
+}
+
+// results returns the results file of a Restore, and checks that kubectl shows its problems.
+func (s site) results(t testing.TB, r *v1alpha1.Restore) string {
+	t.Helper()
+	text := s.stored(t, r.Status.Files.Results)
+	var found results.Results
+	Expect(json.Unmarshal([]byte(text), &found)).To(Succeed())
+	world.CheckProblemsDescribed(t, "restores.grapnel.dev", r, found)
+	return text
 }
 
 // stored reads a file of a Restore, which holds compressed text, by its key.

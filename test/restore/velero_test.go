@@ -58,7 +58,7 @@ var _ = Describe("Backups of Velero", Label("restore"), func() {
 					r, target := s.restoreOf(s.fromVelero(t, string(manifest), archive, c.others...), "shop")
 					r = outcome(t, env.Create(t, world.Client, r), c.phase, c.message)
 					theShop(t, target)
-					results := s.stored(t, r.Status.Files.Results)
+					results := s.results(t, r)
 					says(t, results, c.results)
 					var report struct{ Versions map[string]any }
 					Expect(json.Unmarshal([]byte(results), &report)).To(Succeed())

@@ -126,7 +126,7 @@ var _ = Describe("API versions of a Restore", Label("restore"), func() {
 				r, _ := s.restoreOf(s.fromVelero(t, strings.ReplaceAll(manifestOfVelero, "1.1.0", formatVersion), archive), app)
 				r = outcome(t, env.Create(t, world.Client, r), want)
 				if want == v1alpha1.RunPhasePartiallyFailed {
-					says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
+					says(t, s.results(t, r), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version v1")
 				}
 			})
 		}
@@ -138,7 +138,7 @@ func (c choiceStory) check(t testing.TB, s site, r *v1alpha1.Restore, bands *ban
 	t.Helper()
 	if c.rule == version.Fallback {
 		r = outcome(t, r, v1alpha1.RunPhasePartiallyFailed, "1 created, 1 failed; 1 error")
-		says(t, s.stored(t, r.Status.Files.Results), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version "+c.want)
+		says(t, s.results(t, r), "1 object of "+bands.resource()+" is not restored: the cluster does not serve version "+c.want)
 	} else {
 		r = outcome(t, r, v1alpha1.RunPhaseCompleted, "2 created")
 		want := []string{c.want}
@@ -148,7 +148,7 @@ func (c choiceStory) check(t testing.TB, s site, r *v1alpha1.Restore, bands *ban
 		env.CheckEqual(t, "fields", bands.fields(t, target, c.served[0]), want)
 	}
 	var results struct{ Versions map[string]version.Choice }
-	Expect(json.Unmarshal([]byte(s.stored(t, r.Status.Files.Results)), &results)).To(Succeed())
+	Expect(json.Unmarshal([]byte(s.results(t, r)), &results)).To(Succeed())
 	choice := results.Versions[bands.resource()]
 	if choice.Version != c.want || choice.Rule != c.rule {
 		t.Errorf("the results tell the choice %+v, want %s by %s", choice, c.want, c.rule)

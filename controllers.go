@@ -66,6 +66,9 @@ func (p controllerSetup) setupControllers(ctx context.Context, exited, changed <
 	if err := retentionrules.IndexDeletionRuns(ctx, p.mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	if err := registerObjectMetrics(p.Metrics, p.Client); err != nil {
+		return fmt.Errorf("registering the metrics of objects: %w", err)
+	}
 	for _, c := range []struct {
 		name string
 		new  func() (reconciler, error)

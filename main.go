@@ -227,6 +227,9 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	plugins := catalog.New(pluginOptions)
 	opener := newLocationOpener(mgr, opts, redactor, election)
 	opener.Stores = plugins
+	if opener.Metrics, err = location.NewMetrics(metrics.Registry); err != nil {
+		return fmt.Errorf("registering the metrics of stores: %w", err)
+	}
 	if err := opener.RemoveLeftovers(); err != nil {
 		ctrl.Log.Error(err, "Credentials are left in the scratch directory; remove them manually")
 	}

@@ -21,10 +21,10 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		items:      lifecycle.BackupKind.NewCounter("items_total", "Objects archived."),
-		itemErrors: lifecycle.BackupKind.NewCounter("items_errors", "Errors of single objects, kinds or groups."),
-		warnings:   lifecycle.BackupKind.NewCounter("warning_total", "Warnings of Backups."),
-		tarball:    lifecycle.BackupKind.NewGauge("tarball_size_bytes", "Size of the last archive."),
+		items:      lifecycle.NewRunCounter("grapnel_backup_items_total", "Objects archived."),
+		itemErrors: lifecycle.NewRunCounter("grapnel_backup_items_errors", "Errors of single objects, kinds or groups."),
+		warnings:   lifecycle.NewRunCounter("grapnel_backup_warning_total", "Warnings of Backups."),
+		tarball:    lifecycle.NewRunGauge("grapnel_backup_tarball_size_bytes", "Size of the last archive."),
 	}
 	if err := lifecycle.RegisterMetrics(registry, m.items, m.itemErrors, m.warnings, m.tarball); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)

@@ -4,6 +4,8 @@
 package hookrun
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -50,7 +52,8 @@ func (m *Metrics) recordStatusUpdate(before, run *v1alpha1.HookRun) {
 		return
 	}
 	m.runs.WithLabelValues(action, point, string(run.Status.Phase)).Inc()
-	if start := run.Status.StartTimestamp; start != nil {
-		m.duration.WithLabelValues(action, point).Observe(run.Status.CompletionTimestamp.Sub(start.Time).Seconds())
+	// The timestamps have whole seconds.
+	if lasted, err := time.ParseDuration(run.Status.Duration); err == nil {
+		m.duration.WithLabelValues(action, point).Observe(lasted.Seconds())
 	}
 }

@@ -17,7 +17,7 @@ import (
 type metrics struct{ items *prometheus.CounterVec }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{items: lifecycle.RestoreKind.NewCounter("items_total", "Objects by outcome.", "result")}
+	m := &metrics{items: lifecycle.NewRunCounter("grapnel_restore_items_total", "Objects by outcome.", "result")}
 	if err := lifecycle.RegisterMetrics(registry, m.items); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
@@ -27,10 +27,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 // scheduleName returns the name of the Schedule whose backup is restored.
 func scheduleName(o *v1alpha1.Restore) string { return o.Spec.ScheduleName }
 
-// recordStatusUpdate counts what one status write changed.
+// recordStatusUpdate counts what one status write changed. Dry runs do not count.
 func (m *metrics) recordStatusUpdate(before, o *v1alpha1.Restore) {
 	c := o.Status.Counts
-	if lifecycle.IsFinished(before) || !lifecycle.IsFinished(o) || c == nil {
+	if lifecycle.IsFinished(before) || !lifecycle.IsFinished(o) || c == nil || o.Spec.DryRun {
 		return
 	}
 	for result, n := range map[string]int64{

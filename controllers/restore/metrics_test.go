@@ -32,6 +32,9 @@ func TestRecordStatusUpdate_ItemCounts(t *testing.T) {
 	m.recordStatusUpdate(before, before)
 	m.recordStatusUpdate(before, after)
 	m.recordStatusUpdate(after, after)
+	dryBefore, dry := before.DeepCopy(), after.DeepCopy()
+	dryBefore.Spec.DryRun, dry.Spec.DryRun = true, true
+	m.recordStatusUpdate(dryBefore, dry)
 
 	recorder := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))

@@ -26,8 +26,8 @@ type KindTraits struct {
 	HasProgressEvents bool
 	// NothingDoneMessage ends the message of a run whose Pre action failed.
 	NothingDoneMessage string
-	// Failure is the word for a failure in Velero's metric names for the kind.
-	Failure string
+	// Metrics are the names of its metrics.
+	Metrics MetricNames
 	// FailedPrePhase is the phase of a run whose Pre action failed.
 	FailedPrePhase v1alpha1.RunPhase
 	// RunningPre, RunningPost, PreActionFailed, PostActionFailed and PostActionsSucceeded are
@@ -42,11 +42,18 @@ type KindTraits struct {
 	ItemActionKind, AsyncItemActionKind v1alpha1.ActionKind
 }
 
+// MetricNames are the names of the metrics of a kind of run: those of Velero, where it has them, with the
+// prefix grapnel_. They are written out, so that a search finds them.
+type MetricNames struct {
+	Attempts, Successes, PartialFailures, Failures, ValidationFailures, Cancelled, Duration string
+	Objects, Queued, LastSuccessful, CleanupOwed, StepsLeftBehind                           string
+}
+
 // The kinds of runs.
 var (
 	BackupKind = KindTraits{
 		Name: "Backup", NameLabel: v1alpha1.LabelBackupName, SlotsFlag: "--max-concurrent-backups",
-		WorkReason: v1alpha1.ReasonArchiving, HasProgressEvents: true, NothingDoneMessage: "nothing was archived", Failure: "failure",
+		WorkReason: v1alpha1.ReasonArchiving, HasProgressEvents: true, NothingDoneMessage: "nothing was archived",
 		FailedPrePhase: v1alpha1.RunPhaseFailedPreBackupActions,
 		RunningPre:     v1alpha1.ReasonRunningPreActions, PreActionFailed: v1alpha1.ReasonPreActionFailed,
 		RunningPost: v1alpha1.ReasonRunningPostActions, PostActionFailed: v1alpha1.ReasonPostActionFailed,
@@ -54,10 +61,18 @@ var (
 		PreHookPoint:         v1alpha1.HookPreBackup, PostHookPoint: v1alpha1.HookPostBackup,
 		PreActionKind: v1alpha1.ActionKindPreBackup, PostActionKind: v1alpha1.ActionKindPostBackup,
 		ItemActionKind: v1alpha1.ActionKindBackupItem, AsyncItemActionKind: v1alpha1.ActionKindAsyncBackupItem,
+		Metrics: MetricNames{
+			Attempts: "grapnel_backup_attempt_total", Successes: "grapnel_backup_success_total",
+			PartialFailures: "grapnel_backup_partial_failure_total", Failures: "grapnel_backup_failure_total",
+			ValidationFailures: "grapnel_backup_validation_failure_total", Cancelled: "grapnel_backup_cancelled_total",
+			Duration: "grapnel_backup_duration_seconds", Objects: "grapnel_backup_total", Queued: "grapnel_backup_queued",
+			LastSuccessful: "grapnel_backup_last_successful_timestamp", CleanupOwed: "grapnel_backup_cleanup_owed",
+			StepsLeftBehind: "grapnel_backup_steps_left_behind",
+		},
 	}
 	RestoreKind = KindTraits{
 		Name: "Restore", NameLabel: v1alpha1.LabelRestoreName, SlotsFlag: "--max-concurrent-restores",
-		WorkReason: v1alpha1.ReasonRestoring, HasProgressEvents: true, NothingDoneMessage: "nothing was restored", Failure: "failed",
+		WorkReason: v1alpha1.ReasonRestoring, HasProgressEvents: true, NothingDoneMessage: "nothing was restored",
 		FailedPrePhase: v1alpha1.RunPhaseFailedPreRestoreActions,
 		RunningPre:     v1alpha1.ReasonRunningPreRestoreActions, PreActionFailed: v1alpha1.ReasonPreRestoreActionFailed,
 		RunningPost: v1alpha1.ReasonRunningPostRestoreActions, PostActionFailed: v1alpha1.ReasonPostRestoreActionFailed,
@@ -65,13 +80,29 @@ var (
 		PreHookPoint:         v1alpha1.HookPreRestore, PostHookPoint: v1alpha1.HookPostRestore,
 		PreActionKind: v1alpha1.ActionKindPreRestore, PostActionKind: v1alpha1.ActionKindPostRestore,
 		ItemActionKind: v1alpha1.ActionKindRestoreItem, AsyncItemActionKind: v1alpha1.ActionKindAsyncRestoreItem,
+		Metrics: MetricNames{
+			Attempts: "grapnel_restore_attempt_total", Successes: "grapnel_restore_success_total",
+			PartialFailures: "grapnel_restore_partial_failure_total", Failures: "grapnel_restore_failed_total",
+			ValidationFailures: "grapnel_restore_validation_failed_total", Cancelled: "grapnel_restore_cancelled_total",
+			Duration: "grapnel_restore_duration_seconds", Objects: "grapnel_restore_total", Queued: "grapnel_restore_queued",
+			LastSuccessful: "grapnel_restore_last_successful_timestamp", CleanupOwed: "grapnel_restore_cleanup_owed",
+			StepsLeftBehind: "grapnel_restore_steps_left_behind",
+		},
 	}
 	DeletionRunKind = KindTraits{
 		Name: "DeletionRun", NameLabel: v1alpha1.LabelDeletionRunName, SlotsFlag: "--max-concurrent-deletions",
-		WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted", Failure: "failure",
+		WorkReason: v1alpha1.ReasonDeleting, NothingDoneMessage: "nothing was deleted",
 		RunningPre:   v1alpha1.ReasonRunningDeleteActions,
 		PreHookPoint: v1alpha1.HookDelete, PreActionKind: v1alpha1.ActionKindDelete,
 		ItemActionKind: v1alpha1.ActionKindDeleteItem,
+		Metrics: MetricNames{
+			Attempts: "grapnel_deletionrun_attempt_total", Successes: "grapnel_deletionrun_success_total",
+			PartialFailures: "grapnel_deletionrun_partial_failure_total", Failures: "grapnel_deletionrun_failure_total",
+			ValidationFailures: "grapnel_deletionrun_validation_failure_total", Cancelled: "grapnel_deletionrun_cancelled_total",
+			Duration: "grapnel_deletionrun_duration_seconds", Objects: "grapnel_deletionrun_total", Queued: "grapnel_deletionrun_queued",
+			LastSuccessful: "grapnel_deletionrun_last_successful_timestamp", CleanupOwed: "grapnel_deletionrun_cleanup_owed",
+			StepsLeftBehind: "grapnel_deletionrun_steps_left_behind",
+		},
 	}
 )
 

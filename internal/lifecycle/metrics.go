@@ -22,19 +22,21 @@ import (
 // Schedule created.
 const scheduleLabel = "schedule"
 
-// metricName returns the name of a metric of the kind: Velero's name with the prefix grapnel_.
-func (k KindTraits) metricName(name string) string {
-	return "grapnel_" + strings.ToLower(k.Name) + "_" + name
+// NewRunCounter returns a counter of runs. The Schedule of the run is added as its last label.
+func NewRunCounter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(labels, scheduleLabel))
 }
 
-// NewCounter returns a counter of the kind. The Schedule of the run is added as its last label.
-func (k KindTraits) NewCounter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
+// NewRunGauge returns a gauge of runs, with the same labels as NewRunCounter.
+func NewRunGauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append(labels, scheduleLabel))
 }
 
-// NewGauge returns a gauge of the kind, with the same labels as NewCounter.
-func (k KindTraits) NewGauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: k.metricName(name), Help: help}, append(labels, scheduleLabel))
+// IsDryRun reports whether a run is a Restore that changes nothing. It is no attempt to restore, and a
+// success says nothing about the backup.
+func IsDryRun(o Object) bool {
+	restore, ok := o.(*v1alpha1.Restore)
+	return ok && restore.Spec.DryRun
 }
 
 // RegisterMetrics registers metrics, and stops at the first error.
@@ -57,7 +59,7 @@ type metrics[T Object] struct {
 	attempts, successes, partial, failures, invalid, cancelled *prometheus.CounterVec
 	duration                                                   *prometheus.HistogramVec
 
-	total, last, owed *prometheus.Desc
+	total, queued, last, owed *prometheus.Desc
 }
 
 // newMetrics registers the metrics of a kind. The reader should be a cache.
@@ -66,28 +68,32 @@ func newMetrics[T Object](
 ) (*metrics[T], error) {
 	m := &metrics[T]{
 		reader: reader, newList: newList, schedule: schedule,
-		attempts:  k.NewCounter("attempt_total", k.Name+"s whose plan was recorded."),
-		successes: k.NewCounter("success_total", k.Name+"s that ended Completed."),
-		partial:   k.NewCounter("partial_failure_total", k.Name+"s that ended PartiallyFailed."),
-		failures:  k.NewCounter(k.Failure+"_total", k.Name+"s that ended Failed or "+string(k.FailedPrePhase)+"."),
-		invalid:   k.NewCounter("validation_"+k.Failure+"_total", k.Name+"s that ended FailedValidation."),
-		cancelled: k.NewCounter("cancelled_total", k.Name+"s that ended Cancelled."),
+		attempts:  NewRunCounter(k.Metrics.Attempts, k.Name+"s whose plan was recorded."),
+		successes: NewRunCounter(k.Metrics.Successes, k.Name+"s that ended Completed."),
+		partial:   NewRunCounter(k.Metrics.PartialFailures, k.Name+"s that ended PartiallyFailed."),
+		failures:  NewRunCounter(k.Metrics.Failures, k.Name+"s that ended Failed or "+string(k.FailedPrePhase)+"."),
+		invalid:   NewRunCounter(k.Metrics.ValidationFailures, k.Name+"s that ended FailedValidation."),
+		cancelled: NewRunCounter(k.Metrics.Cancelled, k.Name+"s that ended Cancelled."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: k.metricName("duration_seconds"), Help: "Time from the recorded plan to the outcome.",
+			Name: k.Metrics.Duration, Help: "Time from the recorded plan to the outcome.",
 			Buckets: prometheus.ExponentialBuckets(0.125, 4, 10), // 125 ms to 9 h
 		}, []string{scheduleLabel}),
-		total: prometheus.NewDesc(k.metricName("total"), k.Name+" objects by phase.", []string{"phase"}, nil),
-		last: prometheus.NewDesc(k.metricName("last_successful_timestamp"),
+		total:  prometheus.NewDesc(k.Metrics.Objects, k.Name+" objects by phase.", []string{"phase"}, nil),
+		queued: prometheus.NewDesc(k.Metrics.Queued, k.Name+"s that wait for a slot.", nil, nil),
+		last: prometheus.NewDesc(k.Metrics.LastSuccessful,
 			"When the last Completed "+k.Name+" began, in seconds since 1970.", []string{scheduleLabel}, nil),
-		owed: prometheus.NewDesc(k.metricName("cleanup_owed"),
+		owed: prometheus.NewDesc(k.Metrics.CleanupOwed,
 			"1 for each "+k.Name+" that owes clean-up; overdue is true if the clean-up should have ended by now.",
 			[]string{"namespace", strings.ToLower(k.Name), "overdue"}, nil),
 	}
 	return m, RegisterMetrics(registry, m, m.attempts, m.successes, m.partial, m.failures, m.invalid, m.cancelled, m.duration)
 }
 
-// recordStatusUpdate counts what one status write changed.
+// recordStatusUpdate counts what one status write changed. Dry runs do not count.
 func (m *metrics[T]) recordStatusUpdate(before, o T) {
+	if IsDryRun(o) {
+		return
+	}
 	schedule := m.schedule(o)
 	if !IsPlanned(before) && IsPlanned(o) {
 		m.attempts.WithLabelValues(schedule).Inc()
@@ -117,6 +123,7 @@ func (m *metrics[T]) recordStatusUpdate(before, o T) {
 // Describe implements prometheus.Collector.
 func (m *metrics[T]) Describe(out chan<- *prometheus.Desc) {
 	out <- m.total
+	out <- m.queued
 	out <- m.last
 	out <- m.owed
 }
@@ -132,14 +139,17 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 	if err := m.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return // before the cache has started there is nothing to report
 	}
-	phases, last := map[string]float64{}, map[string]float64{}
+	phases, last, queued := map[string]float64{}, map[string]float64{}, 0.0
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
 		o, ok := item.(T)
 		if !ok {
 			return nil
 		}
 		phases[string(o.GetPhase())]++
-		if start := o.Run().StartTimestamp; o.GetPhase() == v1alpha1.RunPhaseCompleted && start != nil {
+		if !IsFinished(o) && succeededReason(o) == v1alpha1.ReasonQueued {
+			queued++
+		}
+		if start := o.Run().StartTimestamp; o.GetPhase() == v1alpha1.RunPhaseCompleted && start != nil && !IsDryRun(o) {
 			schedule := m.schedule(o)
 			last[schedule] = max(last[schedule], float64(start.Unix()))
 		}
@@ -150,6 +160,7 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 		}
 		return nil
 	})
+	out <- prometheus.MustNewConstMetric(m.queued, prometheus.GaugeValue, queued)
 	for phase, n := range phases {
 		out <- prometheus.MustNewConstMetric(m.total, prometheus.GaugeValue, n, phase)
 	}
@@ -161,7 +172,7 @@ func (m *metrics[T]) Collect(out chan<- prometheus.Metric) {
 // newStuckStepsGauge returns the gauge of steps that were left behind and are still running.
 func newStuckStepsGauge(k KindTraits, count func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: k.metricName("steps_left_behind"),
+		Name: k.Metrics.StepsLeftBehind,
 		Help: "Steps of " + k.Name + "s that did not end when they were canceled and are still running, without effect.",
 	}, func() float64 { return float64(count()) })
 }

@@ -46,9 +46,9 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]string {
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	values := map[string]string{}
 	for line := range strings.Lines(recorder.Body.String()) {
-		name, value, _ := strings.Cut(line, "} ")
-		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
-			values[name+"}"] = strings.TrimSpace(value)
+		line = strings.TrimSpace(line)
+		if at := strings.LastIndex(line, " "); !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+			values[line[:at]] = line[at+1:]
 		}
 	}
 	return values
@@ -101,6 +101,17 @@ func measured[T Object](t *testing.T, kind KindTraits, empty func() T, list clie
 	return scrape(t, registry)
 }
 
+// TestMetrics_DryRun counts no dry run of a Restore, and does not take one for a success.
+func TestMetrics_DryRun(t *testing.T) {
+	dry := func() *v1alpha1.Restore { return &v1alpha1.Restore{Spec: v1alpha1.RestoreSpec{DryRun: true}} }
+	got := measured(t, RestoreKind, dry, &v1alpha1.RestoreList{}, func(*v1alpha1.Restore) string { return "" })
+	for name, value := range got {
+		if value != "0" && !strings.HasPrefix(name, "grapnel_restore_total") && !strings.HasPrefix(name, "grapnel_restore_cleanup_owed") {
+			t.Errorf("a dry run counts in %s", name)
+		}
+	}
+}
+
 // TestMetrics compares all metrics with names that dashboards and alerts rely on.
 func TestMetrics(t *testing.T) {
 	nightly := map[string]string{v1alpha1.LabelScheduleName: "nightly"}
@@ -122,6 +133,7 @@ func TestMetrics(t *testing.T) {
 		`grapnel_backup_duration_seconds_count{schedule="nightly"}`:                       "5",
 		`grapnel_backup_duration_seconds_sum{schedule="nightly"}`:                         "15",
 		`grapnel_backup_last_successful_timestamp{schedule="nightly"}`:                    began,
+		`grapnel_backup_queued`:                                                           "0",
 		`grapnel_backup_total{phase="Completed"}`:                                         "3",
 		`grapnel_backup_total{phase="FailedPreBackupActions"}`:                            "1",
 		`grapnel_backup_cleanup_owed{backup="frozen",namespace="site",overdue="false"}`:   "1",
@@ -135,6 +147,7 @@ func TestMetrics(t *testing.T) {
 		`grapnel_restore_duration_seconds_count{schedule="nightly"}`:                      "5",
 		`grapnel_restore_duration_seconds_sum{schedule="nightly"}`:                        "15",
 		`grapnel_restore_last_successful_timestamp{schedule="nightly"}`:                   began,
+		`grapnel_restore_queued`:                                                          "0",
 		`grapnel_restore_total{phase="Completed"}`:                                        "3",
 		`grapnel_restore_total{phase="FailedPreRestoreActions"}`:                          "1",
 		`grapnel_restore_cleanup_owed{namespace="site",overdue="false",restore="frozen"}`: "1",

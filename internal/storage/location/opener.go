@@ -52,6 +52,9 @@ type Opener struct {
 	// only this Opener uses.
 	Scratch string
 
+	// Metrics measures the requests to the stores; nil measures nothing.
+	Metrics *Metrics
+
 	credentials credentialFiles
 	stuckCalls  locationStuckCalls
 }

@@ -85,6 +85,7 @@ func (o *Opener) releaseProcesses(ctx context.Context, uid types.UID) {
 // processes, after their last open call, and credentials files.
 func (o *Opener) ReleaseDeletedLocation(ctx context.Context, key types.NamespacedName) {
 	o.stuckCalls.pruneLocation(key)
+	o.Metrics.deleteSeries(key.Name)
 	for _, uid := range o.credentials.markLocationsDeleted(key) {
 		o.releaseProcesses(ctx, uid)
 	}

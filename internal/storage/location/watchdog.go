@@ -97,6 +97,9 @@ func (o *Opener) newStore(objects objectstore.Store, bsl *v1alpha1.BackupStorage
 // fence is outermost, because its delays must not count as delays of the store.
 func (o *Opener) guardObjectStore(objects objectstore.Store, bsl *v1alpha1.BackupStorageLocation) objectstore.ExtendedStore {
 	var guarded objectstore.ExtendedStore = watchdog.New(objects, o.watchdogOptions(bsl))
+	if o.Metrics != nil {
+		guarded = measuredStore{guarded, o.Metrics, bsl.Name}
+	}
 	if bsl.Spec.AccessMode == v1alpha1.AccessModeReadOnly {
 		guarded = readOnly{guarded}
 	}

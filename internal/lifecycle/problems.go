@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -50,10 +51,12 @@ func AddProblems(run *v1alpha1.RunStatus, found results.Results, redactor *redac
 func appendProblems(problems []v1alpha1.Problem, severity v1alpha1.ProblemSeverity, found results.Problems, redactor *redact.Redactor) []v1alpha1.Problem {
 	for i := range found[:min(len(found), max(0, maxProblems-len(problems)))] {
 		p := &found[i]
+		// A file in a location may have neither, and the API would reject every later status.
+		reason := cmp.Or(p.Reason, results.ReasonUnknown)
 		problems = append(problems, v1alpha1.Problem{
-			Severity: severity, Reason: text.Truncate(p.Reason, maxReasonBytes), Resource: text.Truncate(p.Resource, maxResourceBytes),
+			Severity: severity, Reason: text.Truncate(reason, maxReasonBytes), Resource: text.Truncate(p.Resource, maxResourceBytes),
 			Namespace: text.Truncate(p.Namespace, maxNamespaceBytes), Name: text.Truncate(p.Name, maxNameBytes),
-			Message: redactor.String(p.Message),
+			Message: cmp.Or(redactor.String(p.Message), reason),
 		})
 	}
 	return problems

@@ -74,6 +74,15 @@ func TestRecordProblems_Hostile(t *testing.T) {
 	}
 }
 
+// TestRecordProblems_Empty records a problem of a file in a location that has nothing the API requires.
+func TestRecordProblems_Empty(t *testing.T) {
+	run := &v1alpha1.RunStatus{}
+	lifecycle.RecordProblems(run, results.Results{Errors: results.Problems{{}}}, redact.New())
+	if p := run.Problems[0]; p.Reason == "" || p.Message == "" {
+		t.Errorf("the API would reject %+v", p)
+	}
+}
+
 // TestAddProblems adds errors before the warnings that are there.
 func TestAddProblems(t *testing.T) {
 	run := &v1alpha1.RunStatus{}

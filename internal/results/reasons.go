@@ -50,6 +50,8 @@ const (
 	ReasonOperationLost = "OperationLost"
 	// ReasonResultsNotStored means that the results were stored late.
 	ReasonResultsNotStored = "ResultsNotStored"
+	// ReasonUnknown means that a stored problem has no reason.
+	ReasonUnknown = "Unknown"
 	// ReasonFailed means that there is no backup, or that a restore ended early.
 	ReasonFailed = "Failed"
 )

@@ -4,6 +4,7 @@
 package runlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -90,6 +91,22 @@ func (b *Store) OpenReader(run string, stream Stream) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// Follow is OpenReader for the log of a run that may still log: at its end, a Read waits for more until
+// the log is removed or ctx ends.
+func (b *Store) Follow(ctx context.Context, run string, stream Stream) (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	log, err := b.OpenReader(run, stream)
+	if err != nil || log == nil {
+		return nil, err
+	}
+	f, err := b.openLockedFile(run, stream)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return &follower{ReadCloser: log, ctx: ctx, file: f}, nil
+}
+
 // OpenCompressed is OpenReader with gzip compression. If a log cannot be read, the reader
 // ends with the error.
 func (b *Store) OpenCompressed(run string, stream Stream) (io.ReadCloser, error) {
@@ -137,6 +154,10 @@ func (b *Store) filePath(run string, stream Stream) string {
 func (b *Store) openFile(run string, stream Stream) (*limitedFile, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.openLockedFile(run, stream)
+}
+
+func (b *Store) openLockedFile(run string, stream Stream) (*limitedFile, error) {
 	path := b.filePath(run, stream)
 	if f, ok := b.openFiles[path]; ok {
 		return f, nil
@@ -159,6 +180,8 @@ type limitedFile struct {
 	mu        sync.Mutex
 	file      *os.File
 	remaining int64
+	// changed is closed at the next write, and when the file is closed; nil if nothing waits for that.
+	changed chan struct{}
 }
 
 // Write writes one line, or drops it when the file is full or closed.
@@ -168,6 +191,7 @@ func (f *limitedFile) Write(line []byte) (int, error) {
 	if f.file == nil || f.remaining < 0 {
 		return len(line), nil
 	}
+	defer f.notifyFollowers()
 	if f.remaining < int64(len(line)) {
 		f.remaining = -1
 		_, err := f.file.WriteString("level=WARN msg=\"This log is full; further lines are dropped\"\n")
@@ -182,4 +206,49 @@ func (f *limitedFile) close() {
 	defer f.mu.Unlock()
 	_ = f.file.Close() // every write has already reached the kernel
 	f.file = nil
+	f.notifyFollowers()
+}
+
+// notifyFollowers wakes all followers. The caller holds the lock.
+func (f *limitedFile) notifyFollowers() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
+	}
+}
+
+// nextChange returns a channel that is closed at the next change; nil if there is none.
+func (f *limitedFile) nextChange() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	return f.changed
+}
+
+// follower reads a log that is written by the same process.
+type follower struct {
+	io.ReadCloser
+	ctx  context.Context //nolint:containedctx // io.Reader has no context
+	file *limitedFile
+}
+
+// Read implements io.Reader.
+func (f *follower) Read(p []byte) (int, error) {
+	for {
+		change := f.file.nextChange() // before the read: a line that comes after it ends the wait
+		n, err := f.ReadCloser.Read(p)
+		if n > 0 || !errors.Is(err, io.EOF) || change == nil {
+			return n, err
+		}
+		select {
+		case <-change:
+		case <-f.ctx.Done():
+			return 0, f.ctx.Err()
+		}
+	}
 }

@@ -4,6 +4,8 @@
 package runlog_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -289,4 +291,80 @@ func TestStore_Output(t *testing.T) {
 		}
 	}
 	want(t, read(t, book, "u-1", runlog.Main), "The password is", "Failed")
+}
+
+// TestFollow reads a log while it is written, until it is removed or the reader gives up.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	book := open(t, t.TempDir(), redact.New())
+	if r, err := book.Follow(t.Context(), "u", runlog.Main); r != nil || err != nil {
+		t.Fatalf("before anything was logged: %v, %v", r, err)
+	}
+	log := book.Logger(runlog.Run{UID: "u"}, runlog.Main)
+	log.Info("line 0")
+	const lines = 1000
+	var readers sync.WaitGroup
+	for range 3 {
+		r, err := book.Follow(t.Context(), "u", runlog.Main)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readers.Go(func() {
+			content, err := io.ReadAll(r)
+			if n := strings.Count(string(content), "\n"); n != lines || err != nil || r.Close() != nil {
+				t.Errorf("%d lines, %v; want %d", n, err, lines)
+			}
+		})
+	}
+	for i := 1; i < lines; i++ {
+		log.Info(fmt.Sprintf("line %d", i))
+	}
+	book.Remove("u")
+	readers.Wait()
+}
+
+// TestFollow_CanceledReader: a reader that leaves does not wait for the end of the run.
+func TestFollow_CanceledReader(t *testing.T) {
+	t.Parallel()
+	book := open(t, t.TempDir(), redact.New())
+	book.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("one")
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := book.Follow(ctx, "u", runlog.Main)
+	if err != nil {
+		t.Fatal(err)
+	}
+	context.AfterFunc(ctx, func() { _ = r.Close() })
+	lines := bufio.NewScanner(r)
+	if !lines.Scan() {
+		t.Fatal(lines.Err())
+	}
+	cancel()
+	if lines.Scan() || lines.Err() == nil {
+		t.Errorf("after the cancellation: %q, %v", lines.Text(), lines.Err())
+	}
+}
+
+// TestFollow_Restart: a run that continues after a restart is followed, although this process has not logged yet.
+func TestFollow_Restart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir, redact.New()).Logger(runlog.Run{UID: "u"}, runlog.Main).Info("before")
+	book := open(t, dir, redact.New())
+	r, err := book.Follow(t.Context(), "u", runlog.Main)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(r)
+	for _, text := range []string{"before", "after"} {
+		if !lines.Scan() || !strings.Contains(lines.Text(), text) {
+			t.Fatalf("%q, %v; want %q", lines.Text(), lines.Err(), text)
+		}
+		if text == "before" {
+			book.Logger(runlog.Run{UID: "u"}, runlog.Main).Info("after")
+		}
+	}
+	book.Remove("u")
+	if lines.Scan() || lines.Err() != nil || r.Close() != nil {
+		t.Errorf("after the end: %q, %v", lines.Text(), lines.Err())
+	}
 }

@@ -67,7 +67,7 @@ func (d *demo) inspectBackup(ctx context.Context) error {
 		return d.relative("store", "main", storage.FileKey("", backupName, file))
 	}
 	if err := d.runCommands(ctx,
-		"kubectl get backups,hookruns,asyncoperations,plugins,gsl -n "+namespace,
+		"kubectl get backups.grapnel.dev,hookruns,asyncoperations,plugins,gsl -n "+namespace,
 		"kubectl events -n "+namespace,
 		"find "+d.relative("store", "main")+" -type f",
 		"tar tzf "+stored(storage.Contents)+" | grep databases",
@@ -105,8 +105,8 @@ func (d *demo) inspectBackup(ctx context.Context) error {
 func (d *demo) inspectRestore(ctx context.Context) error {
 	postLog := d.relative("store", "main", storage.RestoreFileKey("", restoreName, storage.RestorePostLogs))
 	if err := d.runCommands(ctx,
-		"kubectl get restores -n "+namespace,
-		"kubectl events -n "+namespace+" --for restore/"+restoreName,
+		"kubectl get restores.grapnel.dev -n "+namespace,
+		"kubectl events -n "+namespace+" --for restores.grapnel.dev/"+restoreName,
 		"zcat "+postLog+" | head -n 8",
 	); err != nil {
 		return err

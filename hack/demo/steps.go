@@ -261,7 +261,7 @@ func (d *demo) deleteBackup(ctx context.Context) error {
 	if err := d.startRun(ctx, "DeletionRun", deletionRunName, "deletionrun.yaml"); err != nil {
 		return err
 	}
-	if err := d.runCommands(ctx, "kubectl get backups,restores,deletionruns,hookruns -n "+namespace, stored); err != nil {
+	if err := d.runCommands(ctx, "kubectl get backups.grapnel.dev,restores.grapnel.dev,deletionruns,hookruns -n "+namespace, stored); err != nil {
 		return err
 	}
 	return d.checkDeletion(ctx)
@@ -280,7 +280,7 @@ func (d *demo) waitIfKept(ctx context.Context) error {
 	printBlock(strings.Join([]string{
 		"cd " + d.root,
 		"export " + d.environment(),
-		"kubectl get backups,restores,deletionruns,hookruns,asyncoperations -n " + namespace,
+		"kubectl get backups.grapnel.dev,restores.grapnel.dev,deletionruns,hookruns,asyncoperations -n " + namespace,
 		"kubectl get hookruns -n " + namespace + " -w",
 	}, "\n"))
 	select {

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/controllers/backup"
 	"github.com/grapnel-dev/grapnel/controllers/backupsync"
 	"github.com/grapnel-dev/grapnel/controllers/deletionrun"
+	"github.com/grapnel-dev/grapnel/controllers/downloadrequest"
 	"github.com/grapnel-dev/grapnel/controllers/hookrun"
 	"github.com/grapnel-dev/grapnel/controllers/plugin"
 	quiescecontroller "github.com/grapnel-dev/grapnel/controllers/quiesce"
@@ -84,6 +85,7 @@ func (p controllerSetup) setupControllers(ctx context.Context, exited, changed <
 		{"retention", p.newRetentionReconciler},
 		{"backupsync", p.newBackupSyncReconciler},
 		{"quiesce", p.newQuiesceReconciler},
+		{"downloadrequest", p.newDownloadRequestReconciler},
 	} {
 		controller, err := c.new()
 		if err == nil {
@@ -114,6 +116,24 @@ func (p controllerSetup) newPluginReconciler(exited, changed <-chan string) (rec
 // newRetentionReconciler builds the controller that deletes Backups that have expired.
 func (p controllerSetup) newRetentionReconciler() (reconciler, error) {
 	return &retention.Reconciler{Client: p.Client, Recorder: p.Recorder, Metrics: p.Metrics}, nil
+}
+
+// newDownloadRequestReconciler builds the controller of DownloadRequests, and adds the server that sends
+// their files.
+func (p controllerSetup) newDownloadRequestReconciler() (reconciler, error) {
+	r := &downloadrequest.Reconciler{Client: p.Client, Reader: p.Reader, Now: p.Now}
+	if p.opts.downloadAddress == "0" {
+		return r, nil
+	}
+	r.Server = &downloadrequest.Server{
+		Client: p.Client, Opener: p.Opener, Logs: p.Logs, Redactor: p.Redactor, Namespace: p.opts.namespace,
+		Elected: p.mgr.Elected(), URL: p.opts.downloadURL, Now: p.Now,
+	}
+	listening, err := r.Server.Listen(p.opts.downloadAddress)
+	if err != nil {
+		return nil, err
+	}
+	return r, p.mgr.Add(listening)
 }
 
 // newExecutorBuilder returns the builder of executors. Its client bypasses the cache, because Secrets

@@ -61,6 +61,8 @@ type options struct {
 	pprofAddress          string
 	metricsAddress        string
 	secureMetrics         bool
+	downloadAddress       string
+	downloadURL           string
 	pluginDir             string
 	storeRoot             string
 	scratchDir            string
@@ -113,6 +115,9 @@ func parseFlags() (options, zap.Options) {
 		"They reveal the content of memory: restrict access to the address")
 	flag.StringVar(&o.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
 	flag.BoolVar(&o.secureMetrics, "metrics-secure", true, "serve metrics over TLS, and only to clients that the API server authorizes")
+	flag.StringVar(&o.downloadAddress, "download-bind-address", "0", "address at which the operator serves the files of DownloadRequests; 0 disables it")
+	flag.StringVar(&o.downloadURL, "download-url", "", "https URL at which clients reach that address directly; "+
+		"if empty, they go through the API server and the Service grapnel-downloads")
 	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "directory with plugin binaries; Plugins name files in it")
 	flag.StringVar(&o.storeRoot, "store-root", "", "directory that filesystem locations are relative to; if empty, such locations are refused")
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "directory for archives, logs, journals and credentials of runs while they are in progress")
@@ -326,6 +331,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	caches := &health.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
 		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.AsyncOperation{},
 		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{}, &v1alpha1.DeletionRun{}, &v1alpha1.Schedule{},
+		&v1alpha1.DownloadRequest{},
 	}}
 	if err := errors.Join(mgr.AddReadyzCheck("caches", caches.Check), mgr.Add(caches)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)

@@ -72,6 +72,7 @@ func TestInstall(t *testing.T) {
 	t.Run("the operator works with AsyncOperations", s.testOperationsOfOperator)
 	t.Run("others may only cancel AsyncOperations", s.testOperationsOfUser)
 	t.Run("an AsyncOperation goes with its Backup", s.testOperationsAreCollected)
+	t.Run("people may do what their role says", s.testPeople)
 	t.Run("the store moves to a volume of several nodes", s.testSharedVolume)
 }
 
@@ -240,6 +241,7 @@ func (s *suite) testStatus(t *testing.T) {
 		"AsyncOperation":        create(t, s.admin, asyncOperation(namespace, "guarded")),
 		"DeletionRun":           create(t, s.admin, deletionRun("guarded")),
 		"Schedule":              create(t, s.admin, schedule("guarded")),
+		"DownloadRequest":       create(t, s.admin, downloadRequest(v1alpha1.DownloadBackupLog)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := patch(t, "status", "message", "all is well")

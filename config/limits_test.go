@@ -100,8 +100,8 @@ func (s *suite) testDocument(t *testing.T) {
 		err := s.admin.Create(ctx, review)
 		return review.Status.Allowed, err
 	})
-	if bindings := s.shell(t, "kubectl get validatingadmissionpolicybindings -l app.kubernetes.io/name=grapnel -o name"); len(lines(bindings)) != 7 {
-		t.Errorf("the document says that there are seven bindings of policies; there are: %s", bindings)
+	if bindings := s.shell(t, "kubectl get validatingadmissionpolicybindings -l app.kubernetes.io/name=grapnel -o name"); len(lines(bindings)) != 8 {
+		t.Errorf("the document says that there are eight bindings of policies; there are: %s", bindings)
 	}
 }
 

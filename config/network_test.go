@@ -4,10 +4,12 @@
 package config_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,8 +45,8 @@ func TestNetworkPolicies_Selectors(t *testing.T) {
 			t.Errorf("%s lets something through: %+v", policy.Name, policy.Spec)
 		}
 		delete(want, policy.Name)
-		for _, rule := range policy.Spec.Ingress {
-			wantPorts(t, rule, operatorPod.Spec.Containers[0].Ports[0].ContainerPort)
+		if policy.Name == "grapnel-controller-manager" {
+			checkIngress(t, policy.Spec.Ingress, operatorPod.Spec.Containers[0].Ports)
 		}
 	}
 	if len(want) > 0 {
@@ -52,10 +54,26 @@ func TestNetworkPolicies_Selectors(t *testing.T) {
 	}
 }
 
-// wantPorts wants a rule to let in whom it names, on the port of metrics.
-func wantPorts(t *testing.T, rule networkingv1.NetworkPolicyIngressRule, metrics int32) {
+// checkIngress checks that only selected peers reach the metrics, that the API server, which has no known
+// address, reaches the downloads, and that no other port is open.
+func checkIngress(t *testing.T, rules []networkingv1.NetworkPolicyIngressRule, ports []corev1.ContainerPort) {
 	t.Helper()
-	if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.IntVal != metrics {
-		t.Errorf("want only port %d to be open, for selected peers: %+v", metrics, rule)
+	open := map[int32]bool{} // by port, whether only selected peers reach it
+	for _, rule := range rules {
+		for _, port := range rule.Ports {
+			open[port.Port.IntVal] = len(rule.From) > 0
+		}
+	}
+	want := map[int32]bool{}
+	for _, port := range ports {
+		switch port.Name {
+		case "metrics":
+			want[port.ContainerPort] = true
+		case "downloads":
+			want[port.ContainerPort] = false
+		}
+	}
+	if len(want) != 2 || !maps.Equal(open, want) {
+		t.Errorf("the open ports are %v, want %v", open, want)
 	}
 }

@@ -104,6 +104,7 @@ func (s *suite) testOutsiders(t *testing.T) {
 		"AsyncOperation":        asyncOperation(namespace, "by-joe"),
 		"DeletionRun":           deletionRun("by-joe"),
 		"Schedule":              schedule("by-joe"),
+		"DownloadRequest":       downloadRequest(v1alpha1.DownloadBackupLog),
 	} {
 		if err := outsider.Create(t.Context(), object, client.DryRunAll); !apierrors.IsForbidden(err) {
 			t.Errorf("create a %s: want Forbidden, got %v", kind, err)

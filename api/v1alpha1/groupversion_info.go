@@ -23,6 +23,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Restore{}, &RestoreList{},
 		&DeletionRun{}, &DeletionRunList{},
 		&Schedule{}, &ScheduleList{},
+		&DownloadRequest{}, &DownloadRequestList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -116,7 +116,7 @@ actions: [{name: e2e.example.io/loud-exec, kind: PreBackupAction, retries: 3, se
 `, print)) // A busy kubelet may reset the connection before all of it was read, which is a failure.
 		c.backup(ctx, "loud", "loud", "loud")
 		c.backupEnds(ctx, "loud", v1alpha1.RunPhaseCompleted)
-		Expect(len(c.stored(ctx, "e2e/backups/loud/loud-logs.gz"))).To(BeNumerically("<", 16<<20))
+		Expect(len(c.backupLog(ctx, "loud"))).To(BeNumerically("<", 16<<20))
 		Expect(c.kubectl(ctx, "get", "pods", "-n", namespace, "-l", operatorLabels,
 			"-o", "jsonpath={.items[*].status.containerStatuses[0].restartCount}")).To(Equal("0"))
 	}, SpecTimeout(minutes(5)))

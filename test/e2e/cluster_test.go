@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,7 @@ const (
 // for what has to be watched.
 type cluster struct {
 	client.WithWatch
+	config     *rest.Config
 	kubeconfig string
 	// program is kubectl: the one that was built with the test control plane, if it is there.
 	program string
@@ -60,7 +62,7 @@ func connect(kubeconfig string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{WithWatch: made, kubeconfig: absolute, program: "kubectl"}
+	c := &cluster{WithWatch: made, config: config, kubeconfig: absolute, program: "kubectl"}
 	if built, err := filepath.Abs("../../bin/controlplane/kubectl"); err == nil {
 		if _, err := os.Stat(built); err == nil {
 			c.program = built

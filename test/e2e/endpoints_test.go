@@ -101,7 +101,7 @@ func describeEndpoints() {
 			Expect(c.hookRun(ctx, b, hook, "e2e.example.io/elsewhere").Status.Message).To(Equal("attempt 1 for elsewhere, by me"))
 		}
 		By("having what both say in the log of the Backup")
-		Expect(c.stored(ctx, "e2e/backups/elsewhere/elsewhere-logs.gz")).To(
+		Expect(c.backupLog(ctx, "elsewhere")).To(
 			And(ContainSubstring("The endpoint was called for PreBackup"), ContainSubstring("The plugin was called")))
 
 		By("calling those that took their place, with other certificates")

@@ -69,7 +69,7 @@ actions:
 		post := c.hookRun(ctx, b, v1alpha1.HookPostBackup, "e2e.example.io/script")
 		Expect(post.Status.Message).To(Equal("all of it seen"))
 		By("having what it printed in the log of the Backup")
-		Expect(c.stored(ctx, "e2e/backups/with-job/with-job-logs.gz")).To(MatchRegexp("hello from PreBackup, attempt 1"))
+		Expect(c.backupLog(ctx, "with-job")).To(MatchRegexp("hello from PreBackup, attempt 1"))
 		By("having started each Job once, and leaving none")
 		Expect(jobs()).To(HaveLen(2))
 		Eventually(ctx, func() (string, error) {

@@ -105,7 +105,7 @@ func (c *cluster) cancelAll(ctx context.Context) {
 func (c *cluster) tell(ctx context.Context) {
 	for _, args := range [][]string{
 		{"get", "pods", "-A", "-o", "wide"},
-		{"get", "backups,restores,hookruns,plugins", "-A"},
+		{"get", "backups.grapnel.dev,restores.grapnel.dev,hookruns,plugins", "-A"},
 		{"get", "backups.grapnel.dev,restores.grapnel.dev,hookruns.grapnel.dev", "-A", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name}: {.status.phase} {.status.message}{"\n"}{end}`},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 		{"logs", "-n", namespace, "-l", operatorLabels, "--tail=80", "--prefix"},

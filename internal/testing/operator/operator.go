@@ -76,7 +76,7 @@ func Start(ctx context.Context, opts Options) (*Operator, error) {
 }
 
 func startOnFreePorts(ctx context.Context, opts Options, f dataDir) (*Operator, error) {
-	ports, err := findFreeAddresses(2)
+	ports, err := findFreeAddresses(3)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func startOnFreePorts(ctx context.Context, opts Options, f dataDir) (*Operator, 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the operator's log: %w", err), log.Close())
 	}
-	p, err := program.Start(newOperatorCommand(opts, f, ports[0], ports[1], log))
+	p, err := program.Start(newOperatorCommand(opts, f, ports, log))
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -107,14 +107,17 @@ func startOnFreePorts(ctx context.Context, opts Options, f dataDir) (*Operator, 
 	return o, nil
 }
 
-func newOperatorCommand(opts Options, f dataDir, health, metrics string, log *os.File) *exec.Cmd {
+// newOperatorCommand returns the command of an operator with the addresses for its health, metrics and downloads.
+func newOperatorCommand(opts Options, f dataDir, addresses []string, log *os.File) *exec.Cmd {
 	cmd := exec.Command(opts.Programs.Operator, append([]string{
 		"--kubeconfig=" + opts.Kubeconfig,
 		"--plugin-dir=" + f.pluginDir(),
 		"--store-root=" + f.storeRoot(),
 		"--scratch-dir=" + f.scratchDir(),
-		"--health-probe-bind-address=" + health,
-		"--metrics-bind-address=" + metrics,
+		"--health-probe-bind-address=" + addresses[0],
+		"--metrics-bind-address=" + addresses[1],
+		"--download-bind-address=" + addresses[2],
+		"--download-url=https://" + addresses[2],
 		"--metrics-secure=false",
 		"--admission-grace=5s",
 	}, opts.Args...)...)

@@ -1,0 +1,287 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/names"
+)
+
+// newDescribeCommand returns the command that shows what became of a run.
+func (a *app) newDescribeCommand(k runKind) *cobra.Command {
+	return &cobra.Command{
+		Use: "describe NAME", Short: "Show what became of a " + k.kind + ", its problems and its hooks", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := c.getRun(cmd.Context(), k, args[0])
+			if err != nil {
+				return err
+			}
+			hooks, err := c.listHookRuns(cmd.Context(), k, r)
+			if err != nil {
+				return err
+			}
+			return a.describeRun(k, r, hooks)
+		},
+	}
+}
+
+// listHookRuns returns the HookRuns of a run, in the order in which they were called. Those that were not called yet
+// come last.
+func (c *connection) listHookRuns(ctx context.Context, k runKind, r run) ([]v1alpha1.HookRun, error) {
+	var list v1alpha1.HookRunList
+	label := client.MatchingLabels{k.label: names.LabelValue(r.GetName())}
+	if err := c.List(ctx, &list, client.InNamespace(c.namespace), label); err != nil {
+		return nil, err
+	}
+	hooks := slices.DeleteFunc(list.Items, func(h v1alpha1.HookRun) bool { return h.Spec.ParentRef.UID != string(r.GetUID()) })
+	slices.SortStableFunc(hooks, func(x, y v1alpha1.HookRun) int {
+		a, b := x.Status.StartTimestamp, y.Status.StartTimestamp
+		switch {
+		case a == nil && b == nil:
+			return strings.Compare(x.Name, y.Name)
+		case a == nil:
+			return 1
+		case b == nil:
+			return -1
+		}
+		return cmp.Or(a.Compare(b.Time), strings.Compare(x.Name, y.Name))
+	})
+	return hooks, nil
+}
+
+// description is a text of labeled lines.
+type description struct {
+	out *terminal
+	err error
+}
+
+// line prints a label and a value, unless the value is empty.
+func (d *description) line(label, value string) {
+	if value != "" && d.err == nil {
+		d.err = d.out.printf("%-14s%s\n", label+":", value)
+	}
+}
+
+func (d *description) printf(format string, args ...any) {
+	if d.err == nil {
+		d.err = d.out.printf(format, args...)
+	}
+}
+
+// describeRun prints what became of a run.
+func (a *app) describeRun(k runKind, r run, hooks []v1alpha1.HookRun) error {
+	status := r.Run()
+	d := &description{out: a.out}
+	d.line(k.kind, r.GetName())
+	if d.err == nil {
+		d.err = a.out.printPhase(fmt.Sprintf("%-14s", "Phase:"), cmp.Or(r.GetPhase(), "not seen by the operator yet"), "")
+	}
+	d.line("Message", status.Message)
+	d.line("Started", describeTime(status.StartTimestamp))
+	d.line("Ended", describeEnd(status))
+	if done, total := itemCounts(r); total > 0 {
+		d.line("Objects", fmt.Sprintf("%d of %d", done, total))
+	}
+	d.specifics(r)
+	if o := status.Operations; o != nil && o.Attempted > 0 {
+		d.line("Operations", fmt.Sprintf("%d: %d completed, %d failed, %d canceled (%d %%)", o.Attempted, o.Completed, o.Failed, o.Cancelled, o.Percent))
+	}
+	for _, text := range status.ValidationErrors {
+		d.line("Invalid", text)
+	}
+	d.problems(k, r)
+	d.hooks(hooks)
+	if conditionStatus(r, v1alpha1.ConditionCleanupOwed) == metav1.ConditionTrue {
+		d.printf("\nClean-up is owed: kubectl describe %s.%s %s\n", k.resource, v1alpha1.GroupVersion.Group, r.GetName())
+	}
+	d.printf("\nLog: kubectl grapnel logs %s/%s\n", k.verb(), r.GetName())
+	return d.err
+}
+
+// specifics prints what only Backups or only Restores have.
+func (d *description) specifics(r run) {
+	switch o := r.(type) {
+	case *v1alpha1.Backup:
+		d.line("Location", cmp.Or(o.Location(), o.Spec.StorageLocation))
+		d.line("Expires", describeTime(o.Status.Expiration))
+		if o.Spec.ImportedFrom != nil {
+			d.line("Imported", "from another cluster or system")
+		}
+		d.line("Namespaces", describePatterns(o.Spec.IncludedNamespaces, o.Spec.ExcludedNamespaces))
+	case *v1alpha1.Restore:
+		d.line("Backup", cmp.Or(o.Status.BackupName, o.Spec.BackupName))
+		d.line("Location", o.Status.StorageLocation)
+		if o.Spec.DryRun {
+			d.line("Dry run", "nothing was written")
+		}
+		if n := o.Status.Counts; n != nil {
+			d.line("Outcomes", fmt.Sprintf("%d created, %d updated, %d recreated, %d unchanged, %d skipped, %d failed",
+				n.Created, n.Updated, n.Recreated, n.Unchanged, n.Skipped, n.Failed))
+		}
+		d.line("Namespaces", describePatterns(o.Spec.IncludedNamespaces, o.Spec.ExcludedNamespaces))
+	}
+}
+
+// problems prints the first problems.
+func (d *description) problems(k runKind, r run) {
+	status := r.Run()
+	if status.Errors+status.Warnings == 0 && len(status.Problems) == 0 {
+		return
+	}
+	d.printf("\n%d errors, %d warnings\n", status.Errors, status.Warnings)
+	for _, p := range status.Problems {
+		d.printf("  %s %s: %s\n", p.Severity, p.Reason, p.Message)
+	}
+	if hidden := status.Errors + status.Warnings - int64(len(status.Problems)); hidden > 0 {
+		d.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.verb(), r.GetName())
+	}
+}
+
+// hooks prints the hooks in the order in which they ran.
+func (d *description) hooks(hooks []v1alpha1.HookRun) {
+	if len(hooks) == 0 {
+		return
+	}
+	d.printf("\nHooks\n")
+	for i := range hooks {
+		h := &hooks[i]
+		d.printf("  %-12s %s: %s", h.Spec.Hook, h.Spec.ActionName, cmp.Or(string(h.Status.Phase), "not called"))
+		if h.Status.Duration != "" {
+			d.printf(", %s", h.Status.Duration)
+		}
+		if h.Status.Attempt > 1 {
+			d.printf(", attempt %d", h.Status.Attempt)
+		}
+		if h.Status.Message != "" {
+			d.printf(" (%s)", h.Status.Message)
+		}
+		d.printf("\n")
+	}
+}
+
+// describeTime returns a time with its distance from now; empty if there is none.
+func describeTime(at *metav1.Time) string {
+	if at == nil {
+		return ""
+	}
+	text := at.Local().Format("2006-01-02 15:04:05 MST")
+	if since := time.Since(at.Time); since >= 0 {
+		return text + " (" + duration.HumanDuration(since) + " ago)"
+	}
+	return text + " (in " + duration.HumanDuration(time.Until(at.Time)) + ")"
+}
+
+// describeEnd returns when a run ended, and how long it took.
+func describeEnd(status *v1alpha1.RunStatus) string {
+	text := describeTime(status.CompletionTimestamp)
+	if text != "" && status.StartTimestamp != nil {
+		text += ", took " + status.CompletionTimestamp.Sub(status.StartTimestamp.Time).String()
+	}
+	return text
+}
+
+// describePatterns returns which namespaces are included.
+func describePatterns(included, excluded []v1alpha1.NamePattern) string {
+	text := "all"
+	if len(included) > 0 {
+		text = joinPatterns(included)
+	}
+	if len(excluded) > 0 {
+		text += ", not " + joinPatterns(excluded)
+	}
+	return text
+}
+
+func joinPatterns(patterns []v1alpha1.NamePattern) string {
+	var texts []string
+	for _, p := range patterns {
+		texts = append(texts, string(p))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// newDescribeObjectCommand returns the command that shows an object that is no run.
+func (a *app) newDescribeObjectCommand(kind string, newObject func() objectAndList) *cobra.Command {
+	return &cobra.Command{
+		Use: "describe NAME", Short: "Show a " + kind, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect()
+			if err != nil {
+				return err
+			}
+			found := newObject()
+			if err := c.get(cmd.Context(), kind, args[0], found.object, found.list); err != nil {
+				return err
+			}
+			d := &description{out: a.out}
+			d.line(kind, args[0])
+			switch o := found.object.(type) {
+			case *v1alpha1.Schedule:
+				d.schedule(o)
+			case *v1alpha1.BackupStorageLocation:
+				d.location(o)
+			case *v1alpha1.Plugin:
+				d.plugin(o)
+			}
+			return d.err
+		},
+	}
+}
+
+func (d *description) schedule(s *v1alpha1.Schedule) {
+	d.line("Phase", string(s.Status.Phase))
+	d.line("Message", s.Status.Message)
+	d.line("Schedule", s.Spec.Schedule+" "+cmp.Or(s.Spec.TimeZone, "UTC"))
+	d.line("Next", describeTime(s.Status.NextScheduleTime))
+	d.line("Last", describeTime(s.Status.LastScheduleTime))
+	d.line("Last backup", s.Status.LastBackup)
+	d.line("Last success", describeTime(s.Status.LastSuccessfulTime))
+	d.line("Last skipped", strings.TrimSpace(describeTime(s.Status.LastSkippedTime)+" "+s.Status.LastSkippedReason))
+	d.line("Namespaces", describePatterns(s.Spec.Template.Spec.IncludedNamespaces, s.Spec.Template.Spec.ExcludedNamespaces))
+}
+
+func (d *description) location(l *v1alpha1.BackupStorageLocation) {
+	d.line("Phase", string(l.Status.Phase))
+	d.line("Message", l.Status.Message)
+	switch {
+	case l.Spec.Filesystem != nil:
+		d.line("Directory", cmp.Or(l.Spec.Filesystem.Path, "."))
+	case l.Spec.S3 != nil:
+		d.line("Bucket", strings.TrimSpace(l.Spec.S3.Bucket+" "+l.Spec.S3.Endpoint))
+	case l.Spec.Plugin != nil:
+		d.line("Provider", l.Spec.Plugin.Provider)
+		d.line("Bucket", l.Spec.Plugin.Bucket)
+	}
+	d.line("Prefix", l.Spec.Prefix)
+	d.line("Access", string(l.Spec.AccessMode))
+	if l.Spec.Default {
+		d.line("Default", "yes")
+	}
+	d.line("Checked", describeTime(l.Status.LastValidationTime))
+}
+
+func (d *description) plugin(p *v1alpha1.Plugin) {
+	for _, c := range p.Status.Conditions {
+		d.line(c.Type, fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message))
+	}
+	if p.Spec.Suspend {
+		d.line("Suspended", "no new run uses it")
+	}
+}

@@ -155,9 +155,10 @@ func editDistance(a, b string) int {
 // explain returns the text of an error with what to do about it.
 func (a *app) explain(ctx context.Context, err error) string {
 	text := err.Error()
+	if _, isExplained := errors.AsType[*exitError](err); isExplained {
+		return text
+	}
 	switch {
-	case text == "":
-		return ""
 	case ctx.Err() != nil:
 		return "interrupted"
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && !isObjectMissing(err):

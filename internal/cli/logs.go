@@ -5,12 +5,15 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +45,11 @@ func (a *app) newLogsCommand() *cobra.Command {
 				printLog = a.printHookLines
 			}
 			if follow {
-				if err := c.waitForLog(cmd.Context(), k, r); err != nil {
-					return err
-				}
+				err = c.followLog(cmd.Context(), k, r.GetName(), printLog)
+			} else {
+				err = c.withFile(cmd.Context(), k.log, r.GetName(), false, printLog)
 			}
-			if err := c.withFile(cmd.Context(), k.log, r.GetName(), follow, printLog); err != nil {
+			if err != nil {
 				return err
 			}
 			return ignoreNoFile(c.withFile(cmd.Context(), k.postLog, r.GetName(), false, printLog))
@@ -74,15 +77,49 @@ func ignoreNoFile(err error) error {
 	return err
 }
 
-// waitForLog waits until a run has begun, and so has a log.
-func (c *connection) waitForLog(ctx context.Context, k runKind, r run) error {
-	for r.Run().StartTimestamp == nil && !isFinished(r) {
-		ended, err := c.watchRunUntil(ctx, k, r.GetName(), func(r run) bool { return r.Run().StartTimestamp != nil || isFinished(r) }, nil)
-		if err != nil || ended != nil {
+// followLog prints the log of a run until the run has ended. It continues where it was when the connection breaks, or
+// another operator takes over.
+func (c *connection) followLog(ctx context.Context, k runKind, name string, printLog func(io.Reader) error) error {
+	hasLog := func(r run) bool { return r.Run().StartTimestamp != nil || isFinished(r) }
+	var printed byteCounter
+	for {
+		r, err := c.watchRunUntil(ctx, k, name, hasLog, nil)
+		if err != nil {
 			return err
 		}
+		running := r == nil || !isFinished(r)
+		if r != nil {
+			err = c.withFile(ctx, k.log, name, running, func(log io.Reader) error {
+				if _, err := io.CopyN(io.Discard, log, int64(printed)); err != nil {
+					return err
+				}
+				return printLog(io.TeeReader(log, &printed))
+			})
+		}
+		if ctx.Err() != nil || !running || (err != nil && !isInterruption(err)) {
+			return cmp.Or(ctx.Err(), err)
+		}
+		time.Sleep(rewatchInterval)
 	}
-	return nil
+}
+
+// isInterruption reports whether a log may continue although reading it failed: the connection broke, the operator was
+// replaced, or it has not logged anything yet.
+func isInterruption(err error) bool {
+	if refused, ok := errors.AsType[*download.Error](err); ok {
+		return refused.Code == http.StatusNotFound || refused.Code >= http.StatusInternalServerError
+	}
+	_, isNetwork := errors.AsType[net.Error](err)
+	return isNetwork || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// byteCounter counts bytes that are written to it.
+type byteCounter int64
+
+// Write implements io.Writer.
+func (c *byteCounter) Write(p []byte) (int, error) {
+	*c += byteCounter(len(p))
+	return len(p), nil
 }
 
 // printHookLines prints the lines of a log that are about hooks.

@@ -1,0 +1,290 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// runOffline runs a command line that needs no cluster.
+func runOffline(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "/dev/null")
+	var stdout, stderr bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr}
+	code = Run(t.Context(), streams, "test", append([]string{"--server", "https://127.0.0.1:1"}, args...))
+	return code, stdout.String(), stderr.String()
+}
+
+// TestCreate_YAML compares the objects that flags describe. Velero's flags mean the same here.
+func TestCreate_YAML(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command string
+		want    string
+	}{
+		"a Backup": {
+			command: "backup create shop --include-namespaces shop-*,db --exclude-resources events,pods --selector app=shop --ttl 720h " +
+				"--storage-location main --labels quiesce=yes --include-cluster-resources=false --ordered-resources pods=db/a,db/b;configmaps=db/c " +
+				"--parameter example.io/freeze:timeout=30s --parameter example.io/freeze:mode=hard",
+			want: `apiVersion: grapnel.dev/v1alpha1
+kind: Backup
+metadata:
+  labels:
+    quiesce: "yes"
+  name: shop
+  namespace: grapnel-system
+spec:
+  excludedResources:
+  - events
+  - pods
+  includeClusterResources: false
+  includedNamespaces:
+  - shop-*
+  - db
+  labelSelector:
+    matchLabels:
+      app: shop
+  orderedResources:
+    configmaps: db/c
+    pods: db/a,db/b
+  parameters:
+    example.io/freeze:
+      mode: hard
+      timeout: 30s
+  storageLocation: main
+  ttl: 720h0m0s
+`,
+		},
+		"a Restore": {
+			command: "restore create again --from-backup shop --namespace-mappings shop=copy --existing-resource-policy update --preserve-nodeports " +
+				"--status-include-resources workflows",
+			want: `apiVersion: grapnel.dev/v1alpha1
+kind: Restore
+metadata:
+  name: again
+  namespace: grapnel-system
+spec:
+  backupName: shop
+  existingResourcePolicy: update
+  namespaceMapping:
+    shop: copy
+  preserveNodePorts: true
+  restoreStatus:
+    includedResources:
+    - workflows
+`,
+		},
+		"a Schedule": {
+			command: "schedule create nightly --schedule @daily --time-zone Europe/Berlin --paused --backup-labels tier=gold --include-namespaces shop --ttl 24h",
+			want: `apiVersion: grapnel.dev/v1alpha1
+kind: Schedule
+metadata:
+  name: nightly
+  namespace: grapnel-system
+spec:
+  schedule: '@daily'
+  suspend: true
+  template:
+    metadata:
+      labels:
+        tier: gold
+    spec:
+      includedNamespaces:
+      - shop
+      ttl: 24h0m0s
+  timeZone: Europe/Berlin
+`,
+		},
+		"a location of a plugin": {
+			command: "location create azure --provider velero.io/azure --bucket backups --config resourceGroup=rg --credential cloud=creds --default",
+			want: `apiVersion: grapnel.dev/v1alpha1
+kind: BackupStorageLocation
+metadata:
+  name: azure
+  namespace: grapnel-system
+spec:
+  default: true
+  plugin:
+    bucket: backups
+    config:
+      resourceGroup: rg
+    credential:
+      key: creds
+      name: cloud
+    provider: velero.io/azure
+`,
+		},
+		"a Plugin": {
+			command: "plugin create freeze --command init/freeze --arg --verbose",
+			want: `apiVersion: grapnel.dev/v1alpha1
+kind: Plugin
+metadata:
+  name: freeze
+spec:
+  executor:
+    process:
+      args:
+      - --verbose
+      command: init/freeze
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errOut := runOffline(t, append(strings.Fields(tc.command), "-o", "yaml")...)
+			if diff := cmp.Diff(tc.want, out); diff != "" || code != exitSuccess {
+				t.Errorf("exit code %d, %s\n(-want +got):\n%s", code, errOut, diff)
+			}
+		})
+	}
+}
+
+// TestRun_BadInput: bad input gets an error that says what to do, before anything is sent.
+func TestRun_BadInput(t *testing.T) {
+	for name, tc := range map[string]struct{ command, want string }{
+		"no name":              {"backup create", "name the Backup, or use --from-schedule"},
+		"a duration in days":   {"backup create x --ttl 30d", `"30d" is not a duration; write for example 720h or 90m`},
+		"a parameter":          {"backup create x --parameter freeze", `"freeze" is not ACTION:KEY=VALUE`},
+		"an empty namespace":   {"backup create x --include-namespaces a,,b", "there is an empty name"},
+		"a selector":           {"backup create x --selector a=b=c -o yaml", "--selector: "},
+		"ordered resources":    {"backup create x --ordered-resources pods -o yaml", `--ordered-resources: "pods" is not RESOURCE=NAME,NAME`},
+		"nothing to restore":   {"restore create", "set either --from-backup or --from-schedule"},
+		"two things":           {"restore create --from-backup a --from-schedule b", "set either --from-backup or --from-schedule"},
+		"no provider":          {"location create x", "set --provider to filesystem, s3"},
+		"no certificates":      {"location create x --provider s3 --cacert /no/such/file", "--cacert: "},
+		"a credential":         {"location create x --provider velero.io/azure --credential cloud", `"cloud" is not SECRET=KEY`},
+		"no program":           {"plugin create x", "set either --command or --address"},
+		"an object":            {"find secret", `"secret" is not an object`},
+		"an output format":     {"backup create x -o xml", `unknown output format "xml"; use json or yaml`},
+		"an unknown command":   {"bakcup get", "unknown command"},
+		"too many arguments":   {"logs a b", "accepts 1 arg(s), received 2"},
+		"a run of what kind":   {"logs pod/x", `"pod/x" is neither backup/NAME nor restore/NAME`},
+		"no API server":        {"backup get", "cannot be reached"},
+		"no schedule":          {"schedule create x", `required flag(s) "schedule" not set`},
+		"an unknown flag":      {"backup create x --snapshot-volumes", "unknown flag: --snapshot-volumes"},
+		"a confirmation, none": {"restore delete x", "cannot be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errOut := runOffline(t, strings.Fields(tc.command)...)
+			if code != exitFailure || !strings.Contains(errOut, tc.want) || out != "" {
+				t.Errorf("exit code %d, %q, %q; want 1 and %q", code, out, errOut, tc.want)
+			}
+		})
+	}
+}
+
+func TestMissingError(t *testing.T) {
+	for name, tc := range map[string]struct {
+		name  string
+		names []string
+		want  string
+	}{
+		"a typing error":  {"nigthly", []string{"weekly", "nightly", "shop"}, `there is no Backup "nigthly" in namespace ns; did you mean nightly?`},
+		"a part":          {"nightly", []string{"nightly-20260102", "nightly-20260101", "other"}, `there is no Backup "nightly" in namespace ns; did you mean nightly-20260101, nightly-20260102?`},
+		"nothing similar": {"nightly", []string{"shop"}, `there is no Backup "nightly" in namespace ns`},
+		"nothing at all":  {"nightly", nil, `there is no Backup "nightly" in namespace ns, and no other one; is it the right namespace and context?`},
+		"many":            {"a", []string{"a1", "a2", "a3", "a4"}, `there is no Backup "a" in namespace ns; did you mean a1, a2, a3?`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := missingError("Backup", "ns", tc.name, tc.names).Error(); got != tc.want {
+				t.Errorf("%s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestObjectReference_IsIn(t *testing.T) {
+	list := resourceList{
+		"v1/Pod": {"shop/web-0"}, "apps/v1/Deployment": {"shop/web"}, "v1/Namespace": {"shop"},
+		"networking.k8s.io/v1/NetworkPolicy": {"shop/deny"}, "networking.k8s.io/v1/Ingress": {"shop/front"},
+	}
+	for argument, want := range map[string]bool{
+		"pod/shop/web-0": true, "Pod/shop/web-0": true, "pods/shop/web-0": true, "pod/web-0": false, "pod/other/web-0": false,
+		"deployment/shop/web": true, "deployments.apps/shop/web": true, "deployments.batch/shop/web": false, "namespace/shop": true,
+		"networkpolicies/shop/deny": true, "ingresses/shop/front": true, "ingress/shop/front": true, "statefulset/shop/web": false,
+	} {
+		t.Run(argument, func(t *testing.T) {
+			ref, err := parseObjectReference(argument)
+			if got := err == nil && ref.isIn(list); got != want {
+				t.Errorf("%v (%v), want %v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestStripControl(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"text":             {"Grüße, 世界\tok\n", "Grüße, 世界\tok\n"},
+		"colors":           {"\x1b[31mred\x1b[0m", "[31mred[0m"},
+		"moves the cursor": {"a\rb\bc\x7f\u009b2Jd", "abc2Jd"},
+		"changes of order": {"a\u202eb\u2066c", "abc"},
+		"invalid UTF-8":    {"a\xffb", "a\ufffdb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := newTerminal(&out).copyText(strings.NewReader(tc.text)); err != nil {
+				t.Fatal(err)
+			}
+			if got := stripControl(tc.text); got != tc.want || out.String() != tc.want {
+				t.Errorf("%q and %q, want %q", got, out.String(), tc.want)
+			}
+		})
+	}
+}
+
+func TestTruncateToWidth(t *testing.T) {
+	for text, want := range map[string]string{"short": "short", "exactly 10": "exactly 1", "longer than it": "longer th", "äöüäöüäöüäöü": "äöüäöüäöü"} {
+		if got := truncateToWidth(text, 10); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := truncateToWidth("any", 0); got != "any" {
+		t.Errorf("without a width: %q", got)
+	}
+}
+
+func TestProgressText(t *testing.T) {
+	start := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local))
+	b := &v1alpha1.Backup{}
+	if got, want := progressText(b), "not seen by the operator yet"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	b.Status.Phase, b.Status.Message, b.Status.StartTimestamp = v1alpha1.RunPhaseInProgress, "Archiving", &start
+	b.Status.Progress = &v1alpha1.BackupProgress{TotalItems: 50, ItemsBackedUp: 20}
+	b.Status.Operations = &v1alpha1.OperationCounts{Attempted: 2, Percent: 40}
+	if got, want := progressText(b), "InProgress, Archiving, 20 of 50 objects, operations 40 %, since 03:04:05"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestReportOutcome(t *testing.T) {
+	for phase, want := range map[v1alpha1.RunPhase]int{
+		v1alpha1.RunPhaseCompleted: exitSuccess, v1alpha1.RunPhasePartiallyFailed: exitPartialFailure,
+		v1alpha1.RunPhaseFailed: exitFailure, v1alpha1.RunPhaseCancelled: exitFailure, v1alpha1.RunPhaseFailedValidation: exitFailure,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			var out bytes.Buffer
+			a := &app{out: newTerminal(&out)}
+			b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
+			b.Status.Phase, b.Status.Message, b.Status.Errors = phase, "what happened", 3
+			b.Status.Problems = []v1alpha1.Problem{{Severity: v1alpha1.ProblemSeverityError, Reason: "Forbidden", Message: "pods a/b:\x1b[2J no"}}
+			code := exitSuccess
+			if exit, ok := a.reportOutcome(backups, b).(*exitError); ok { //nolint:errorlint // it is not wrapped
+				code = exit.code
+			}
+			wantText := "Backup b: " + string(phase) + " (what happened)\n  Error Forbidden: pods a/b:[2J no\n  and 2 more: kubectl grapnel results backup/b\n"
+			if code != want || out.String() != wantText {
+				t.Errorf("exit code %d, want %d\n%q, want\n%q", code, want, out.String(), wantText)
+			}
+		})
+	}
+}

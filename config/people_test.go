@@ -50,7 +50,9 @@ func (s *suite) testPeople(t *testing.T) {
 			return c.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
 		}
 	}
-	download := func(kind v1alpha1.DownloadTargetKind) func(context.Context, client.Client) error { return dryRun(downloadRequest(kind)) }
+	download := func(kind v1alpha1.DownloadTargetKind) func(context.Context, client.Client) error {
+		return dryRun(downloadRequest(kind))
+	}
 	list := func(kind client.ObjectList, in string) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error { return c.List(ctx, kind, client.InNamespace(in)) }
 	}

@@ -5,12 +5,10 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/internal/cli"
 )
@@ -19,9 +17,6 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	code := cli.Run(ctx, streams, version, os.Args[1:])
-	stop()
-	os.Exit(code)
+	os.Exit(cli.Run(ctrl.SetupSignalHandler(), streams, version, os.Args[1:]))
 }

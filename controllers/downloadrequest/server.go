@@ -221,12 +221,14 @@ func (s *Server) sendRunLog(r *http.Request, file target, parent lifecycle.Objec
 	if file.log == "" {
 		return false, nil
 	}
-	open := func() (io.ReadCloser, error) { return s.Logs.OpenReader(string(parent.GetUID()), file.log) }
+	uid := string(parent.GetUID())
+	var log io.ReadCloser
 	if r.URL.Query().Get("follow") == "true" && !lifecycle.IsFinalized(parent) {
 		sender.flushEach = true
-		open = func() (io.ReadCloser, error) { return s.Logs.Follow(r.Context(), string(parent.GetUID()), file.log) }
+		log, err = s.Logs.Follow(r.Context(), uid, file.log)
+	} else {
+		log, err = s.Logs.OpenReader(uid, file.log)
 	}
-	log, err := open()
 	if log == nil || err != nil {
 		return false, err
 	}

@@ -110,19 +110,29 @@ func (w *world) store(run, name, file, content string) {
 	}
 }
 
-// get downloads with a token, and returns the status code and the body as the client gets it.
-func (w *world) get(path, token string) (*http.Response, string) {
-	w.t.Helper()
-	resp := w.open(path, token)
-	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		w.t.Fatal(err)
-	}
-	return resp, string(body)
+// answer is what a client gets.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
 }
 
-// open downloads with a token; the caller closes the body.
-func (w *world) open(path, token string) *http.Response {
+// get downloads with a token.
+func (w *world) get(path, token string) answer {
+	w.t.Helper()
+	var a answer
+	w.with(path, token, func(resp *http.Response) {
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		a = answer{code: resp.StatusCode, header: resp.Header, body: string(body)}
+	})
+	return a
+}
+
+// with downloads with a token, and closes the connection when use returns.
+func (w *world) with(path, token string, use func(*http.Response)) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.http.URL+path, http.NoBody)
 	if err != nil {
@@ -135,7 +145,8 @@ func (w *world) open(path, token string) *http.Response {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return resp
+	defer func() { _ = resp.Body.Close() }()
+	use(resp)
 }
 
 func hashOf(token string) string {
@@ -190,8 +201,8 @@ func TestServer_Refusals(t *testing.T) {
 	w := newWorld(t, newImportedBackup("b"), expired, fresh, other, elsewhere, newRequest("good", v1alpha1.DownloadBackupLog, "b"))
 	w.store("backups", "b", "b-logs.gz", compress(t, "the log"))
 	for _, request := range []string{"good", "new"} { // the cache may not have the status yet
-		if resp, body := w.get("/v1/downloads/"+request, testToken); resp.StatusCode != http.StatusOK || body != "the log" {
-			t.Fatalf("%s, with the token: %s %q", request, resp.Status, body)
+		if a := w.get("/v1/downloads/"+request, testToken); a.code != http.StatusOK || a.body != "the log" {
+			t.Fatalf("%s, with the token: %d %q", request, a.code, a.body)
 		}
 	}
 	const want = "no DownloadRequest has this name and token; it may have expired: create another one\n"
@@ -207,8 +218,8 @@ func TestServer_Refusals(t *testing.T) {
 		"a name with characters": {"%2e%2e%2fgood", testToken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if resp, body := w.get("/v1/downloads/"+tc.request, tc.token); resp.StatusCode != http.StatusForbidden || body != want {
-				t.Errorf("%s %q, want 403 %q", resp.Status, body, want)
+			if a := w.get("/v1/downloads/"+tc.request, tc.token); a.code != http.StatusForbidden || a.body != want {
+				t.Errorf("%d %q, want 403 %q", a.code, a.body, want)
 			}
 		})
 	}
@@ -233,15 +244,15 @@ func TestServer_EachTarget(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t, newImportedBackup("b"), restore.DeepCopy(), newRequest("d", kind, tc.name))
 			w.store(tc.run, tc.name, tc.file, compress(t, "content of "+tc.file))
-			resp, body := w.get("/v1/downloads/d", testToken)
+			a := w.get("/v1/downloads/d", testToken)
 			want := "content of " + tc.file
 			if tc.contentType == contentArchive {
 				want = compress(t, want) // it stays a compressed file
 			}
-			if resp.StatusCode != http.StatusOK || body != want || resp.Header.Get("Content-Type") != tc.contentType {
-				t.Errorf("%s %q (%s), want %q (%s)", resp.Status, body, resp.Header.Get("Content-Type"), want, tc.contentType)
+			if a.code != http.StatusOK || a.body != want || a.header.Get("Content-Type") != tc.contentType {
+				t.Errorf("%d %q (%s), want %q (%s)", a.code, a.body, a.header.Get("Content-Type"), want, tc.contentType)
 			}
-			if resp.Header.Get("Cache-Control") != "no-store" {
+			if a.header.Get("Cache-Control") != "no-store" {
 				t.Error("a proxy may keep the file")
 			}
 		})
@@ -272,8 +283,8 @@ func TestServer_Missing(t *testing.T) {
 			w := newWorld(t, newImportedBackup("b"), newRunningBackup("new"), odd, lost, early, newRequest("d", tc.kind, tc.target),
 				&v1alpha1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "odd"}})
 			w.store("backups", "b", "b-logs.gz", "there")
-			if resp, body := w.get("/v1/downloads/d", testToken); resp.StatusCode != tc.code || !strings.Contains(body, tc.want) || strings.Contains(body, w.dir) {
-				t.Errorf("%s %q, want %d %q without the directory", resp.Status, body, tc.code, tc.want)
+			if a := w.get("/v1/downloads/d", testToken); a.code != tc.code || !strings.Contains(a.body, tc.want) || strings.Contains(a.body, w.dir) {
+				t.Errorf("%d %q, want %d %q without the directory", a.code, a.body, tc.code, tc.want)
 			}
 		})
 	}
@@ -297,9 +308,8 @@ func TestServer_ForeignBackup(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.store("backups", "taken", "taken.tar.gz", "secret")
-		resp, body := w.get("/v1/downloads/d", testToken)
-		if (resp.StatusCode == http.StatusOK) != (owner == string(mine.UID)) {
-			t.Errorf("the backup of %s: %s %q", owner, resp.Status, body)
+		if a := w.get("/v1/downloads/d", testToken); (a.code == http.StatusOK) != (owner == string(mine.UID)) {
+			t.Errorf("the backup of %s: %d %q", owner, a.code, a.body)
 		}
 	}
 }
@@ -308,8 +318,8 @@ func TestServer_Standby(t *testing.T) {
 	w := newWorld(t, newImportedBackup("b"), newRequest("d", v1alpha1.DownloadBackupLog, "b"))
 	w.store("backups", "b", "b-logs.gz", compress(t, "the log"))
 	w.server.Elected = make(chan struct{})
-	if resp, body := w.get("/v1/downloads/d", testToken); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("%s %q, want 503 with Retry-After", resp.Status, body)
+	if a := w.get("/v1/downloads/d", testToken); a.code != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d %q, want 503 with Retry-After", a.code, a.body)
 	}
 }
 
@@ -320,29 +330,27 @@ func TestServer_RunningLog(t *testing.T) {
 	w := newWorld(t, b, newRequest("d", v1alpha1.DownloadBackupLog, "b"))
 	log := w.server.Logs.Logger(runlog.Run{UID: string(b.UID), Kind: "Backup", Name: "b"}, runlog.Main)
 	log.Info("first")
-	if _, body := w.get("/v1/downloads/d", testToken); strings.Count(body, "\n") != 1 || !strings.Contains(body, "msg=first") {
-		t.Errorf("without follow: %q, want the first line", body)
+	if a := w.get("/v1/downloads/d", testToken); strings.Count(a.body, "\n") != 1 || !strings.Contains(a.body, "msg=first") {
+		t.Errorf("without follow: %q, want the first line", a.body)
 	}
-	resp := w.open("/v1/downloads/d?follow=true", testToken)
-	lines := bufio.NewScanner(resp.Body)
-	for _, text := range []string{"first", "second", "third"} {
-		if !lines.Scan() || !strings.Contains(lines.Text(), "msg="+text) {
-			t.Fatalf("line %q (%v), want %q", lines.Text(), lines.Err(), text)
+	w.with("/v1/downloads/d?follow=true", testToken, func(resp *http.Response) {
+		lines := bufio.NewScanner(resp.Body)
+		for _, text := range []string{"first", "second", "third"} {
+			if !lines.Scan() || !strings.Contains(lines.Text(), "msg="+text) {
+				t.Fatalf("line %q (%v), want %q", lines.Text(), lines.Err(), text)
+			}
+			switch text {
+			case "first":
+				log.Info("second") // the client has read everything, and waits
+			case "second":
+				log.Info("third")
+				w.server.Logs.Remove(string(b.UID))
+			}
 		}
-		switch text {
-		case "first":
-			log.Info("second") // the client has read everything, and waits
-		case "second":
-			log.Info("third")
-			w.server.Logs.Remove(string(b.UID))
+		if lines.Scan() || lines.Err() != nil {
+			t.Errorf("after the end of the run: %q, %v", lines.Text(), lines.Err())
 		}
-	}
-	if lines.Scan() || lines.Err() != nil {
-		t.Errorf("after the end of the run: %q, %v", lines.Text(), lines.Err())
-	}
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 // sparse stores an archive of zeros that takes no space.
@@ -364,11 +372,11 @@ func TestServer_LargeArchive(t *testing.T) {
 	var readers sync.WaitGroup
 	for _, part := range []int64{size, 1 << 20, 100 << 20} {
 		readers.Go(func() {
-			resp := w.open("/v1/downloads/d", testToken)
-			n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, part))
-			if err = errors.Join(err, resp.Body.Close()); err != nil || n != part {
-				t.Errorf("%d bytes, %v; want %d", n, err, part)
-			}
+			w.with("/v1/downloads/d", testToken, func(resp *http.Response) {
+				if n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, part)); err != nil || n != part {
+					t.Errorf("%d bytes, %v; want %d", n, err, part)
+				}
+			})
 		})
 	}
 	readers.Wait()
@@ -382,20 +390,26 @@ func TestServer_LargeArchive(t *testing.T) {
 func TestServer_ClientsThatLeave(t *testing.T) {
 	w := newWorld(t, newImportedBackup("b"), newRequest("d", v1alpha1.DownloadBackupContents, "b"))
 	w.sparse(1 << 30)
-	var open []*http.Response
+	var readers sync.WaitGroup
+	started, leave := make(chan int, maxDownloads), make(chan struct{})
 	for range maxDownloads {
-		resp := w.open("/v1/downloads/d", testToken)
-		if resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s, want 200", resp.Status)
+		readers.Go(func() {
+			w.with("/v1/downloads/d", testToken, func(resp *http.Response) {
+				started <- resp.StatusCode
+				<-leave // the rest is not read
+			})
+		})
+	}
+	for range maxDownloads {
+		if code := <-started; code != http.StatusOK {
+			t.Errorf("%d, want 200", code)
 		}
-		open = append(open, resp)
 	}
-	if resp, body := w.get("/v1/downloads/d", testToken); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("beside %d others: %s %q, want 429 with Retry-After", maxDownloads, resp.Status, body)
+	if a := w.get("/v1/downloads/d", testToken); a.code != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" {
+		t.Errorf("beside %d others: %d %q, want 429 with Retry-After", maxDownloads, a.code, a.body)
 	}
-	for _, resp := range open {
-		_ = resp.Body.Close() // the rest was not read
-	}
+	close(leave)
+	readers.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.server.downloads.Acquire(ctx, maxDownloads); err != nil {
@@ -424,9 +438,9 @@ func TestFileSender_BrokenStore(t *testing.T) {
 	}))
 	defer broken.Close()
 	w := &world{t: t, http: broken}
-	resp := w.open("/", "")
-	if n, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("%d bytes, %v; want an unexpected end", n, err)
-	}
-	_ = resp.Body.Close()
+	w.with("/", "", func(resp *http.Response) {
+		if n, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes, %v; want an unexpected end", n, err)
+		}
+	})
 }

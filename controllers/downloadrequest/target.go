@@ -106,6 +106,7 @@ func (t target) hasRestoreFile(files *v1alpha1.RestoreFiles) bool {
 		return files.Results != ""
 	case storage.RestoreResourceList:
 		return files.ResourceList != ""
+	case storage.RestoreItemOperations: // cannot be downloaded
 	}
 	return false
 }

@@ -188,7 +188,7 @@ func TestMissingError(t *testing.T) {
 		names []string
 		want  string
 	}{
-		"a typing error":  {"nigthly", []string{"weekly", "nightly", "shop"}, `there is no Backup "nigthly" in namespace ns; did you mean nightly?`},
+		"a typing error":  {"nightli", []string{"weekly", "nightly", "shop"}, `there is no Backup "nightli" in namespace ns; did you mean nightly?`},
 		"a part":          {"nightly", []string{"nightly-20260102", "nightly-20260101", "other"}, `there is no Backup "nightly" in namespace ns; did you mean nightly-20260101, nightly-20260102?`},
 		"nothing similar": {"nightly", []string{"shop"}, `there is no Backup "nightly" in namespace ns`},
 		"nothing at all":  {"nightly", nil, `there is no Backup "nightly" in namespace ns, and no other one; is it the right namespace and context?`},

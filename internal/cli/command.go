@@ -42,7 +42,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, version string
 		out: newTerminal(streams.Out), errOut: newTerminal(streams.ErrOut),
 		flags: genericclioptions.NewConfigFlags(true), version: version,
 	}
-	root := a.newRootCommand()
+	root := a.newRootCommand() //nolint:contextcheck // the commands get the context from cobra
 	root.SetArgs(args)
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -88,7 +88,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		command.GroupID = "files"
 		root.AddCommand(command)
 	}
-	root.AddCommand(a.newPlanCommand(), a.newVersionCommand())
+	root.AddCommand(a.newPlanCommand(), a.newDiffCommand(), a.newTreeCommand(), a.newVersionCommand())
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -56,9 +57,7 @@ func mergeMaps(base, more map[string]string) map[string]string {
 	}
 	merged := map[string]string{}
 	for _, m := range []map[string]string{base, more} {
-		for key, value := range m {
-			merged[key] = value
-		}
+		maps.Copy(merged, m)
 	}
 	return merged
 }

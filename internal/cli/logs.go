@@ -13,12 +13,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/download"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -99,7 +99,9 @@ func (c *connection) followLog(ctx context.Context, k runKind, name string, prin
 		if ctx.Err() != nil || !running || (err != nil && !isInterruption(err)) {
 			return cmp.Or(ctx.Err(), err)
 		}
-		time.Sleep(rewatchInterval)
+		if err := rawclient.Sleep(ctx, rewatchInterval); err != nil {
+			return err
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // deleteTimeout is how long deleting an object may take that a command created for itself.
@@ -27,54 +27,76 @@ func (c *connection) deleteAfterUse(ctx context.Context, object client.Object) e
 	return client.IgnoreNotFound(c.Delete(ctx, object))
 }
 
+// waitForEnd waits until a run has ended, and shows its progress.
+func (a *app) waitForEnd(ctx context.Context, c *connection, k runKind, name string) (run, error) {
+	shown := &progressPrinter{out: a.errOut}
+	for {
+		ended, err := c.watchRunUntil(ctx, k, name, isFinished, func(r run) { shown.show(progressText(r)) })
+		shown.end()
+		if err != nil || ended != nil {
+			return ended, err
+		}
+		if err := rawclient.Sleep(ctx, rewatchInterval); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hasOutcomes reports whether a Restore got as far as its objects.
+func hasOutcomes(r run) bool {
+	return r.GetPhase() == v1alpha1.RunPhaseCompleted || r.GetPhase() == v1alpha1.RunPhasePartiallyFailed
+}
+
 // showPlan waits for a dry run, and prints the outcome of each object.
 func (a *app) showPlan(ctx context.Context, c *connection, name string, output outputFlag) error {
-	shown := &progressPrinter{out: a.errOut}
-	var ended run
-	for ended == nil {
-		var err error
-		ended, err = c.watchRunUntil(ctx, restores, name, isFinished, func(r run) { shown.show(progressText(r)) })
-		shown.end()
-		if err != nil {
-			return err
-		}
+	ended, err := a.waitForEnd(ctx, c, restores, name)
+	if err != nil {
+		return err
 	}
-	failed := ended.GetPhase() != v1alpha1.RunPhaseCompleted && ended.GetPhase() != v1alpha1.RunPhasePartiallyFailed
-	if !failed {
-		err := c.withFile(ctx, v1alpha1.DownloadRestoreResourceList, name, false, func(file io.Reader) error {
-			if output.format == outputJSON {
-				return a.out.copyText(file)
-			}
-			return a.printOutcomes(file)
-		})
-		if err != nil {
-			return err
-		}
+	if !hasOutcomes(ended) {
+		return a.reportOutcome(restores, ended)
 	}
-	if output.format == outputJSON && !failed {
-		return nil
+	err = c.withFile(ctx, v1alpha1.DownloadRestoreResourceList, name, false, func(file io.Reader) error {
+		if output.format == outputJSON {
+			return a.out.copyText(file)
+		}
+		return a.printOutcomes(file)
+	})
+	if err != nil || output.format == outputJSON {
+		return err
 	}
 	return a.reportOutcome(restores, ended)
 }
 
-// printOutcomes prints a list of a Restore: "namespace/name(outcome)" by kind.
-func (a *app) printOutcomes(file io.Reader) error {
+// itemOutcome is what a Restore did, or would do, to an object.
+type itemOutcome struct{ kind, name, outcome string }
+
+// readOutcomes reads the list of a Restore: "namespace/name(outcome)" by kind.
+func readOutcomes(file io.Reader) ([]itemOutcome, error) {
 	list, err := readResourceList(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	counts := map[string]int{}
+	var outcomes []itemOutcome
 	for _, kind := range slices.Sorted(maps.Keys(list)) {
 		for _, entry := range list[kind] {
 			name, outcome, _ := strings.Cut(strings.TrimSuffix(entry, ")"), "(")
-			counts[outcome]++
-			if err := a.out.printf("%-10s %s %s\n", outcome, kind, name); err != nil {
-				return err
-			}
+			outcomes = append(outcomes, itemOutcome{kind: kind, name: name, outcome: outcome})
 		}
 	}
-	if len(counts) == 0 {
-		return errors.New("the backup has nothing that the Restore would select")
+	return outcomes, nil
+}
+
+// printOutcomes prints the list of a Restore.
+func (a *app) printOutcomes(file io.Reader) error {
+	outcomes, err := readOutcomes(file)
+	if err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		if err := a.out.printf("%-10s %s %s\n", o.outcome, o.kind, o.name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -67,21 +67,14 @@ func (a *app) waitForRun(ctx context.Context, c *connection, k runKind, name str
 		ctx, cancel = context.WithTimeoutCause(ctx, wait.timeout, timeout)
 		defer cancel()
 	}
-	shown := &progressPrinter{out: a.errOut}
-	for {
-		ended, err := c.watchRunUntil(ctx, k, name, isFinished, func(r run) { shown.show(progressText(r)) })
-		shown.end()
-		if ctx.Err() != nil {
-			return interruptedError(ctx, k, name)
-		}
-		if err != nil {
-			return err
-		}
-		if ended != nil {
-			return a.reportOutcome(k, ended)
-		}
-		time.Sleep(rewatchInterval)
+	ended, err := a.waitForEnd(ctx, c, k, name)
+	switch {
+	case ctx.Err() != nil:
+		return interruptedError(ctx, k, name)
+	case err != nil:
+		return err
 	}
+	return a.reportOutcome(k, ended)
 }
 
 // interruptedError says what happens to a run that the command no longer waits for.

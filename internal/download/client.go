@@ -32,8 +32,9 @@ import (
 const (
 	// TokenHeader is the HTTP header with the token of a DownloadRequest.
 	TokenHeader = "Grapnel-Download-Token" //nolint:gosec // the name of a header
-	// ServiceName is the Service of the operator's download server, and ServicePort its port.
-	ServiceName, ServicePort = "grapnel-downloads", "https"
+	// ServiceName is the Service of the operator's download server.
+	ServiceName = "grapnel-downloads"
+	servicePort = "https"
 
 	// readyTimeout is how long the operator may take to make a DownloadRequest ready, and to answer.
 	readyTimeout = 30 * time.Second
@@ -161,7 +162,7 @@ func (c *Client) newHTTPClient(request *v1alpha1.DownloadRequest) (*http.Client,
 		return nil, nil, fmt.Errorf("connecting to the download server: %w", err)
 	}
 	if base == "" {
-		address = address.JoinPath("api", "v1", "namespaces", c.Namespace, "services", "https:"+ServiceName+":"+ServicePort, "proxy")
+		address = address.JoinPath("api", "v1", "namespaces", c.Namespace, "services", "https:"+ServiceName+":"+servicePort, "proxy")
 	}
 	return &http.Client{Transport: transport}, address.JoinPath(request.Status.Path), nil
 }

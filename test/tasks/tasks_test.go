@@ -105,6 +105,21 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 		Expect(task(ctx, viewer, 0, "restore get")).NotTo(ContainSubstring("plan-"), "dry runs that were shown")
 	})
 
+	It("compares a backup with the cluster, and with another backup", func(ctx context.Context) {
+		Expect(task(ctx, restoreOperator, 0, "diff shop-1 --cluster")).To(Equal("no difference\n"))
+		t := suite.Spec(GinkgoTB())
+		world.Patch(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "settings"}}, `{"data":{"color":"red"}}`)
+		world.Delete(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "db"}})
+		env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "more"}})
+		Expect(task(ctx, restoreOperator, 1, "diff shop-1 --cluster")).To(And(
+			ContainSubstring("changed  v1/ConfigMap shop/settings\n"), ContainSubstring("missing  v1/Secret shop/db\n"), Not(ContainSubstring("more"))))
+		task(ctx, backupOperator, 0, "backup create shop-2 --include-namespaces shop --wait --timeout 1m")
+		Expect(task(ctx, administrator, 1, "diff shop-1 shop-2")).To(Equal(
+			"added    configmaps shop/more\nchanged  configmaps shop/settings\nremoved  secrets shop/db\n"))
+		Expect(task(ctx, administrator, 0, "diff shop-2 shop-2")).To(Equal("no difference\n"))
+		Expect(task(ctx, viewer, 0, "tree shop-2")).To(Equal("Backup shop-2: Completed\n"))
+	})
+
 	It("creates, pauses and resumes a Schedule, and backs up with its template", func(ctx context.Context) {
 		task(ctx, backupOperator, 0, "schedule create nightly --schedule @daily --include-namespaces shop --ttl 720h --skip-immediately")
 		task(ctx, backupOperator, 0, "schedule pause nightly")

@@ -62,7 +62,7 @@ func (a *app) newWaitCommand(k runKind) *cobra.Command {
 // waitForRun waits until a run has ended, and shows its progress. The error has the exit code of its outcome.
 func (a *app) waitForRun(ctx context.Context, c *connection, k runKind, name string, wait waitFlags) error {
 	if wait.timeout > 0 {
-		timeout := fmt.Errorf("%s %s has not ended after %s, and goes on", k.kind, name, wait.timeout)
+		timeout := fmt.Errorf("%s %s has not ended after %s, and continues", k.kind, name, wait.timeout)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wait.timeout, timeout)
 		defer cancel()
@@ -82,7 +82,7 @@ func interruptedError(ctx context.Context, k runKind, name string) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return &exitError{exitFailure, fmt.Sprintf("interrupted; %s %s goes on: kubectl grapnel %s cancel %s stops it", k.kind, name, k.verb(), name)}
+	return &exitError{exitFailure, fmt.Sprintf("interrupted; %s %s continues: kubectl grapnel %s cancel %s stops it", k.kind, name, k.verb(), name)}
 }
 
 // watchRunUntil watches a run until it is as wanted. It returns nil if the watch ended before. Unless show is nil,

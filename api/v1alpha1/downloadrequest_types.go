@@ -139,10 +139,10 @@ type DownloadRequestStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:categories=grapnel,shortName=gdl
+// +kubebuilder:resource:shortName=gdl
 // +kubebuilder:selectablefield:JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.kind`
-// +kubebuilder:printcolumn:name="Name of target",type=string,JSONPath=`.spec.target.name`
+// +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.target.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`

@@ -40,6 +40,7 @@ func samples() map[string]map[string]sample {
 		"HookRun":               hookRuns(),
 		"AsyncOperation":        operations(),
 		"Schedule":              schedules(),
+		"DownloadRequest":       downloadRequests(),
 		"Plugin":                plugins(),
 		"BackupStorageLocation": locations(),
 	}
@@ -235,6 +236,18 @@ func schedules() map[string]sample {
 		"suspended":             {object: schedule("Suspended", true, conditions.Current, "Suspended: no Backups are created"), want: suspended, says: "no Backups"},
 		"wrongly written":       {object: schedule("FailedValidation", false, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
 		"suspended, and wrong":  {object: schedule("FailedValidation", true, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
+	}
+}
+
+// downloadRequests are as controllers/downloadrequest leaves them.
+func downloadRequests() map[string]sample {
+	request := func(phase v1alpha1.DownloadRequestPhase, state conditions.State, message string) *v1alpha1.DownloadRequest {
+		d := &v1alpha1.DownloadRequest{ObjectMeta: meta, Status: v1alpha1.DownloadRequestStatus{Phase: phase}}
+		return told(d, "", state, message)
+	}
+	return map[string]sample{
+		"can be downloaded": {object: request("Ready", conditions.Current, "The file can be downloaded with the token"), want: healthy, says: "can be downloaded"},
+		"names nothing":     {object: request("Failed", conditions.Stalled, "Backup b does not exist"), want: degraded, says: "does not exist"},
 	}
 }
 

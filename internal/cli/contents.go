@@ -36,16 +36,13 @@ func (a *app) newListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "ls BACKUP", Short: "List the objects in a backup", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect()
+			c, err := a.connectToBackup(cmd.Context(), args[0])
 			if err != nil {
-				return err
-			}
-			if _, err := c.getRun(cmd.Context(), backups, args[0]); err != nil {
 				return err
 			}
 			return c.withFile(cmd.Context(), v1alpha1.DownloadBackupResourceList, args[0], false, func(file io.Reader) error {
 				if output.format == outputJSON {
-					return a.out.copyText(file)
+					return a.out.copyData(file)
 				}
 				return a.printResourceList(file)
 			})
@@ -214,11 +211,8 @@ func (a *app) newCatCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := a.connect()
+			c, err := a.connectToBackup(cmd.Context(), args[0])
 			if err != nil {
-				return err
-			}
-			if _, err := c.getRun(cmd.Context(), backups, args[0]); err != nil {
 				return err
 			}
 			return c.withFile(cmd.Context(), v1alpha1.DownloadBackupContents, args[0], false, func(file io.Reader) error {
@@ -265,11 +259,8 @@ func (a *app) newDownloadCommand() *cobra.Command {
 		Use: "download BACKUP", Short: "Download the archive of a backup", Args: cobra.ExactArgs(1),
 		Long: "Download the archive of a backup, a compressed tarball. It has the content of all Secrets of the backup.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect()
+			c, err := a.connectToBackup(cmd.Context(), args[0])
 			if err != nil {
-				return err
-			}
-			if _, err := c.getRun(cmd.Context(), backups, args[0]); err != nil {
 				return err
 			}
 			if path == "" {

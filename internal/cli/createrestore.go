@@ -121,11 +121,8 @@ func (a *app) newPlanCommand() *cobra.Command {
 		Use: "plan BACKUP", Short: "Show what a Restore of a backup would do to each object", Args: cobra.ExactArgs(1),
 		Long: "Show what a Restore of a backup would do to each object. Nothing is written to the cluster, and no action runs.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect()
+			c, err := a.connectToBackup(cmd.Context(), args[0])
 			if err != nil {
-				return err
-			}
-			if _, err := c.getRun(cmd.Context(), backups, args[0]); err != nil {
 				return err
 			}
 			spec, err := specFlags.newSpec()

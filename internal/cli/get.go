@@ -56,11 +56,7 @@ func (a *app) print(object runtime.Object, output outputFlag) error {
 	if printer == nil {
 		return fmt.Errorf("unknown output format %q; use json or yaml", output.format)
 	}
-	out := a.out.raw
-	if a.out.isTerminal {
-		out = a.out
-	}
-	return (&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
+	return (&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, a.out.dataWriter())
 }
 
 // newGetCommand returns the command that lists the objects of a kind.

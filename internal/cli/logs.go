@@ -32,11 +32,7 @@ func (a *app) newLogsCommand() *cobra.Command {
 		Use: "logs NAME", Short: "Print the log of a Backup or Restore", Args: cobra.ExactArgs(1),
 		Long: "Print the log of a Backup or Restore and its hooks, also while it runs.\n\n" + runArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect()
-			if err != nil {
-				return err
-			}
-			k, r, err := c.findRun(cmd.Context(), args[0])
+			c, k, r, err := a.connectToRun(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -147,17 +143,13 @@ func (a *app) newResultsCommand() *cobra.Command {
 		Use: "results NAME", Short: "Print all warnings and errors of a Backup or Restore", Args: cobra.ExactArgs(1),
 		Long: "Print all warnings and errors of a Backup or Restore.\n\n" + runArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect()
-			if err != nil {
-				return err
-			}
-			k, r, err := c.findRun(cmd.Context(), args[0])
+			c, k, r, err := a.connectToRun(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return c.withFile(cmd.Context(), k.results, r.GetName(), false, func(file io.Reader) error {
 				if output.format == outputJSON {
-					return a.out.copyText(file)
+					return a.out.copyData(file)
 				}
 				return a.printResults(file)
 			})

@@ -58,7 +58,7 @@ func (a *app) showPlan(ctx context.Context, c *connection, name string, output o
 	}
 	err = c.withFile(ctx, v1alpha1.DownloadRestoreResourceList, name, false, func(file io.Reader) error {
 		if output.format == outputJSON {
-			return a.out.copyText(file)
+			return a.out.copyData(file)
 		}
 		return a.printOutcomes(file)
 	})

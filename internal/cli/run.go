@@ -89,6 +89,26 @@ func (c *connection) findRun(ctx context.Context, argument string) (runKind, run
 	return runKind{}, nil, err
 }
 
+// connectToRun connects to the cluster and reads the run that an argument names; see findRun.
+func (a *app) connectToRun(ctx context.Context, argument string) (*connection, runKind, run, error) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, runKind{}, nil, err
+	}
+	k, r, err := c.findRun(ctx, argument)
+	return c, k, r, err
+}
+
+// connectToBackup connects to the cluster and checks that a Backup exists, whose files a command reads.
+func (a *app) connectToBackup(ctx context.Context, name string) (*connection, error) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.getRun(ctx, backups, name)
+	return c, err
+}
+
 // isFinished reports whether nothing is left to do for a run, whatever its outcome.
 func isFinished(r run) bool {
 	return r.Run().ObservedGeneration == r.GetGeneration() && r.GetPhase() != "" && conditionStatus(r, v1alpha1.ConditionReconciling) == metav1.ConditionFalse

@@ -43,6 +43,23 @@ func (t *terminal) printf(format string, args ...any) error {
 	return err
 }
 
+// dataWriter returns where json and yaml are written: another program gets the data as they are.
+func (t *terminal) dataWriter() io.Writer {
+	if t.isTerminal {
+		return t
+	}
+	return t.raw
+}
+
+// copyData copies json of any size, without control characters only to a terminal.
+func (t *terminal) copyData(data io.Reader) error {
+	if t.isTerminal {
+		return t.copyText(data)
+	}
+	_, err := io.Copy(t.raw, data)
+	return err
+}
+
 // copyText copies a text of any size without control characters.
 func (t *terminal) copyText(text io.Reader) error {
 	_, err := io.Copy(t.raw, transform.NewReader(text, runes.Remove(runes.Predicate(isControl))))

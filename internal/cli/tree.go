@@ -23,11 +23,7 @@ func (a *app) newTreeCommand() *cobra.Command {
 		Use: "tree NAME", Short: "Show a Backup or Restore with its hooks, their attempts and its operations", Args: cobra.ExactArgs(1),
 		Long: "Show a Backup or Restore with its hooks, their attempts and its operations.\n\n" + runArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect()
-			if err != nil {
-				return err
-			}
-			k, r, err := c.findRun(cmd.Context(), args[0])
+			c, k, r, err := a.connectToRun(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

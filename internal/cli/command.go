@@ -55,7 +55,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, version string
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		code = exit.code
 	}
-	if message := a.explain(ctx, err); message != "" {
+	if message := a.explainError(ctx, err); message != "" {
 		_, _ = fmt.Fprintln(a.errOut, "Error: "+message)
 	}
 	return code

@@ -73,9 +73,9 @@ func newStaticMapper(scheme *runtime.Scheme) meta.RESTMapper {
 	return mapper
 }
 
-// get reads an object by name. If it does not exist, the error has the nearest names.
-func (c *connection) get(ctx context.Context, kind, name string, object client.Object, list client.ObjectList) error {
-	err := c.Get(ctx, c.key(name), object)
+// getObject reads an object by name. If it does not exist, the error has the nearest names.
+func (c *connection) getObject(ctx context.Context, kind, name string, object client.Object, list client.ObjectList) error {
+	err := c.Get(ctx, c.objectKey(name), object)
 	if !apierrors.IsNotFound(err) || !isObjectMissing(err) {
 		return err
 	}
@@ -86,8 +86,8 @@ func (c *connection) get(ctx context.Context, kind, name string, object client.O
 	return missingError(kind, c.namespace, name, names)
 }
 
-// key returns the key of an object; that of a Plugin has no namespace.
-func (c *connection) key(name string) client.ObjectKey {
+// objectKey returns the key of an object; that of a Plugin has no namespace.
+func (c *connection) objectKey(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: c.namespace, Name: name}
 }
 
@@ -152,8 +152,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// explain returns the text of an error with what to do about it.
-func (a *app) explain(ctx context.Context, err error) string {
+// explainError returns the text of an error with what to do about it.
+func (a *app) explainError(ctx context.Context, err error) string {
 	text := err.Error()
 	if _, isExplained := errors.AsType[*exitError](err); isExplained {
 		return text

@@ -48,7 +48,7 @@ func (a *app) newListCommand() *cobra.Command {
 			})
 		},
 	}
-	output.bind(command, outputTable, "output format: table or json")
+	output.bindFlags(command, outputTable, "output format: table or json")
 	return command
 }
 
@@ -220,7 +220,7 @@ func (a *app) newCatCommand() *cobra.Command {
 			})
 		},
 	}
-	output.bind(command, outputYAML, "output format: yaml or json")
+	output.bindFlags(command, outputYAML, "output format: yaml or json")
 	return command
 }
 
@@ -248,7 +248,7 @@ func (a *app) printArchivedObject(file io.Reader, wanted objectReference, output
 	if err := object.UnmarshalJSON(content); err != nil {
 		return fmt.Errorf("reading the object: %w", err)
 	}
-	return a.print(object, output)
+	return a.printObject(object, output)
 }
 
 // newDownloadCommand returns the command that downloads an archive.

@@ -26,15 +26,15 @@ type createFlags struct {
 	output              outputFlag
 }
 
-func (f *createFlags) bind(command *cobra.Command) {
+func (f *createFlags) bindFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringToStringVar(&f.labels, "labels", nil, "labels of the object; Plugins select runs by them")
 	flags.StringToStringVar(&f.annotations, "annotations", nil, "annotations of the object")
-	f.output.bind(command, "", "print the object as json or yaml, and do not create it")
+	f.output.bindFlags(command, "", "print the object as json or yaml, and do not create it")
 }
 
-// create creates an object, or prints it if the flags say so.
-func (a *app) create(ctx context.Context, c *connection, object client.Object, flags createFlags) (created bool, err error) {
+// createObject creates an object, or prints it if the flags say so.
+func (a *app) createObject(ctx context.Context, c *connection, object client.Object, flags createFlags) (created bool, err error) {
 	object.SetLabels(mergeMaps(object.GetLabels(), flags.labels))
 	object.SetAnnotations(mergeMaps(object.GetAnnotations(), flags.annotations))
 	gvk, err := c.GroupVersionKindFor(object)
@@ -43,7 +43,7 @@ func (a *app) create(ctx context.Context, c *connection, object client.Object, f
 	}
 	if flags.output.format != "" {
 		object.GetObjectKind().SetGroupVersionKind(gvk)
-		return false, a.print(object, flags.output)
+		return false, a.printObject(object, flags.output)
 	}
 	if err := c.Create(ctx, object); err != nil {
 		return false, err
@@ -118,7 +118,7 @@ func (p patternList) Type() string { return "names" }
 // selectorFlags are the flags for labels of archived objects.
 type selectorFlags struct{ selector, orSelector string }
 
-func (f *selectorFlags) bind(flags *pflag.FlagSet) {
+func (f *selectorFlags) bindFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.selector, "selector", "l", "", "only objects with matching labels")
 	flags.StringVar(&f.orSelector, "or-selector", "", `only objects that match one of several selectors: "a=b or c=d"`)
 }

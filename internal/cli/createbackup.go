@@ -22,7 +22,7 @@ type backupSpecFlags struct {
 	orderedResources string
 }
 
-func (f *backupSpecFlags) bind(command *cobra.Command) {
+func (f *backupSpecFlags) bindFlags(command *cobra.Command) {
 	flags, spec := command.Flags(), &f.spec
 	for _, list := range []struct {
 		name, usage string
@@ -40,7 +40,7 @@ func (f *backupSpecFlags) bind(command *cobra.Command) {
 		flags.Var(patternList{list.target}, list.name, list.usage)
 	}
 	bindOptionalBool(flags, &spec.IncludeClusterResources, "include-cluster-resources", "back up all cluster-scoped objects, or none (default those that are needed)")
-	f.selectors.bind(flags)
+	f.selectors.bindFlags(flags)
 	flags.StringVar(&f.orderedResources, "ordered-resources", "", "objects to archive first: pods=ns1/a,ns1/b;persistentvolumes=pv1")
 	flags.StringVar(&spec.StorageLocation, "storage-location", "", "BackupStorageLocation (default the default one)")
 	bindDuration(flags, &spec.TTL, "ttl", "how long to keep the backup, for example 720h (default until it is deleted)")
@@ -89,7 +89,7 @@ func (a *app) newCreateBackupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			created, err := a.create(cmd.Context(), c, b, flags)
+			created, err := a.createObject(cmd.Context(), c, b, flags)
 			if err != nil || !created {
 				return err
 			}
@@ -99,9 +99,9 @@ func (a *app) newCreateBackupCommand() *cobra.Command {
 			return a.out.printf("Follow it with: kubectl grapnel backup wait %s\n", b.Name)
 		},
 	}
-	spec.bind(command)
-	flags.bind(command)
-	wait.bind(command, "wait until the Backup has ended, and show its progress")
+	spec.bindFlags(command)
+	flags.bindFlags(command)
+	wait.bindFlags(command, "wait until the Backup has ended, and show its progress")
 	command.Flags().StringVar(&schedule, "from-schedule", "", "use the template of this Schedule, and no other flag for the spec")
 	return command
 }
@@ -121,7 +121,7 @@ func (c *connection) newBackup(ctx context.Context, flags *backupSpecFlags, sche
 		return b, err
 	}
 	var s v1alpha1.Schedule
-	if err := c.get(ctx, "Schedule", schedule, &s, &v1alpha1.ScheduleList{}); err != nil {
+	if err := c.getObject(ctx, "Schedule", schedule, &s, &v1alpha1.ScheduleList{}); err != nil {
 		return nil, err
 	}
 	template := &s.Spec.Template
@@ -156,7 +156,7 @@ func (a *app) newDeleteBackupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := confirm(cmd.InOrStdin(), a.errOut, confirmed, "Destroy backup "+args[0]+" and its data?"); err != nil {
+			if err := confirmAction(cmd.InOrStdin(), a.errOut, confirmed, "Destroy backup "+args[0]+" and its data?"); err != nil {
 				return err
 			}
 			d := &v1alpha1.DeletionRun{
@@ -174,6 +174,6 @@ func (a *app) newDeleteBackupCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&confirmed, "confirm", false, "do not ask for a confirmation")
 	command.Flags().BoolVar(&foreign, "destroy-foreign", false, "destroy a backup that another cluster or a Velero server made")
-	wait.bind(command, "wait until the backup is destroyed")
+	wait.bindFlags(command, "wait until the backup is destroyed")
 	return command
 }

@@ -22,7 +22,7 @@ type restoreSpecFlags struct {
 	status    v1alpha1.RestoreStatusSpec
 }
 
-func (f *restoreSpecFlags) bind(command *cobra.Command) {
+func (f *restoreSpecFlags) bindFlags(command *cobra.Command) {
 	flags, spec := command.Flags(), &f.spec
 	for _, list := range []struct {
 		name, usage string
@@ -40,7 +40,7 @@ func (f *restoreSpecFlags) bind(command *cobra.Command) {
 	flags.StringToStringVar(&f.mapping, "namespace-mappings", nil, "restore a namespace into another one: OLD=NEW,OLD2=NEW2")
 	bindOptionalBool(flags, &spec.IncludeClusterResources, "include-cluster-resources", "restore all cluster-scoped objects, or none (default those that are needed)")
 	bindOptionalBool(flags, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of Services")
-	f.selectors.bind(flags)
+	f.selectors.bindFlags(flags)
 	flags.StringVar(&f.policy, "existing-resource-policy", "", "what to do with objects that exist: none, update or recreate (default none)")
 	flags.StringVar(&spec.StorageLocation, "storage-location", "", "BackupStorageLocation of the backup (default that of the Backup)")
 	flags.BoolVar(&spec.TakeOver, "take-over", false, "this cluster replaces the one that was backed up: Schedules run, and locations are writable")
@@ -90,7 +90,7 @@ func (a *app) newCreateRestoreCommand() *cobra.Command {
 				name = args[0]
 			}
 			r := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}, Spec: spec}
-			created, err := a.create(cmd.Context(), c, r, flags)
+			created, err := a.createObject(cmd.Context(), c, r, flags)
 			if err != nil || !created {
 				return err
 			}
@@ -102,9 +102,9 @@ func (a *app) newCreateRestoreCommand() *cobra.Command {
 	}
 	command.Flags().StringVar(&specFlags.spec.BackupName, "from-backup", "", "backup to restore")
 	command.Flags().StringVar(&specFlags.spec.ScheduleName, "from-schedule", "", "restore the newest Completed backup of this Schedule")
-	specFlags.bind(command)
-	flags.bind(command)
-	wait.bind(command, "wait until the Restore has ended, and show its progress")
+	specFlags.bindFlags(command)
+	flags.bindFlags(command)
+	wait.bindFlags(command, "wait until the Restore has ended, and show its progress")
 	return command
 }
 
@@ -138,7 +138,7 @@ func (a *app) newPlanCommand() *cobra.Command {
 			return errors.Join(err, c.deleteAfterUse(cmd.Context(), r))
 		},
 	}
-	specFlags.bind(command)
-	output.bind(command, outputTable, "output format: table or json")
+	specFlags.bindFlags(command)
+	output.bindFlags(command, outputTable, "output format: table or json")
 	return command
 }

@@ -39,10 +39,10 @@ func (a *app) newDeleteCommand(kind, effect string, newObject func() objectAndLi
 				return err
 			}
 			found := newObject()
-			if err := c.get(cmd.Context(), kind, args[0], found.object, found.list); err != nil {
+			if err := c.getObject(cmd.Context(), kind, args[0], found.object, found.list); err != nil {
 				return err
 			}
-			if err := confirm(cmd.InOrStdin(), a.errOut, confirmed, "Delete "+kind+" "+args[0]+"?"); err != nil {
+			if err := confirmAction(cmd.InOrStdin(), a.errOut, confirmed, "Delete "+kind+" "+args[0]+"?"); err != nil {
 				return err
 			}
 			if err := c.Delete(cmd.Context(), found.object); err != nil {
@@ -55,8 +55,8 @@ func (a *app) newDeleteCommand(kind, effect string, newObject func() objectAndLi
 	return command
 }
 
-// confirm asks a question, unless it was answered by a flag.
-func confirm(in io.Reader, out *terminal, confirmed bool, question string) error {
+// confirmAction asks a question, unless it was answered by a flag.
+func confirmAction(in io.Reader, out *terminal, confirmed bool, question string) error {
 	if confirmed {
 		return nil
 	}

@@ -72,8 +72,8 @@ type description struct {
 	err error
 }
 
-// line prints a label and a value, unless the value is empty.
-func (d *description) line(label, value string) {
+// printLine prints a label and a value, unless the value is empty.
+func (d *description) printLine(label, value string) {
 	if value != "" && d.err == nil {
 		d.err = d.out.printf("%-14s%s\n", label+":", value)
 	}
@@ -89,58 +89,58 @@ func (d *description) printf(format string, args ...any) {
 func (a *app) describeRun(k runKind, r run, hooks []v1alpha1.HookRun) error {
 	status := r.Run()
 	d := &description{out: a.out}
-	d.line(k.kind, r.GetName())
+	d.printLine(k.kind, r.GetName())
 	if d.err == nil {
 		d.err = a.out.printPhase(fmt.Sprintf("%-14s", "Phase:"), cmp.Or(r.GetPhase(), "not seen by the operator yet"), "")
 	}
-	d.line("Message", status.Message)
-	d.line("Started", describeTime(status.StartTimestamp))
-	d.line("Ended", describeEnd(status))
+	d.printLine("Message", status.Message)
+	d.printLine("Started", describeTime(status.StartTimestamp))
+	d.printLine("Ended", describeEnd(status))
 	if done, total := itemCounts(r); total > 0 {
-		d.line("Objects", fmt.Sprintf("%d of %d", done, total))
+		d.printLine("Objects", fmt.Sprintf("%d of %d", done, total))
 	}
-	d.specifics(r)
+	d.printSpecifics(r)
 	if o := status.Operations; o != nil && o.Attempted > 0 {
-		d.line("Operations", fmt.Sprintf("%d: %d completed, %d failed, %d canceled (%d %%)", o.Attempted, o.Completed, o.Failed, o.Cancelled, o.Percent))
+		d.printLine("Operations", fmt.Sprintf("%d: %d completed, %d failed, %d canceled (%d %%)", o.Attempted, o.Completed, o.Failed, o.Cancelled, o.Percent))
 	}
 	for _, text := range status.ValidationErrors {
-		d.line("Invalid", text)
+		d.printLine("Invalid", text)
 	}
-	d.problems(k, r)
-	d.hooks(hooks)
+	d.printProblems(k, r)
+	d.printHooks(hooks)
 	if conditionStatus(r, v1alpha1.ConditionCleanupOwed) == metav1.ConditionTrue {
 		d.printf("\nClean-up is owed: kubectl describe %s.%s %s\n", k.resource, v1alpha1.GroupVersion.Group, r.GetName())
 	}
-	d.printf("\nLog: kubectl grapnel logs %s/%s\n", k.verb(), r.GetName())
+	d.printf("\nLog: kubectl grapnel logs %s/%s\n", k.commandName(), r.GetName())
 	return d.err
 }
 
-// specifics prints what only Backups or only Restores have.
-func (d *description) specifics(r run) {
+// printSpecifics prints what only Backups or only Restores have.
+func (d *description) printSpecifics(r run) {
 	switch o := r.(type) {
 	case *v1alpha1.Backup:
-		d.line("Location", cmp.Or(o.Location(), o.Spec.StorageLocation))
-		d.line("Expires", describeTime(o.Status.Expiration))
+		d.printLine("Location", cmp.Or(o.Location(), o.Spec.StorageLocation))
+		d.printLine("Expires", describeTime(o.Status.Expiration))
 		if o.Spec.ImportedFrom != nil {
-			d.line("Imported", "from another cluster or system")
+			d.printLine("Imported", "from another cluster or system")
 		}
-		d.line("Namespaces", describePatterns(o.Spec.IncludedNamespaces, o.Spec.ExcludedNamespaces))
+		d.printLine("Namespaces", describePatterns(o.Spec.IncludedNamespaces, o.Spec.ExcludedNamespaces))
 	case *v1alpha1.Restore:
-		d.line("Backup", cmp.Or(o.Status.BackupName, o.Spec.BackupName))
-		d.line("Location", o.Status.StorageLocation)
+		d.printLine("Backup", cmp.Or(o.Status.BackupName, o.Spec.BackupName))
+		d.printLine("Location", o.Status.StorageLocation)
 		if o.Spec.DryRun {
-			d.line("Dry run", "nothing was written")
+			d.printLine("Dry run", "nothing was written")
 		}
 		if n := o.Status.Counts; n != nil {
-			d.line("Outcomes", fmt.Sprintf("%d created, %d updated, %d recreated, %d unchanged, %d skipped, %d failed",
+			d.printLine("Outcomes", fmt.Sprintf("%d created, %d updated, %d recreated, %d unchanged, %d skipped, %d failed",
 				n.Created, n.Updated, n.Recreated, n.Unchanged, n.Skipped, n.Failed))
 		}
-		d.line("Namespaces", describePatterns(o.Spec.IncludedNamespaces, o.Spec.ExcludedNamespaces))
+		d.printLine("Namespaces", describePatterns(o.Spec.IncludedNamespaces, o.Spec.ExcludedNamespaces))
 	}
 }
 
-// problems prints the first problems.
-func (d *description) problems(k runKind, r run) {
+// printProblems prints the first problems.
+func (d *description) printProblems(k runKind, r run) {
 	status := r.Run()
 	if status.Errors+status.Warnings == 0 && len(status.Problems) == 0 {
 		return
@@ -150,12 +150,12 @@ func (d *description) problems(k runKind, r run) {
 		d.printf("  %s %s: %s\n", p.Severity, p.Reason, p.Message)
 	}
 	if hidden := status.Errors + status.Warnings - int64(len(status.Problems)); hidden > 0 {
-		d.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.verb(), r.GetName())
+		d.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.commandName(), r.GetName())
 	}
 }
 
-// hooks prints the hooks in the order in which they ran.
-func (d *description) hooks(hooks []v1alpha1.HookRun) {
+// printHooks prints the hooks in the order in which they ran.
+func (d *description) printHooks(hooks []v1alpha1.HookRun) {
 	if len(hooks) == 0 {
 		return
 	}
@@ -227,61 +227,61 @@ func (a *app) newDescribeObjectCommand(kind string, newObject func() objectAndLi
 				return err
 			}
 			found := newObject()
-			if err := c.get(cmd.Context(), kind, args[0], found.object, found.list); err != nil {
+			if err := c.getObject(cmd.Context(), kind, args[0], found.object, found.list); err != nil {
 				return err
 			}
 			d := &description{out: a.out}
-			d.line(kind, args[0])
+			d.printLine(kind, args[0])
 			switch o := found.object.(type) {
 			case *v1alpha1.Schedule:
-				d.schedule(o)
+				d.printSchedule(o)
 			case *v1alpha1.BackupStorageLocation:
-				d.location(o)
+				d.printLocation(o)
 			case *v1alpha1.Plugin:
-				d.plugin(o)
+				d.printPlugin(o)
 			}
 			return d.err
 		},
 	}
 }
 
-func (d *description) schedule(s *v1alpha1.Schedule) {
-	d.line("Phase", string(s.Status.Phase))
-	d.line("Message", s.Status.Message)
-	d.line("Schedule", s.Spec.Schedule+" "+cmp.Or(s.Spec.TimeZone, "UTC"))
-	d.line("Next", describeTime(s.Status.NextScheduleTime))
-	d.line("Last", describeTime(s.Status.LastScheduleTime))
-	d.line("Last backup", s.Status.LastBackup)
-	d.line("Last success", describeTime(s.Status.LastSuccessfulTime))
-	d.line("Last skipped", strings.TrimSpace(describeTime(s.Status.LastSkippedTime)+" "+s.Status.LastSkippedReason))
-	d.line("Namespaces", describePatterns(s.Spec.Template.Spec.IncludedNamespaces, s.Spec.Template.Spec.ExcludedNamespaces))
+func (d *description) printSchedule(s *v1alpha1.Schedule) {
+	d.printLine("Phase", string(s.Status.Phase))
+	d.printLine("Message", s.Status.Message)
+	d.printLine("Schedule", s.Spec.Schedule+" "+cmp.Or(s.Spec.TimeZone, "UTC"))
+	d.printLine("Next", describeTime(s.Status.NextScheduleTime))
+	d.printLine("Last", describeTime(s.Status.LastScheduleTime))
+	d.printLine("Last backup", s.Status.LastBackup)
+	d.printLine("Last success", describeTime(s.Status.LastSuccessfulTime))
+	d.printLine("Last skipped", strings.TrimSpace(describeTime(s.Status.LastSkippedTime)+" "+s.Status.LastSkippedReason))
+	d.printLine("Namespaces", describePatterns(s.Spec.Template.Spec.IncludedNamespaces, s.Spec.Template.Spec.ExcludedNamespaces))
 }
 
-func (d *description) location(l *v1alpha1.BackupStorageLocation) {
-	d.line("Phase", string(l.Status.Phase))
-	d.line("Message", l.Status.Message)
+func (d *description) printLocation(l *v1alpha1.BackupStorageLocation) {
+	d.printLine("Phase", string(l.Status.Phase))
+	d.printLine("Message", l.Status.Message)
 	switch {
 	case l.Spec.Filesystem != nil:
-		d.line("Directory", cmp.Or(l.Spec.Filesystem.Path, "."))
+		d.printLine("Directory", cmp.Or(l.Spec.Filesystem.Path, "."))
 	case l.Spec.S3 != nil:
-		d.line("Bucket", strings.TrimSpace(l.Spec.S3.Bucket+" "+l.Spec.S3.Endpoint))
+		d.printLine("Bucket", strings.TrimSpace(l.Spec.S3.Bucket+" "+l.Spec.S3.Endpoint))
 	case l.Spec.Plugin != nil:
-		d.line("Provider", l.Spec.Plugin.Provider)
-		d.line("Bucket", l.Spec.Plugin.Bucket)
+		d.printLine("Provider", l.Spec.Plugin.Provider)
+		d.printLine("Bucket", l.Spec.Plugin.Bucket)
 	}
-	d.line("Prefix", l.Spec.Prefix)
-	d.line("Access", string(l.Spec.AccessMode))
+	d.printLine("Prefix", l.Spec.Prefix)
+	d.printLine("Access", string(l.Spec.AccessMode))
 	if l.Spec.Default {
-		d.line("Default", "yes")
+		d.printLine("Default", "yes")
 	}
-	d.line("Checked", describeTime(l.Status.LastValidationTime))
+	d.printLine("Checked", describeTime(l.Status.LastValidationTime))
 }
 
-func (d *description) plugin(p *v1alpha1.Plugin) {
+func (d *description) printPlugin(p *v1alpha1.Plugin) {
 	for _, c := range p.Status.Conditions {
-		d.line(c.Type, fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message))
+		d.printLine(c.Type, fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message))
 	}
 	if p.Spec.Suspend {
-		d.line("Suspended", "no new run uses it")
+		d.printLine("Suspended", "no new run uses it")
 	}
 }

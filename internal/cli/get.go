@@ -34,7 +34,7 @@ const (
 // outputFlag is the flag -o.
 type outputFlag struct{ format string }
 
-func (o *outputFlag) bind(command *cobra.Command, format, usage string) {
+func (o *outputFlag) bindFlags(command *cobra.Command, format, usage string) {
 	command.Flags().StringVarP(&o.format, "output", "o", format, usage)
 }
 
@@ -49,9 +49,9 @@ func (o *outputFlag) printer() printers.ResourcePrinter {
 	return nil
 }
 
-// print prints an object as json or yaml. A terminal gets no control characters; another program gets the data as
+// printObject prints an object as json or yaml. A terminal gets no control characters; another program gets the data as
 // they are.
-func (a *app) print(object runtime.Object, output outputFlag) error {
+func (a *app) printObject(object runtime.Object, output outputFlag) error {
 	printer := output.printer()
 	if printer == nil {
 		return fmt.Errorf("unknown output format %q; use json or yaml", output.format)
@@ -85,10 +85,10 @@ func (a *app) newGetCommand(kind, resource string) *cobra.Command {
 			if err := keepNamed(list, kind, c.namespace, names); err != nil {
 				return err
 			}
-			return a.print(list, output)
+			return a.printObject(list, output)
 		},
 	}
-	output.bind(command, outputTable, "output format: table, wide, json or yaml")
+	output.bindFlags(command, outputTable, "output format: table, wide, json or yaml")
 	command.Flags().StringVarP(&selector, "selector", "l", "", "only objects with matching labels")
 	return command
 }

@@ -45,7 +45,7 @@ type locationFlags struct {
 	credential                         string
 }
 
-func (f *locationFlags) bind(command *cobra.Command) {
+func (f *locationFlags) bindFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.provider, "provider", "", "filesystem, s3, or the name of an ObjectStore of a Plugin, for example velero.io/azure")
 	flags.StringVar(&f.path, "path", "", "filesystem: directory below the operator's --store-root")
@@ -118,13 +118,13 @@ func (a *app) newCreateLocationCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = a.create(cmd.Context(), c, &v1alpha1.BackupStorageLocation{
+			_, err = a.createObject(cmd.Context(), c, &v1alpha1.BackupStorageLocation{
 				ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: args[0]}, Spec: spec,
 			}, flags)
 			return err
 		},
 	}
-	location.bind(command)
-	flags.bind(command)
+	location.bindFlags(command)
+	flags.bindFlags(command)
 	return command
 }

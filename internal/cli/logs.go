@@ -155,7 +155,7 @@ func (a *app) newResultsCommand() *cobra.Command {
 			})
 		},
 	}
-	output.bind(command, outputTable, "output format: table or json")
+	output.bindFlags(command, outputTable, "output format: table or json")
 	return command
 }
 

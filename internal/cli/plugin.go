@@ -45,13 +45,13 @@ func (a *app) newCreatePluginCommand() *cobra.Command {
 			default:
 				p.Spec.Executor.GRPC = &v1alpha1.GRPCExecutor{Address: address}
 			}
-			_, err = a.create(cmd.Context(), c, p, flags)
+			_, err = a.createObject(cmd.Context(), c, p, flags)
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&command, "command", "", "program in the operator's plugin directory")
 	cmd.Flags().StringArrayVar(&args, "arg", nil, "argument of the program; may be repeated")
 	cmd.Flags().StringVar(&address, "address", "", "address of a gRPC server, host:port or unix:///path")
-	flags.bind(cmd)
+	flags.bindFlags(cmd)
 	return cmd
 }

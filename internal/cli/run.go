@@ -52,19 +52,19 @@ var (
 	}
 )
 
-// verb returns the name of the command of a kind.
-func (k runKind) verb() string { return strings.ToLower(k.kind) }
+// commandName returns the name of the command of a kind.
+func (k runKind) commandName() string { return strings.ToLower(k.kind) }
 
 // newRunCommand returns the command for Backups or Restores, with the commands that create and delete one.
 func (a *app) newRunCommand(k runKind, create, remove *cobra.Command) *cobra.Command {
-	return newGroupCommand(k.verb(), "Create, watch and delete "+k.kind+"s",
+	return newGroupCommand(k.commandName(), "Create, watch and delete "+k.kind+"s",
 		create, a.newGetCommand(k.kind, k.resource), a.newDescribeCommand(k), a.newWaitCommand(k), a.newCancelCommand(k), remove)
 }
 
 // getRun reads a run by its name.
 func (c *connection) getRun(ctx context.Context, k runKind, name string) (run, error) {
 	found := k.newRun()
-	return found, c.get(ctx, k.kind, name, found, k.newList())
+	return found, c.getObject(ctx, k.kind, name, found, k.newList())
 }
 
 // findRun reads the run that an argument names: "backup/NAME", "restore/NAME", or the NAME of a Backup, or else of a
@@ -72,7 +72,7 @@ func (c *connection) getRun(ctx context.Context, k runKind, name string) (run, e
 func (c *connection) findRun(ctx context.Context, argument string) (runKind, run, error) {
 	if kind, name, found := strings.Cut(argument, "/"); found {
 		for _, k := range []runKind{backups, restores} {
-			if k.verb() == kind || k.resource == kind || k.resource+"."+v1alpha1.GroupVersion.Group == kind {
+			if k.commandName() == kind || k.resource == kind || k.resource+"."+v1alpha1.GroupVersion.Group == kind {
 				r, err := c.getRun(ctx, k, name)
 				return k, r, err
 			}
@@ -151,6 +151,6 @@ func (a *app) newCancelCommand(k runKind) *cobra.Command {
 			return ignoreCanceled(a.waitForRun(cmd.Context(), c, k, args[0], wait))
 		},
 	}
-	wait.bind(command, "wait until its clean-up has ended")
+	wait.bindFlags(command, "wait until its clean-up has ended")
 	return command
 }

@@ -53,7 +53,7 @@ func (a *app) newCreateScheduleCommand() *cobra.Command {
 				}
 				schedule.Spec.Template.Metadata.Labels[key] = v1alpha1.LabelValue(value)
 			}
-			_, err = a.create(cmd.Context(), c, schedule, flags)
+			_, err = a.createObject(cmd.Context(), c, schedule, flags)
 			return err
 		},
 	}
@@ -63,8 +63,8 @@ func (a *app) newCreateScheduleCommand() *cobra.Command {
 	command.Flags().BoolVar(&s.SkipImmediately, "skip-immediately", false, "wait for the next scheduled time")
 	command.Flags().StringToStringVar(&labels, "backup-labels", nil, "labels of the Backups; Plugins select runs by them")
 	_ = command.MarkFlagRequired("schedule") // it exists
-	spec.bind(command)
-	flags.bind(command)
+	spec.bindFlags(command)
+	flags.bindFlags(command)
 	return command
 }
 
@@ -78,7 +78,7 @@ func (a *app) newSuspendCommand(verb, short string, suspend bool) *cobra.Command
 				return err
 			}
 			var s v1alpha1.Schedule
-			if err := c.get(cmd.Context(), "Schedule", args[0], &s, &v1alpha1.ScheduleList{}); err != nil {
+			if err := c.getObject(cmd.Context(), "Schedule", args[0], &s, &v1alpha1.ScheduleList{}); err != nil {
 				return err
 			}
 			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))

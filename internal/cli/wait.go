@@ -28,7 +28,7 @@ type waitFlags struct {
 	timeout time.Duration
 }
 
-func (w *waitFlags) bind(command *cobra.Command, usage string) {
+func (w *waitFlags) bindFlags(command *cobra.Command, usage string) {
 	command.Flags().BoolVarP(&w.enabled, "wait", "w", false, usage+"; Ctrl-C ends only the waiting")
 	w.bindTimeout(command)
 }
@@ -82,7 +82,7 @@ func interruptedError(ctx context.Context, k runKind, name string) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return &exitError{exitFailure, fmt.Sprintf("interrupted; %s %s continues: kubectl grapnel %s cancel %s stops it", k.kind, name, k.verb(), name)}
+	return &exitError{exitFailure, fmt.Sprintf("interrupted; %s %s continues: kubectl grapnel %s cancel %s stops it", k.kind, name, k.commandName(), name)}
 }
 
 // watchRunUntil watches a run until it is as wanted. It returns nil if the watch ended before. Unless show is nil,
@@ -120,7 +120,7 @@ func (a *app) reportOutcome(k runKind, r run) error {
 		}
 	}
 	if hidden := status.Errors + status.Warnings - int64(len(status.Problems)); hidden > 0 {
-		if err := a.out.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.verb(), r.GetName()); err != nil {
+		if err := a.out.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.commandName(), r.GetName()); err != nil {
 			return err
 		}
 	}

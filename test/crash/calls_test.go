@@ -4,10 +4,10 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -31,21 +31,26 @@ type call struct {
 // callsOf returns the calls of the HookRuns in the order they were made.
 func (l *testOperator) callsOf(t *testing.T, runs []v1alpha1.HookRun) []call {
 	t.Helper()
-	data, err := os.ReadFile(l.calls)
+	calls, err := l.readCalls()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var calls []call
+	return slices.DeleteFunc(calls, func(c call) bool {
+		return !slices.ContainsFunc(runs, func(run v1alpha1.HookRun) bool { return string(run.UID) == c.Key })
+	})
+}
+
+// readCalls returns all calls that the plugin has noted.
+func (l *testOperator) readCalls() (calls []call, err error) {
+	data, err := os.ReadFile(l.calls)
 	for line := range strings.Lines(string(data)) {
 		var c call
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			t.Fatalf("%q: %v", line, err)
+			return nil, fmt.Errorf("%q: %w", line, err)
 		}
-		if slices.ContainsFunc(runs, func(run v1alpha1.HookRun) bool { return string(run.UID) == c.Key }) {
-			calls = append(calls, c)
-		}
+		calls = append(calls, c)
 	}
-	return calls
+	return calls, err
 }
 
 // checkCalls compares what the actions saw with what the HookRuns say, and checks that
@@ -106,17 +111,18 @@ func checkCallsOf(t *testing.T, run *v1alpha1.HookRun, calls []call, ends int) {
 	}
 }
 
-// awaitCalls waits until the plugin has noted as many calls.
-func (l *testOperator) awaitCalls(t *testing.T, n int) {
+// awaitCalls waits until the plugin has noted n calls that match, and reports whether it has.
+func (l *testOperator) awaitCalls(t *testing.T, n int, matches func(call) bool) bool {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		data, err := os.ReadFile(l.calls)
+		calls, err := l.readCalls()
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
-		return bytes.Count(data, []byte("\n")) >= n, err
+		return len(slices.DeleteFunc(calls, func(c call) bool { return !matches(c) })) >= n, err
 	})
 	if err != nil {
 		t.Errorf("waiting for call %d: %v", n, err)
 	}
+	return err == nil
 }

@@ -128,7 +128,7 @@ func stopWhileAnActionWorks(t *testing.T, s *site, scene scenario) {
 			asked := make(chan struct{})
 			go func() {
 				defer close(asked)
-				l.awaitCalls(t, n+1)
+				l.awaitCalls(t, n+1, func(call) bool { return true })
 				l.ask()
 			}()
 			last, ends := l.run(t, disturbance{api: &trap{}, store: &trap{}, polite: true})

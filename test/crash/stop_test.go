@@ -20,28 +20,42 @@ func nothing(*testing.T, *testOperator, *disturbance) {}
 // cancelPre cancels the run while its Pre action works.
 func cancelPre(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
-	whilePre(l, d, cancel(t, l))
+	stopInPreAction(t, l, d, cancel(t, l))
 }
 
 // deletePre deletes it then.
 func deletePre(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
-	var once sync.Once
-	whilePre(l, d, func(name string) {
-		once.Do(func() {
-			if err := l.client.Delete(t.Context(), l.partial(name)); err != nil {
-				t.Errorf("deleting: %v", err)
-			}
-		})
+	stopInPreAction(t, l, d, func(name string) {
+		if err := l.client.Delete(t.Context(), l.partial(name)); err != nil {
+			t.Errorf("deleting: %v", err)
+		}
 	})
 }
 
-func whilePre(l *testOperator, d *disturbance, stop func(name string)) {
+// stopInPreAction stops the run once its Pre action is called: a started HookRun alone can
+// be stopped before that.
+func stopInPreAction(t *testing.T, l *testOperator, d *disturbance, stop func(name string)) {
+	t.Helper()
+	var once sync.Once
+	stopped := make(chan struct{})
+	t.Cleanup(func() {
+		once.Do(func() { close(stopped) })
+		<-stopped
+	})
 	d.onEvent = func(object client.Object) {
 		run, ok := object.(*v1alpha1.HookRun)
-		if ok && run.Spec.Hook == l.work.kind().PreHookPoint && run.Status.StartTimestamp != nil && run.Spec.ParentRef.Name == d.api.run {
-			stop(d.api.run)
+		if !ok || run.Spec.Hook != l.work.kind().PreHookPoint || run.Status.StartTimestamp == nil || run.Spec.ParentRef.Name != d.api.run {
+			return
 		}
+		once.Do(func() {
+			go func() {
+				defer close(stopped)
+				if l.awaitCalls(t, 1, func(c call) bool { return c.Key == string(run.UID) }) {
+					stop(run.Spec.ParentRef.Name)
+				}
+			}()
+		})
 	}
 }
 

@@ -93,6 +93,9 @@ func (c *ControlPlane) startControllerManager(ctx context.Context) error {
 		// suite takes minutes.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
+		// A quota that is created right after an object may be counted before the
+		// controller has seen the object, and is counted again 5 minutes later.
+		"--resource-quota-sync-period=2s",
 	)
 	if err != nil {
 		return err

@@ -258,7 +258,7 @@ type AsyncOperationStatus struct {
 	// startTimestamp is when the operation began, as reported by the plugin.
 	// +optional
 	// +nullable
-	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
+	StartTimestamp *MicroTime `json:"startTimestamp,omitempty"`
 
 	// updateTimestamp is when the progress last changed, as reported by the plugin.
 	// +optional
@@ -283,7 +283,7 @@ type AsyncOperationStatus struct {
 	// completionTimestamp is when the outcome of the operation became known.
 	// +optional
 	// +nullable
-	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
+	CompletionTimestamp *MicroTime `json:"completionTimestamp,omitempty"`
 
 	// duration is the time from the creation of this object to the end of the operation,
 	// for people.

@@ -152,12 +152,12 @@ type HookAttempt struct {
 
 	// startTimestamp is when the attempt was recorded, right before its call.
 	// +required
-	StartTimestamp metav1.Time `json:"startTimestamp,omitempty"`
+	StartTimestamp MicroTime `json:"startTimestamp,omitzero"`
 
 	// completionTimestamp is when the attempt ended.
 	// +optional
 	// +nullable
-	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
+	CompletionTimestamp *MicroTime `json:"completionTimestamp,omitempty"`
 
 	// deadline is when the attempt times out.
 	// +required

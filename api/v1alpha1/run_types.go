@@ -133,6 +133,33 @@ type RunStatus struct {
 	// operations counts the operations that actions started on objects.
 	// +optional
 	Operations *OperationCounts `json:"operations,omitempty"`
+
+	// timeline lists the stages of the run in their order. If there are more than 32, those after
+	// the 16th that are the oldest are dropped.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Timeline []RunStage `json:"timeline,omitempty"`
+}
+
+// RunStage is what a run did or waited for during a time. A stage begins when the stage before
+// ends.
+type RunStage struct {
+	// name is the reason of the condition Reconciling during the stage, for example Queued,
+	// Archiving or RunningPostBackupActions.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+
+	// startTimestamp is when the stage began.
+	// +required
+	StartTimestamp MicroTime `json:"startTimestamp,omitzero"`
+
+	// completionTimestamp is when the stage ended; unset for the current stage.
+	// +optional
+	// +nullable
+	CompletionTimestamp *MicroTime `json:"completionTimestamp,omitempty"`
 }
 
 // StepCrashes counts unexpected exits of the operator's process.

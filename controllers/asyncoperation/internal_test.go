@@ -155,7 +155,7 @@ func TestMetrics(t *testing.T) {
 	}
 	r.untrackOperation(types.NamespacedName{Name: "0"})
 	r.untrackOperation(types.NamespacedName{Name: "0"})
-	at := metav1.NewTime(noon.Add(3 * time.Second))
+	at := v1alpha1.NewMicroTime(noon.Add(3 * time.Second))
 	op := &v1alpha1.AsyncOperation{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
 	op.Spec.PluginRef.Name, op.Spec.Kind, op.Status.CompletionTimestamp = "example", v1alpha1.ActionKindAsyncBackupItem, &at
 	m.recordFinished(op, v1alpha1.ReasonTimedOut)

@@ -18,11 +18,11 @@ func TestDecide_ClockSetBack(t *testing.T) {
 	t.Parallel()
 	recorded := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	failed := []v1alpha1.HookAttempt{{
-		Number: 1, StartTimestamp: metav1.NewTime(recorded.Add(-time.Minute)), CompletionTimestamp: new(metav1.NewTime(recorded)),
+		Number: 1, StartTimestamp: v1alpha1.NewMicroTime(recorded.Add(-time.Minute)), CompletionTimestamp: new(v1alpha1.NewMicroTime(recorded)),
 		Deadline: metav1.NewTime(recorded.Add(9 * time.Minute)), Reason: v1alpha1.ReasonActionFailed,
 	}}
 	open := []v1alpha1.HookAttempt{{
-		Number: 1, StartTimestamp: metav1.NewTime(recorded), Deadline: metav1.NewTime(recorded.Add(10 * time.Minute)),
+		Number: 1, StartTimestamp: v1alpha1.NewMicroTime(recorded), Deadline: metav1.NewTime(recorded.Add(10 * time.Minute)),
 	}}
 	for name, tc := range map[string]struct {
 		attempts []v1alpha1.HookAttempt

@@ -259,7 +259,7 @@ func beginAttempt(run *v1alpha1.HookRun, now time.Time) decision {
 	}
 	run.Status.Attempt++
 	attempts := append(run.Status.Attempts, v1alpha1.HookAttempt{
-		Number: run.Status.Attempt, StartTimestamp: at,
+		Number: run.Status.Attempt, StartTimestamp: v1alpha1.NewMicroTime(now),
 		Deadline: roundUpToSecond(now.Add(run.Spec.Timeout.Duration)),
 	})
 	run.Status.Attempts = attempts[max(0, len(attempts)-maxRecordedAttempts):]
@@ -414,7 +414,7 @@ func closeAttempt(run *v1alpha1.HookRun, reason, text string, now time.Time) {
 	if isFailureReason(reason) {
 		run.Status.Failures = numFailedAttempts(run) + 1
 	}
-	at := metav1.NewTime(now)
+	at := v1alpha1.NewMicroTime(now)
 	open.CompletionTimestamp, open.Reason, open.Message = &at, reason, text
 }
 

@@ -219,6 +219,12 @@ var _ = Describe("An interrupted HookRun", Label("hooks"), func() {
 
 		running := plan(env, backup)
 		waitForPhase(env, running, v1alpha1.HookRunPhaseInProgress)
+		suite.Eventually(t, func() string {
+			if len(do.made()) == 0 {
+				return "the action is not called"
+			}
+			return ""
+		})
 		suite.UpdateWithRetry(env, running, desire(v1alpha1.HookDesiredStateCancel))
 		waitForPhase(env, running, v1alpha1.HookRunPhaseCancelled)
 		env.WaitForEvent(running, "Warning Cancelled: Canceled while running")

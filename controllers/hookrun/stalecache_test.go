@@ -125,7 +125,7 @@ func (o *overtaken) Get(ctx context.Context, key client.ObjectKey, object client
 
 // nextAttempt does what an operator does when it finds an open attempt.
 func nextAttempt(run *v1alpha1.HookRun) {
-	now := metav1.Now()
+	now := v1alpha1.NewMicroTime(time.Now())
 	run.Status.Attempts[0].CompletionTimestamp, run.Status.Attempts[0].Reason = &now, v1alpha1.ReasonInterrupted
 	run.Status.Attempt = 2
 	run.Status.Attempts = append(run.Status.Attempts, v1alpha1.HookAttempt{

@@ -149,7 +149,7 @@ var _ = Describe("A Plugin and its binary", Label("plugins"), func() {
 			}
 			return ""
 		})
-		now := metav1.Now()
+		now := v1alpha1.NewMicroTime(time.Now())
 		operation.Status.Phase, operation.Status.CompletionTimestamp = v1alpha1.AsyncOperationPhaseCompleted, &now
 		if err := env.Client.Status().Update(t.Context(), operation); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -216,7 +217,7 @@ func checkOperations(run *v1alpha1.RunStatus, operations []v1alpha1.AsyncOperati
 	}
 	operation := operations[0]
 	return checkTrue(operation.Spec.Item.Name == claimName && operation.Status.Phase == v1alpha1.AsyncOperationPhaseCompleted &&
-		!run.CompletionTimestamp.Before(operation.Status.CompletionTimestamp) && run.Operations != nil && run.Operations.Completed == 1,
+		operation.Status.CompletionTimestamp.Time.Before(run.CompletionTimestamp.Add(time.Second)) && run.Operations != nil && run.Operations.Completed == 1,
 		"%s is %s: %s", operation.Spec.Item.Name, operation.Status.Phase, operation.Status.Message)
 }
 

@@ -229,7 +229,7 @@ func TestAdmitAttempt_CleanupGoesFirst(t *testing.T) {
 	}
 	attempted := func(at time.Time) func(run *v1alpha1.HookRun) {
 		return func(run *v1alpha1.HookRun) {
-			run.Status.Attempts = []v1alpha1.HookAttempt{{Number: 1, StartTimestamp: metav1.NewTime(at)}}
+			run.Status.Attempts = []v1alpha1.HookAttempt{{Number: 1, StartTimestamp: v1alpha1.NewMicroTime(at)}}
 		}
 	}
 	for name, tc := range map[string]struct {

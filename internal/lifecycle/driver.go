@@ -292,6 +292,7 @@ func (d *Driver[T]) addFinalizer(ctx context.Context, object T) error {
 
 // patchStatus writes the status, and then calls the functions that depend on the write.
 func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
+	recordStage(s.Object, d.Now())
 	written := deepCopyOf(s.Object)
 	if !equality.Semantic.DeepEqual(s.original, s.Object) {
 		patch := client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{})

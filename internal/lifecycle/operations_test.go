@@ -202,7 +202,7 @@ func standing(name string, phase v1alpha1.AsyncOperationPhase) *v1alpha1.AsyncOp
 	o.Spec.Attempt, o.Spec.Item.Name, o.Status.Phase = 1, name, phase
 	switch phase {
 	case v1alpha1.AsyncOperationPhaseCompleted, v1alpha1.AsyncOperationPhaseFailed, v1alpha1.AsyncOperationPhaseCancelled:
-		at := metav1.NewTime(noon)
+		at := v1alpha1.NewMicroTime(noon)
 		o.Status.CompletionTimestamp = &at
 	default:
 	}

@@ -182,7 +182,7 @@ func TestUpdateCleanupOwed(t *testing.T) {
 // count.
 func TestHasExhaustedRetries(t *testing.T) {
 	t.Parallel()
-	now := metav1.Now()
+	now := v1alpha1.NewMicroTime(noon)
 	for name, tc := range map[string]struct {
 		owed     bool
 		failures int32

@@ -90,7 +90,8 @@ func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progres
 	}
 	mem.maxCompleted = max(mem.maxCompleted, progress.Completed)
 	if t := plausibleTime(told.Started, now); t != nil {
-		status.StartTimestamp = t
+		began := v1alpha1.NewMicroTime(t.Time)
+		status.StartTimestamp = &began
 	}
 	if t := plausibleTime(told.Updated, now); t != nil {
 		status.UpdateTimestamp = t

@@ -95,7 +95,7 @@ func appendDetail(ours, theirs string) string {
 
 // finishOperation records the outcome of an operation.
 func finishOperation(op *v1alpha1.AsyncOperation, phase v1alpha1.AsyncOperationPhase, reason, text string, now time.Time) {
-	at := metav1.NewTime(now)
+	at := v1alpha1.NewMicroTime(now)
 	op.Status.Phase, op.Status.Message, op.Status.CompletionTimestamp = phase, text, &at
 	op.Status.Duration = operationDuration(op, now).String()
 	status, state := metav1.ConditionTrue, conditions.Current

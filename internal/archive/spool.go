@@ -65,6 +65,9 @@ type SpooledObject struct {
 	offset, size int64
 }
 
+// Size returns the size of the JSON of the object in bytes.
+func (o *SpooledObject) Size() int64 { return o.size }
+
 // NewSpool reads the archive r to its end and returns it for reading in any order. Before
 // it returns, it verifies the digest and size of opts (ErrDigestMismatch), the checksum of
 // the compression, and the Limits (ErrLimitExceeded). It also verifies that there are only

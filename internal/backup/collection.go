@@ -102,12 +102,14 @@ func (c *collection) collectResource(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	took := time.Since(start)
+	c.collectionTimes.Store(c.resource, took)
 	level := 0
 	if c.listed.Load() == 0 && !c.failed.Load() {
 		level = 1
 	}
 	log.V(level).Info("Collected objects", "listed", c.listed.Load(), "selected", c.selectedCount.Load(),
-		"bytes", c.bytes.Load(), "failed", c.failed.Load(), "duration", time.Since(start).String())
+		"bytes", c.bytes.Load(), "failed", c.failed.Load(), "duration", took.String())
 }
 
 // collectOrderedItems reads the objects that the user ordered before all others.

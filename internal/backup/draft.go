@@ -151,6 +151,8 @@ func (d *draft) addArchiveResult(made ArchiveResult, added int) {
 	// An object that is archived again often has the same problems.
 	d.Warnings += d.Results.Warnings.AddNew(made.Results.Warnings...)
 	d.Errors += d.Results.Errors.AddNew(made.Results.Errors...)
+	// An object that is archived again counts again, because its first size is unknown.
+	d.Results.Objects.Add(made.Results.Objects...)
 	d.ResourceList = mergeNameLists(d.ResourceList, made.ResourceList)
 	for kind := range made.ResourceList {
 		slices.Sort(d.ResourceList[kind])

@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -91,9 +92,12 @@ func backedUp(t *testing.T, api *fakeAPI, req ArchiveRequest, opts Options) (Arc
 		t.Fatal(err)
 	}
 	var paths []string
+	want, sum := results.ResourceSummary{}, results.ResourceSummary{}
 	err = archive.Walk(&out, archive.Limits{}, func(e archive.Entry) error {
 		if e.IsObject() && e.Object.Version != "" {
 			paths = append(paths, shortPath(e.Object))
+			want.Objects++
+			want.Bytes += int64(len(e.Content))
 		}
 		return nil
 	})
@@ -102,6 +106,13 @@ func backedUp(t *testing.T, api *fakeAPI, req ArchiveRequest, opts Options) (Arc
 	}
 	if len(paths) != result.Items {
 		t.Errorf("archive has %d objects, result says %d", len(paths), result.Items)
+	}
+	for _, summary := range result.Results.Objects {
+		sum.Objects += summary.Objects
+		sum.Bytes += summary.Bytes
+	}
+	if diff := cmp.Diff(want, sum); diff != "" {
+		t.Errorf("sum of all resources (-archive +summaries):\n%s", diff)
 	}
 	return result, paths
 }

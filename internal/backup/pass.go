@@ -51,9 +51,13 @@ type enginePass struct {
 	// read yet.
 	expected atomic.Int64
 
-	// written and names are used only by the writing goroutine.
+	// written, namesByResource and bytesByResource are used only by the writing goroutine.
 	written         int
 	namesByResource map[discovery.Resource][]string
+	bytesByResource map[discovery.Resource]int64
+
+	// collectionTimes has the time.Duration of the collection of each discovery.Resource.
+	collectionTimes sync.Map
 }
 
 // resourceBatch is a batch of objects of one resource, reserved and ready to be written.
@@ -75,6 +79,7 @@ func newEnginePass(e *Engine, req ArchiveRequest, w *archive.Writer) *enginePass
 		batches:         make(chan resourceBatch, maxQueuedBatches),
 		related:         relatedSet{capacity: maxExternalRefs},
 		namesByResource: map[discovery.Resource][]string{},
+		bytesByResource: map[discovery.Resource]int64{},
 	}
 }
 

@@ -219,6 +219,7 @@ func (j *Runner) resultForDraft(req Request, d draft) (Result, draft) {
 	d.addRunWarnings(results.ReasonItemActionWarning, warnings)
 	return Result{
 		Items: d.Items, Warnings: d.Warnings, Errors: d.Errors, Bytes: d.Contents.Size, Completed: j.Now(), Labels: labels,
-		MissingNamespaces: d.MissingNamespaces, Problems: results.Results{Warnings: d.Results.Warnings, Errors: d.Results.Errors},
+		MissingNamespaces: d.MissingNamespaces,
+		Problems:          results.Results{Warnings: d.Results.Warnings, Errors: d.Results.Errors, Objects: d.Results.Objects},
 	}, d
 }

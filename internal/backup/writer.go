@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -61,6 +62,7 @@ func (r *enginePass) writeBatch(p resourceBatch) error {
 			return err
 		}
 		names = append(names, item.Key)
+		r.bytesByResource[p.resource] += int64(len(item.JSON))
 		r.written++
 	}
 	r.namesByResource[p.resource] = names
@@ -133,8 +135,20 @@ func (r *enginePass) buildArchiveResult() ArchiveResult {
 		}
 		slices.Sort(names)
 		out.ResourceList[resourceListKey(resource)] = names
+		out.Results.Objects.Add(r.summarizeResource(resource, len(names)))
 	}
 	return out
+}
+
+// summarizeResource summarizes the archived objects of a resource in one version.
+func (r *enginePass) summarizeResource(resource discovery.Resource, objects int) results.ResourceSummary {
+	summary := results.ResourceSummary{
+		Resource: resource.GroupResource().String(), Objects: objects, Bytes: r.bytesByResource[resource],
+	}
+	if took, ok := r.collectionTimes.Load(resource); ok {
+		summary.Seconds = results.RoundSeconds(took.(time.Duration)) //nolint:forcetypeassert // collectResource stores it
+	}
+	return summary
 }
 
 // resourceListKey is the key of a resource in the resource list, as Velero writes it.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -46,6 +47,9 @@ type kind struct {
 	// existingListed reports that its existing selected objects are known, except those
 	// created since.
 	existingListed atomic.Bool
+
+	// workTime is how long the run worked on the resource, in nanoseconds.
+	workTime atomic.Int64
 
 	// objects are those of the archive, and statuses the status of each.
 	objects  archive.Objects
@@ -102,6 +106,9 @@ func (k *kind) entriesInScope() iter.Seq[entry] {
 		}
 	}
 }
+
+// addWorkTime adds the time since the run began to work on the resource.
+func (k *kind) addWorkTime(begun time.Time) { k.workTime.Add(int64(time.Since(begun))) }
 
 // isEmpty reports whether there are no objects in scope.
 func (k *kind) isEmpty() bool {

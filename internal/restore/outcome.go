@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,8 +73,9 @@ var outcomesByCode = []Outcome{1: Created, Updated, Recreated, Unchanged, Skippe
 type outcomeTracker struct {
 	total, done atomic.Int64
 
-	mu     sync.Mutex
-	counts map[Outcome]int
+	mu sync.Mutex
+	// counts are the outcomes by the resource of the object in the archive.
+	counts map[schema.GroupResource]map[Outcome]int
 	// otherEntries are entries in the list of resources that cannot be derived from an
 	// itemStatus: namespaces without an object in the archive, and objects of another
 	// version or kind than the first one of their resource.
@@ -90,10 +92,10 @@ type refusal struct {
 	reason    string
 }
 
-func (o *outcomeTracker) addOutcome(what listEntry, v itemResult) {
+func (o *outcomeTracker) addOutcome(resource schema.GroupResource, what listEntry, v itemResult) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.countOutcome(v.outcome, 1)
+	o.countOutcome(resource, v.outcome, 1)
 	if v.reason != "" {
 		o.countSkipReason(v.reason, 1)
 	}
@@ -117,11 +119,14 @@ func formatListEntry(what listEntry, outcome Outcome) string {
 	return what.String() + "(" + string(outcome) + ")"
 }
 
-func (o *outcomeTracker) countOutcome(outcome Outcome, n int) {
+func (o *outcomeTracker) countOutcome(resource schema.GroupResource, outcome Outcome, n int) {
 	if o.counts == nil {
-		o.counts = map[Outcome]int{}
+		o.counts = map[schema.GroupResource]map[Outcome]int{}
 	}
-	o.counts[outcome] += n
+	if o.counts[resource] == nil {
+		o.counts[resource] = map[Outcome]int{}
+	}
+	o.counts[resource][outcome] += n
 	o.done.Add(int64(n))
 }
 
@@ -133,13 +138,13 @@ func (o *outcomeTracker) countSkipReason(reason string, n int) {
 }
 
 // addSkippedObjects records objects of a kind of which none is restored.
-func (o *outcomeTracker) addSkippedObjects(reason string, n int) {
+func (o *outcomeTracker) addSkippedObjects(resource schema.GroupResource, reason string, n int) {
 	if n == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.countOutcome(Skipped, n)
+	o.countOutcome(resource, Skipped, n)
 	o.countSkipReason(reason, n)
 }
 
@@ -154,7 +159,7 @@ func (o *outcomeTracker) addRefusal(why refusal, n int) {
 		o.refusals = map[refusal]int{}
 	}
 	o.refusals[why] += n
-	o.countOutcome(Failed, n)
+	o.countOutcome(why.resource, Failed, n)
 }
 
 // reportRefusals records one error for each reason.
@@ -177,7 +182,13 @@ func describeObjectCount(n int, resource schema.GroupResource) string {
 func (o *outcomeTracker) toResult() Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Result{Counts: maps.Clone(o.counts), SkipReasons: maps.Clone(o.skipReasons)}
+	sums := map[Outcome]int{}
+	for _, counts := range o.counts {
+		for outcome, n := range counts {
+			sums[outcome] += n
+		}
+	}
+	return Result{Counts: sums, SkipReasons: maps.Clone(o.skipReasons)}
 }
 
 // newResourceList returns Result.ResourceList after everything is restored.
@@ -205,6 +216,28 @@ func (r *enginePass) newResourceList() iter.Seq2[string, []string] {
 	}
 }
 
+// summarizeResources returns what became of the objects of each resource, after everything is
+// restored.
+func (r *enginePass) summarizeResources() (summaries results.ResourceSummaries) {
+	for resource, counts := range r.outcomes.counts {
+		summary := results.ResourceSummary{Resource: resource.String(), Outcomes: map[string]int{}}
+		for outcome, n := range counts {
+			summary.Outcomes[string(outcome)] = n
+			summary.Objects += n
+		}
+		if k := r.kinds[resource]; k != nil {
+			summary.Seconds = results.RoundSeconds(time.Duration(k.workTime.Load()))
+			for e := range k.entriesInScope() {
+				if e.selected || e.outcome != 0 {
+					summary.Bytes += e.Size()
+				}
+			}
+		}
+		summaries.Add(summary)
+	}
+	return summaries
+}
+
 // appendListEntries appends the objects of a kind that have its common list key.
 func (r *enginePass) appendListEntries(names []string, k *kind) []string {
 	for e := range k.entriesInScope() {
@@ -220,7 +253,11 @@ func (r *enginePass) appendListEntries(names []string, k *kind) []string {
 
 // recordOutcome records the result of an object.
 func (r *enginePass) recordOutcome(what listEntry, target rawclient.Target, v itemResult) {
-	r.outcomes.addOutcome(what, v)
+	resource := target.Resource.GroupResource()
+	if what.kind != nil {
+		resource = what.kind.resource
+	}
+	r.outcomes.addOutcome(resource, what, v)
 	reason := results.ReasonItemAdjusted
 	if v.outcome == Skipped {
 		reason = results.ReasonItemDiffers

@@ -201,6 +201,7 @@ func (r *enginePass) buildResult() Result {
 	out := r.outcomes.toResult()
 	out.ResourceList = r.newResourceList()
 	out.Results = r.results.Results()
+	out.Results.Objects = r.summarizeResources()
 	out.Choices = r.choices
 	out.Actions = map[string][]string{}
 	for gr, k := range r.kinds {

@@ -327,6 +327,15 @@ func wantCounts(t testing.TB, result restore.Result, want map[restore.Outcome]in
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("counts (-want +got):\n%s\nlist: %v\nresults: %s", diff, listOf(result), messages(result))
 	}
+	byResource := map[restore.Outcome]int{}
+	for _, summary := range result.Results.Objects {
+		for outcome, n := range summary.Outcomes {
+			byResource[restore.Outcome(outcome)] += n
+		}
+	}
+	if diff := cmp.Diff(want, byResource); diff != "" {
+		t.Errorf("counts of all resources (-want +got):\n%s", diff)
+	}
 }
 
 // listOf returns the list of resources.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -45,7 +46,10 @@ func (r *enginePass) compareExisting(ctx context.Context, waves [][]*kind) {
 	for _, k := range slices.Concat(waves...) {
 		if k.neverReason == "" {
 			k.existingCompared = true
-			r.startGoroutine(&wg, func() { r.listExisting(ctx, k) })
+			r.startGoroutine(&wg, func() {
+				defer k.addWorkTime(time.Now())
+				r.listExisting(ctx, k)
+			})
 		}
 	}
 	wg.Wait()
@@ -53,11 +57,12 @@ func (r *enginePass) compareExisting(ctx context.Context, waves [][]*kind) {
 
 // restoreKind restores the selected objects of one kind that are not restored yet.
 func (r *enginePass) restoreKind(ctx context.Context, k *kind) {
+	defer k.addWorkTime(time.Now())
 	switch {
 	case k.isEmpty():
 		return
 	case k.neverReason != "":
-		r.outcomes.addSkippedObjects(k.neverReason, k.countSelected())
+		r.outcomes.addSkippedObjects(k.resource, k.neverReason, k.countSelected())
 		return
 	case !k.isServed && r.dryRunCRDVersions[k.resource] == nil && len(k.pluginActions) == 0:
 		r.outcomes.addRefusal(refusal{resource: k.resource, reason: r.notServedReason(k.resource)}, k.countSelected())

@@ -74,6 +74,8 @@ type Results struct {
 	Warnings Problems `json:"warnings"`
 	// Errors make a run PartiallyFailed.
 	Errors Problems `json:"errors"`
+	// Objects summarizes the objects by their resource.
+	Objects ResourceSummaries `json:"objects,omitempty"`
 
 	// WarningCount and ErrorCount include problems that were not kept.
 	WarningCount int `json:"-"`

@@ -77,6 +77,7 @@ func (p controllerSetup) setupControllers(ctx context.Context, exited, changed <
 		{"storagelocation", p.newStorageLocationReconciler},
 		{"plugin", func() (reconciler, error) { return p.newPluginReconciler(exited, changed) }},
 		{"backup", p.newBackupReconciler},
+		{"backuppreview", p.newBackupPreviewReconciler},
 		{"restore", p.newRestoreReconciler},
 		{"deletionrun", p.newDeletionRunReconciler},
 		{"hookrun", p.newHookRunReconciler},
@@ -189,11 +190,10 @@ func (p controllerSetup) archiveLimits() archive.Limits {
 
 // newBackupReconciler builds the controller of Backups and its engine.
 func (p controllerSetup) newBackupReconciler() (reconciler, error) {
-	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), rawclient.ListOptions{})
+	engine, err := p.newBackupEngine()
 	if err != nil {
-		return nil, fmt.Errorf("reading the cluster: %w", err)
+		return nil, err
 	}
-	engine := backupengine.New(cluster, backupengine.Options{Limits: p.archiveLimits(), Log: ctrl.Log.WithName("backup")})
 	return &backup.Reconciler{
 		Dependencies: p.Dependencies,
 		Actions:      p.plugins,
@@ -202,6 +202,24 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 		},
 		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
+}
+
+// newBackupPreviewReconciler builds the controller of BackupPreviews.
+func (p controllerSetup) newBackupPreviewReconciler() (reconciler, error) {
+	engine, err := p.newBackupEngine()
+	return &backup.PreviewReconciler{
+		Client: p.Client, Engine: engine, Redactor: p.Redactor, Journal: p.Journal, Now: p.Now,
+		AllVersions: slices.Contains(p.features, featureAllVersions),
+	}, err
+}
+
+// newBackupEngine builds what archives the objects of the cluster.
+func (p controllerSetup) newBackupEngine() (*backupengine.Engine, error) {
+	cluster, err := backupengine.NewCluster(p.mgr.GetConfig(), rawclient.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster: %w", err)
+	}
+	return backupengine.New(cluster, backupengine.Options{Limits: p.archiveLimits(), Log: ctrl.Log.WithName("backup")}), nil
 }
 
 // newRestoreReconciler builds the controller of Restores and its engine.

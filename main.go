@@ -331,7 +331,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	caches := &health.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
 		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.AsyncOperation{},
 		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{}, &v1alpha1.DeletionRun{}, &v1alpha1.Schedule{},
-		&v1alpha1.DownloadRequest{},
+		&v1alpha1.DownloadRequest{}, &v1alpha1.BackupPreview{},
 	}}
 	if err := errors.Join(mgr.AddReadyzCheck("caches", caches.Check), mgr.Add(caches)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)

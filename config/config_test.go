@@ -242,6 +242,7 @@ func (s *suite) testStatus(t *testing.T) {
 		"DeletionRun":           create(t, s.admin, deletionRun("guarded")),
 		"Schedule":              create(t, s.admin, schedule("guarded")),
 		"DownloadRequest":       create(t, s.admin, downloadRequest(v1alpha1.DownloadBackupLog)),
+		"BackupPreview":         create(t, s.admin, &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "guarded"}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := patch(t, "status", "message", "all is well")

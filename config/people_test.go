@@ -77,6 +77,7 @@ func (s *suite) testPeople(t *testing.T) {
 		"read Secrets":                          {list(&corev1.SecretList{}, namespace), "e"},
 		"read pods":                             {list(&corev1.PodList{}, namespace), "k e"},
 		"create a Backup":                       {dryRun(&v1alpha1.Backup{ObjectMeta: meta}), "b a"},
+		"preview a Backup":                      {dryRun(&v1alpha1.BackupPreview{ObjectMeta: meta}), "b a"},
 		"create a Schedule":                     {dryRun(generated(schedule("x"))), "b a"},
 		"destroy a backup":                      {dryRun(generated(deletionRun("x"))), "b a"},
 		"create a Restore":                      {dryRun(generated(restore("x"))), "r a"},

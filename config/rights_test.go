@@ -105,6 +105,7 @@ func (s *suite) testOutsiders(t *testing.T) {
 		"DeletionRun":           deletionRun("by-joe"),
 		"Schedule":              schedule("by-joe"),
 		"DownloadRequest":       downloadRequest(v1alpha1.DownloadBackupLog),
+		"BackupPreview":         &v1alpha1.BackupPreview{ObjectMeta: meta},
 	} {
 		if err := outsider.Create(t.Context(), object, client.DryRunAll); !apierrors.IsForbidden(err) {
 			t.Errorf("create a %s: want Forbidden, got %v", kind, err)

@@ -24,6 +24,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&DeletionRun{}, &DeletionRunList{},
 		&Schedule{}, &ScheduleList{},
 		&DownloadRequest{}, &DownloadRequestList{},
+		&BackupPreview{}, &BackupPreviewList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -103,6 +103,13 @@ var kinds = map[string]struct {
 		header: []string{"NAME", "TARGET", "FOR", "PHASE", "AGE", "MESSAGE"},
 		row:    []string{"nightly-log", "BackupLog", "nightly", "Failed", "*", "Backup nightly does not exist"},
 	},
+	"BackupPreview": {
+		resource: "backuppreviews", short: "gbp", kind: "BackupPreview",
+		body:   `{metadata: {name: nightly}}`,
+		status: `{"phase":"Completed","objects":3,"message":"A Backup would archive 3 objects"}`,
+		header: []string{"NAME", "PHASE", "OBJECTS", "AGE", "MESSAGE"},
+		row:    []string{"nightly", "Completed", "3", "*", "A Backup would archive 3 objects"},
+	},
 	"BackupStorageLocation": {
 		resource: "backupstoragelocations", short: "gsl", kind: "BackupStorageLocation",
 		body:   `{metadata: {name: main}, spec: {filesystem: {}, default: true}}`,
@@ -172,7 +179,7 @@ func TestSelectableFields(t *testing.T) {
 	}
 }
 
-// TestCategories lists all kinds with one command, but DownloadRequests, which viewers may not list.
+// TestCategories lists all kinds with one command, but those that commands create for themselves, which viewers may not list.
 func TestCategories(t *testing.T) {
 	namespace := newNamespace(t)
 	for _, kind := range kinds {

@@ -31,7 +31,7 @@ func IsNeverArchived(gr schema.GroupResource) bool {
 	switch gr.Group {
 	case "grapnel.dev":
 		switch gr.Resource {
-		case "backups", "restores", "hookruns", "asyncoperations", "deletionruns":
+		case "backups", "restores", "hookruns", "asyncoperations", "deletionruns", "downloadrequests", "backuppreviews":
 			return true
 		}
 	case "velero.io":

@@ -41,6 +41,7 @@ func samples() map[string]map[string]sample {
 		"AsyncOperation":        operations(),
 		"Schedule":              schedules(),
 		"DownloadRequest":       downloadRequests(),
+		"BackupPreview":         backupPreviews(),
 		"Plugin":                plugins(),
 		"BackupStorageLocation": locations(),
 	}
@@ -248,6 +249,20 @@ func downloadRequests() map[string]sample {
 	return map[string]sample{
 		"can be downloaded": {object: request("Ready", conditions.Current, "The file can be downloaded with the token"), want: healthy, says: "can be downloaded"},
 		"names nothing":     {object: request("Failed", conditions.Stalled, "Backup b does not exist"), want: degraded, says: "does not exist"},
+	}
+}
+
+// backupPreviews are as controllers/backup leaves them.
+func backupPreviews() map[string]sample {
+	preview := func(phase v1alpha1.RunPhase, state conditions.State, message string) *v1alpha1.BackupPreview {
+		p := &v1alpha1.BackupPreview{ObjectMeta: meta, Status: v1alpha1.BackupPreviewStatus{Phase: phase}}
+		return told(p, "", state, message)
+	}
+	return map[string]sample{
+		"reads the objects":  {object: preview("InProgress", conditions.InProgress, "Reading the objects"), want: progressing, says: "Reading"},
+		"says what would be": {object: preview("Completed", conditions.Current, "A Backup would archive 3 objects"), want: healthy, says: "3 objects"},
+		"says what is wrong": {object: preview("FailedValidation", conditions.Current, "The Backup would fail validation"), want: healthy, says: "would fail"},
+		"does not know":      {object: preview("Failed", conditions.Stalled, "Reading the objects failed"), want: degraded, says: "failed"},
 	}
 }
 

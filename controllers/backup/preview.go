@@ -1,0 +1,214 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runner"
+	"github.com/grapnel-dev/grapnel/internal/storage/location"
+)
+
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backuppreviews,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=grapnel.dev,resources=backuppreviews/status,verbs=get;update;patch
+
+const (
+	// previewLifetime is how long a BackupPreview exists. It includes the time that it takes.
+	previewLifetime = 10 * time.Minute
+	// previewGracePeriod is how long a canceled preview has to end.
+	previewGracePeriod = time.Minute
+)
+
+var errPreviewStopped = errors.New("the BackupPreview was deleted or has expired")
+
+// PreviewReconciler reconciles BackupPreviews, of which it reads the objects of one at a time. Every
+// field without a default is required.
+type PreviewReconciler struct {
+	Client client.Client
+	// Engine writes the archive, which is discarded.
+	Engine   backup.ArchiveWriter
+	Redactor *redact.Redactor
+	// Journal detects that a preview crashed the operator. If it is nil, crashes are not noticed.
+	Journal *lifecycle.Journal
+	// AllVersions counts every served version of a group.
+	AllVersions bool
+	Now         func() time.Time
+
+	previews *runner.Runner[previewResult]
+	events   chan event.GenericEvent
+	// active is the BackupPreview whose objects are being read. Only the worker of the controller
+	// uses it.
+	active *types.UID
+	// activeName is its name.
+	activeName types.NamespacedName
+}
+
+// previewResult is what a preview found.
+type previewResult struct {
+	backup.ArchiveResult
+	archiveBytes int64
+}
+
+// SetupWithManager registers the controller and what runs in its background.
+func (r *PreviewReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Client == nil || r.Engine == nil || r.Redactor == nil || r.Now == nil {
+		return errors.New("backup: a required field of the PreviewReconciler is missing")
+	}
+	r.events = make(chan event.GenericEvent, 1024)
+	r.previews = runner.New[previewResult](r.enqueuePreview)
+	r.previews.GracePeriod = previewGracePeriod
+	if err := mgr.Add(r.previews); err != nil {
+		return fmt.Errorf("adding the background tasks of BackupPreviews: %w", err)
+	}
+	unfinished := handler.EnqueueRequestsFromMapFunc(r.mapToUnfinishedPreviews)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("backuppreview").
+		For(&v1alpha1.BackupPreview{}).
+		Watches(&v1alpha1.Plugin{}, unfinished).
+		Watches(&v1alpha1.BackupStorageLocation{}, unfinished).
+		WatchesRawSource(source.Channel(r.events, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// Reconcile advances one BackupPreview, or deletes it when it has expired.
+func (r *PreviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var p v1alpha1.BackupPreview
+	err := r.Client.Get(ctx, req.NamespacedName, &p)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, err
+	case err != nil || !p.DeletionTimestamp.IsZero():
+		r.stopPreview(ctx, req.NamespacedName)
+		return ctrl.Result{}, nil
+	case isPreviewExpired(&p, r.Now()):
+		r.Journal.ForgetCrash(previewTaskID(p.UID))
+		uid := p.UID
+		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, &p, client.Preconditions{UID: &uid}))
+	case hasPreviewEnded(&p):
+		return ctrl.Result{RequeueAfter: p.Status.ExpirationTimestamp.Sub(r.Now())}, nil
+	}
+	observed, err := r.observePreview(ctx, &p)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before := p.DeepCopy()
+	start := decidePreview(&p, observed, r.Now())
+	if err := r.Client.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case start:
+		r.startPreview(&p)
+	case hasPreviewEnded(&p):
+		r.releasePreview(ctx, req.NamespacedName)
+	}
+	return ctrl.Result{RequeueAfter: p.Status.ExpirationTimestamp.Sub(r.Now())}, nil
+}
+
+// observePreview reads everything on which the decision about a BackupPreview depends.
+func (r *PreviewReconciler) observePreview(ctx context.Context, p *v1alpha1.BackupPreview) (observedPreview, error) {
+	o := observedPreview{redactor: r.Redactor}
+	o.outcome, o.running = r.previews.LookupOutcome(previewTaskID(p.UID))
+	o.busy = r.active != nil && *r.active != p.UID
+	o.crashed = !o.running && r.Journal.HasCrashed(previewTaskID(p.UID))
+	var plugins v1alpha1.PluginList
+	err := r.Client.List(ctx, &plugins)
+	if o.plugins = plugins.Items; err != nil {
+		return o, fmt.Errorf("listing the Plugins: %w", err)
+	}
+	o.location, err = location.Choose(ctx, r.Client, p.Namespace, p.Spec.Template.Spec.StorageLocation, location.ForWriting)
+	return o, err
+}
+
+// startPreview starts reading the objects of a BackupPreview.
+func (r *PreviewReconciler) startPreview(p *v1alpha1.BackupPreview) {
+	id, name := previewTaskID(p.UID), client.ObjectKeyFromObject(p)
+	request := backup.ArchiveRequest{Selection: toSelectionSpec(&p.Spec.Template.Spec), AllVersions: r.AllVersions, StartTime: r.Now()}
+	started := r.previews.EnsureStarted(id, name, func(ctx context.Context) (result previewResult, err error) {
+		defer r.Journal.Begin(id)()
+		var stored byteCounter
+		// What a run logs is not of interest: the problems are in the result.
+		result.ArchiveResult, err = r.Engine.WriteArchive(logr.NewContext(ctx, logr.Discard()), request, &stored)
+		result.archiveBytes = int64(stored)
+		return result, err
+	})
+	if !started {
+		return // the operator stops, and the next one starts it
+	}
+	uid := p.UID
+	r.active, r.activeName = &uid, name
+	r.previews.CancelAfter(id, p.Status.ExpirationTimestamp.Sub(r.Now()), errPreviewStopped)
+}
+
+// stopPreview stops a BackupPreview that no longer exists. It is called again when that has ended.
+func (r *PreviewReconciler) stopPreview(ctx context.Context, name types.NamespacedName) {
+	if r.active == nil || r.activeName != name {
+		return
+	}
+	id := previewTaskID(*r.active)
+	r.previews.Cancel(id, errPreviewStopped)
+	if outcome, known := r.previews.LookupOutcome(id); outcome != nil || !known {
+		r.releasePreview(ctx, name)
+	}
+}
+
+// releasePreview lets the next BackupPreview begin after the active one has ended.
+func (r *PreviewReconciler) releasePreview(ctx context.Context, name types.NamespacedName) {
+	if r.active == nil || r.activeName != name {
+		return
+	}
+	r.previews.Forget(previewTaskID(*r.active))
+	r.active = nil
+	for _, request := range r.mapToUnfinishedPreviews(ctx, nil) {
+		r.enqueuePreview(request.NamespacedName)
+	}
+}
+
+// enqueuePreview requests that a BackupPreview is reconciled.
+func (r *PreviewReconciler) enqueuePreview(name types.NamespacedName) {
+	r.events <- event.GenericEvent{Object: &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
+}
+
+// mapToUnfinishedPreviews returns the BackupPreviews that wait or work.
+func (r *PreviewReconciler) mapToUnfinishedPreviews(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha1.BackupPreviewList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache cannot fail once it has started
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if p := &list.Items[i]; !hasPreviewEnded(p) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
+		}
+	}
+	return requests
+}
+
+func previewTaskID(uid types.UID) string { return string(uid) + "-preview" }
+
+// byteCounter discards what is written to it, and counts the bytes.
+type byteCounter int64
+
+// Write implements io.Writer.
+func (c *byteCounter) Write(p []byte) (int, error) {
+	*c += byteCounter(len(p))
+	return len(p), nil
+}

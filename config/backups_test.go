@@ -21,7 +21,7 @@ func (s *suite) testBackups(t *testing.T) {
 			Namespace: namespace, GenerateName: "annotated-", Annotations: map[string]string{key: "2026-01-02T03:00:00Z", "example.io/a": "b"},
 		}}
 	}
-	for _, key := range []string{v1alpha1.AnnotationScheduledTime, v1alpha1.AnnotationDeletedBy, v1alpha1.AnnotationImportedBy} {
+	for _, key := range []string{v1alpha1.AnnotationScheduledTime, v1alpha1.AnnotationRunRequestedAt, v1alpha1.AnnotationDeletedBy, v1alpha1.AnnotationImportedBy} {
 		t.Run(key, func(t *testing.T) {
 			if err := s.user.Create(ctx, annotated(key)); !apierrors.IsForbidden(err) {
 				t.Errorf("want it to be refused, got %v", err)

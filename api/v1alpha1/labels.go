@@ -32,6 +32,11 @@ const (
 	// RFC 3339 format.
 	AnnotationScheduledTime = "grapnel.dev/scheduled-time"
 
+	// AnnotationRunRequestedAt requests a Backup from a Schedule now. Its value is the current time
+	// in RFC 3339 format; each new value requests one Backup. On that Backup, it is the
+	// request that it was created for.
+	AnnotationRunRequestedAt = "grapnel.dev/run-requested-at"
+
 	// FinalizerStoredData holds a deleted Backup until its stored data is destroyed, or until
 	// it is known that the data stays.
 	FinalizerStoredData = "grapnel.dev/stored-data"

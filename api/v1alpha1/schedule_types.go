@@ -133,6 +133,13 @@ const (
 // operator retries.
 const ReasonBackupNotCreated = "BackupNotCreated"
 
+// ReasonRunRequestIgnored surfaces on a Schedule when a Backup was requested with the annotation
+// grapnel.dev/run-requested-at and none was created. The operator does not retry.
+const ReasonRunRequestIgnored = "RunRequestIgnored"
+
+// MaxRunRequestLength is the maximum length of the value of AnnotationRunRequestedAt.
+const MaxRunRequestLength = 64
+
 // ScheduleStatus is the observed state of a Schedule.
 type ScheduleStatus struct {
 	// conditions are Ready, Reconciling and Stalled as in kstatus.
@@ -161,7 +168,7 @@ type ScheduleStatus struct {
 	// +nullable
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// lastBackup is the Backup created for that time.
+	// lastBackup is the Backup created for that time, or on request since then.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	LastBackup string `json:"lastBackup,omitempty"`
@@ -190,6 +197,22 @@ type ScheduleStatus struct {
 	// active is how many Backups of this Schedule have not finished.
 	// +optional
 	Active int32 `json:"active,omitempty"`
+
+	// lastHandledRunRequest is the last value of the annotation grapnel.dev/run-requested-at that
+	// the operator handled. A longer value is truncated.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastHandledRunRequest string `json:"lastHandledRunRequest,omitempty"`
+
+	// lastRequestedBackup is the Backup of that request. It is not set if the request was refused.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	LastRequestedBackup string `json:"lastRequestedBackup,omitempty"`
+
+	// lastRunRequestMessage is why the operator created no Backup for that request.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	LastRunRequestMessage string `json:"lastRunRequestMessage,omitempty"`
 
 	// settledTime is a time before which no missed Backup is made up for, for example
 	// because the expression was changed then.

@@ -38,7 +38,7 @@ func (p *reconcileScope) cancelReplacedBackups(ctx context.Context) error {
 	return nil
 }
 
-// createDueBackup creates the Backup that is due. If that fails, nothing is recorded.
+// createDueBackup creates the Backup that is due or was requested. If that fails, nothing is recorded.
 func (p *reconcileScope) createDueBackup(ctx context.Context) {
 	due := p.decision.Create
 	if due == nil {
@@ -51,8 +51,11 @@ func (p *reconcileScope) createDueBackup(ctx context.Context) {
 		p.backupCreated = true
 		p.observed.runs = append(p.observed.runs, retention.ToRuns(p.s.Name, []v1alpha1.Backup{*b})...)
 		p.r.Metrics.recordCreated(p.s.Name)
-		p.emitEvent(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonBackupCreated, "Create",
-			fmt.Sprintf("Created Backup %s for %s", b.Name, due.Scheduled.Format(time.RFC3339)))
+		note := fmt.Sprintf("Created Backup %s for %s", b.Name, due.Scheduled.Format(time.RFC3339))
+		if due.Request != "" {
+			note = fmt.Sprintf("Created Backup %s, requested manually", b.Name)
+		}
+		p.emitEvent(ctx, b, corev1.EventTypeNormal, v1alpha1.ReasonBackupCreated, "Create", note)
 	case apierrors.IsAlreadyExists(err):
 		p.resolveNameConflict(ctx, b)
 	default:
@@ -60,7 +63,7 @@ func (p *reconcileScope) createDueBackup(ctx context.Context) {
 	}
 }
 
-// resolveNameConflict handles an existing Backup that has the name of the one that is due.
+// resolveNameConflict handles an existing Backup that has the name of the one to create.
 func (p *reconcileScope) resolveNameConflict(ctx context.Context, b *v1alpha1.Backup) {
 	var there v1alpha1.Backup
 	if err := p.r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &there); err != nil {
@@ -70,8 +73,16 @@ func (p *reconcileScope) resolveNameConflict(ctx context.Context, b *v1alpha1.Ba
 	if _, created := retention.NominalTimeBy(&there, p.s.Name); created {
 		return // it was created before, but the cache does not contain it yet
 	}
-	t := p.decision.LastSchedule
+	due := p.decision.Create
 	p.decision.Create = nil
+	if due.Request != "" {
+		p.decision.RunRequest = &schedule.HandledRequest{
+			Value: due.Request, Reason: v1alpha1.ReasonNameTaken,
+			Message: fmt.Sprintf("there is a Backup %s that this Schedule did not create; request a run again", b.Name),
+		}
+		return
+	}
+	t := p.decision.LastSchedule
 	p.decision.LastSchedule = fromStatusTime(p.original.Status.LastScheduleTime)
 	p.decision.LastSkipped = t
 	p.decision.Skipped = append(p.decision.Skipped, schedule.Skip{
@@ -86,6 +97,10 @@ func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup 
 	labels, annotations := templateMetadata(s)
 	labels[v1alpha1.LabelScheduleName] = names.LabelValue(s.Name)
 	annotations[v1alpha1.AnnotationScheduledTime] = due.Scheduled.Format(time.RFC3339)
+	delete(annotations, v1alpha1.AnnotationRunRequestedAt)
+	if due.Request != "" {
+		annotations[v1alpha1.AnnotationRunRequestedAt] = due.Request
+	}
 	b := &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: due.Name, Labels: labels, Annotations: annotations},
 		Spec:       *s.Spec.Template.Spec.DeepCopy(),

@@ -88,7 +88,7 @@ type reconcileScope struct {
 	decision schedule.Decision
 	// backupCreated is set if this reconcile created the Backup.
 	backupCreated bool
-	// createError is why the Backup that is due could not be created.
+	// createError is why the Backup that is due or was requested could not be created.
 	createError error
 }
 

@@ -17,6 +17,9 @@
 //	events.go       events and log
 //	metrics.go      metrics
 //
+// The annotation grapnel.dev/run-requested-at requests a Backup now. Each value is handled once: the
+// Backup is created or the request is refused, and the value is recorded in the status.
+//
 // A reconcile may be interrupted anywhere, and the next one does the rest. A Backup is named after
 // its time, so that a Backup that was created and not recorded is found again. Nothing is destroyed
 // before its existence is recorded. Backups are not owned by their Schedule: they outlive it, and

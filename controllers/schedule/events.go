@@ -34,12 +34,22 @@ func (p *reconcileScope) emitDecisionEvents(ctx context.Context) {
 		p.r.Metrics.recordSkipped(p.s.Name, string(skip.Reason))
 		p.emitEvent(ctx, nil, eventTypeForReason(skip.Reason), v1alpha1.ReasonSkipped, string(skip.Reason), skip.Message)
 	}
+	p.emitRunRequestEvent(ctx)
 }
 
-// eventTypeForReason returns Warning if a person should look into what was skipped.
+// emitRunRequestEvent emits an event for a request that created no Backup, once it is recorded as handled.
+func (p *reconcileScope) emitRunRequestEvent(ctx context.Context) {
+	if request := p.decision.RunRequest; request != nil && request.Message != "" {
+		p.emitEvent(ctx, nil, eventTypeForReason(request.Reason), v1alpha1.ReasonRunRequestIgnored, string(request.Reason),
+			"No Backup was created on request: "+request.Message)
+	}
+}
+
+// eventTypeForReason returns Warning if a person should check why no Backup was created.
 func eventTypeForReason(reason schedule.SkipReason) string {
 	switch reason {
-	case schedule.ReasonSuspended, schedule.ReasonSkipImmediately, schedule.ReasonConcurrencyForbid:
+	case schedule.ReasonSuspended, schedule.ReasonSkipImmediately, schedule.ReasonConcurrencyForbid,
+		schedule.ReasonOutdated, schedule.ReasonRunExists:
 		return corev1.EventTypeNormal // as configured
 	default:
 		return corev1.EventTypeWarning

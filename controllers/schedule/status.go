@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/schedule"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // parseAndValidate parses the expression of a Schedule, and returns all problems of the Schedule. It
@@ -47,6 +48,7 @@ func (p *reconcileScope) newDecisionInput(cron schedule.Cron) schedule.Input {
 		ConcurrencyPolicy: schedule.ConcurrencyPolicy(cmp.Or(spec.ConcurrencyPolicy, v1alpha1.ConcurrencyPolicyForbid)),
 		Created:           p.s.CreationTimestamp.Time,
 		LastSchedule:      fromStatusTime(status.LastScheduleTime), LastSkipped: fromStatusTime(status.SettledTime),
+		RunRequest:    p.pendingRunRequest(),
 		Runs:          p.observed.runs,
 		KeepSucceeded: spec.KeepSucceeded, KeepFailed: spec.KeepFailed, KeepLast: 1,
 	}
@@ -70,6 +72,13 @@ func (p *reconcileScope) recordInvalidSpec(ctx context.Context, problem error) e
 		status.ObservedSchedule, status.ObservedTimeZone = p.s.Spec.Schedule, p.s.Spec.TimeZone
 	}
 	status.NextScheduleTime = nil
+	if request := p.pendingRunRequest(); request != "" {
+		p.decision.RunRequest = &schedule.HandledRequest{
+			Value: request, Reason: v1alpha1.ReasonFailedValidation,
+			Message: "the Schedule is invalid; fix it, and request a run again: " + problem.Error(),
+		}
+	}
+	p.recordRunRequest()
 	p.updateBackupCounts()
 	p.setPhaseAndConditions(v1alpha1.SchedulePhaseFailedValidation, conditions.Stalled, v1alpha1.ReasonFailedValidation, problem.Error())
 	written, err := p.patchStatus(ctx)
@@ -80,6 +89,7 @@ func (p *reconcileScope) recordInvalidSpec(ctx context.Context, problem error) e
 	if was == nil || was.Status != metav1.ConditionTrue || was.Message != status.Message {
 		p.emitEvent(ctx, nil, corev1.EventTypeWarning, v1alpha1.ReasonFailedValidation, "Validate", status.Message)
 	}
+	p.emitRunRequestEvent(ctx)
 	return nil
 }
 
@@ -92,6 +102,7 @@ func (p *reconcileScope) setStatusFromDecision() {
 			status.LastBackup = p.backupNameAt(d.LastSchedule)
 		}
 		status.LastScheduleTime = toStatusTime(d.LastSchedule)
+		p.recordRunRequest()
 	}
 	status.SettledTime, status.NextScheduleTime = toStatusTime(d.LastSkipped), toStatusTime(d.NextScheduleTime)
 	if spec.Suspend {
@@ -104,6 +115,28 @@ func (p *reconcileScope) setStatusFromDecision() {
 	}
 	p.updateBackupCounts()
 	p.summarizeStatus()
+}
+
+// pendingRunRequest returns the request for a manual run that is not handled yet; empty if there is none.
+func (p *reconcileScope) pendingRunRequest() string {
+	request := text.Truncate(p.s.Annotations[v1alpha1.AnnotationRunRequestedAt], v1alpha1.MaxRunRequestLength)
+	if request == p.original.Status.LastHandledRunRequest {
+		return ""
+	}
+	return request
+}
+
+// recordRunRequest records a request for a manual run that is handled.
+func (p *reconcileScope) recordRunRequest() {
+	status, request := &p.s.Status, p.decision.RunRequest
+	if request == nil {
+		return
+	}
+	status.LastHandledRunRequest, status.LastRequestedBackup = request.Value, request.RunName
+	status.LastRunRequestMessage = executor.OneLine(request.Message)
+	if request.Message == "" {
+		status.LastBackup = request.RunName
+	}
 }
 
 // updateBackupCounts records counts and times of the Backups.
@@ -123,7 +156,11 @@ func (p *reconcileScope) updateBackupCounts() {
 // summarizeStatus sets the phase and the message.
 func (p *reconcileScope) summarizeStatus() {
 	if p.createError != nil {
-		p.setPhaseAndConditions(v1alpha1.SchedulePhaseEnabled, conditions.StalledRetrying, v1alpha1.ReasonBackupNotCreated,
+		phase := v1alpha1.SchedulePhaseEnabled
+		if p.s.Spec.Suspend {
+			phase = v1alpha1.SchedulePhaseSuspended // the Backup was requested manually
+		}
+		p.setPhaseAndConditions(phase, conditions.StalledRetrying, v1alpha1.ReasonBackupNotCreated,
 			p.createError.Error()+"; the operator retries, correct spec.template if it is the cause")
 		return
 	}
@@ -152,7 +189,7 @@ func (p *reconcileScope) backupNameAt(t time.Time) string {
 		return ""
 	}
 	for _, made := range p.observed.runs {
-		if made.Scheduled.Equal(t) {
+		if made.Request == "" && made.Scheduled.Equal(t) {
 			return made.Name
 		}
 	}

@@ -40,7 +40,7 @@ func (r *Reconciler) addWatches(b *builder.Builder) *builder.Builder {
 // are progress.
 func hasRelevantChange(before, after client.Object) bool {
 	type matters struct {
-		schedule, time                       string
+		schedule, time, request              string
 		deleting, decided, settled, imported bool
 	}
 	of := func(object client.Object) matters {
@@ -50,6 +50,7 @@ func hasRelevantChange(before, after client.Object) bool {
 		}
 		return matters{
 			schedule: b.Labels[v1alpha1.LabelScheduleName], time: b.Annotations[v1alpha1.AnnotationScheduledTime],
+			request:  b.Annotations[v1alpha1.AnnotationRunRequestedAt],
 			deleting: !b.DeletionTimestamp.IsZero(), decided: lifecycle.IsFinished(b), settled: lifecycle.IsFinalized(b),
 			imported: b.Spec.ImportedFrom != nil,
 		}

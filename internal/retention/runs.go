@@ -23,7 +23,8 @@ func BelongsToSchedule(b *v1alpha1.Backup, scheduleName string) bool {
 }
 
 // NominalTime returns the time for which a Schedule created a Backup, according to the Backup. It
-// is unknown if the Backup has another creator, whatever its labels are.
+// is unknown if the Backup has another creator, whatever its labels are. That of a Backup which was
+// requested manually is the time at which the operator handled the request.
 func NominalTime(b *v1alpha1.Backup) (t time.Time, known bool) {
 	t, err := time.Parse(time.RFC3339, b.Annotations[v1alpha1.AnnotationScheduledTime])
 	return t, err == nil
@@ -33,7 +34,13 @@ func NominalTime(b *v1alpha1.Backup) (t time.Time, known bool) {
 // Backup has its labels and annotations, but not its name.
 func NominalTimeBy(b *v1alpha1.Backup, scheduleName string) (t time.Time, created bool) {
 	t, known := NominalTime(b)
-	return t, known && BelongsToSchedule(b, scheduleName) && b.Name == schedule.RunName(scheduleName, t)
+	nameTime := t
+	if request := b.Annotations[v1alpha1.AnnotationRunRequestedAt]; known && request != "" {
+		var err error
+		nameTime, err = time.Parse(time.RFC3339, request)
+		known = err == nil
+	}
+	return t, known && BelongsToSchedule(b, scheduleName) && b.Name == schedule.RunName(scheduleName, nameTime)
 }
 
 // ToRuns returns the Backups that a Schedule created, in their order. They must be in its
@@ -51,7 +58,7 @@ func ToRuns(scheduleName string, backups []v1alpha1.Backup) []schedule.Run {
 			continue
 		}
 		made := schedule.Run{
-			Name: b.Name, Scheduled: t, State: runState(b),
+			Name: b.Name, Scheduled: t, Request: b.Annotations[v1alpha1.AnnotationRunRequestedAt], State: runState(b),
 			InUse: !lifecycle.IsFinalized(b), Deleting: !b.DeletionTimestamp.IsZero(), DataMissing: isDataMissing(b),
 		}
 		if end := b.Status.CompletionTimestamp; end != nil {

@@ -42,6 +42,11 @@ func ended(phase v1alpha1.RunPhase) func(*v1alpha1.Backup) {
 	}
 }
 
+// requested makes a Backup one that was requested manually.
+func requested(request, name string) func(*v1alpha1.Backup) {
+	return func(b *v1alpha1.Backup) { b.Name, b.Annotations[v1alpha1.AnnotationRunRequestedAt] = name, request }
+}
+
 func TestToRuns(t *testing.T) {
 	open := schedule.Run{Name: "nightly-20240503030000", Scheduled: due, InUse: true}
 	of := func(class schedule.RunState) *schedule.Run {
@@ -78,12 +83,18 @@ func TestToRuns(t *testing.T) {
 		"in another zone": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) {
 			b.Annotations[v1alpha1.AnnotationScheduledTime] = "2024-05-03T05:00:00+02:00"
 		}}, &open},
-		"of another Schedule": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels[v1alpha1.LabelScheduleName] = "hourly" }}, nil},
-		"without a label":     {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels = nil }}, nil},
-		"labeled by a user":   {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations = nil }}, nil},
-		"a copy":              {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Name = "before-upgrade" }}, nil},
-		"with another's time": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "2099-05-03T03:00:00Z" }}, nil},
-		"with another time":   {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "at night" }}, nil},
+		"requested": {
+			[]func(*v1alpha1.Backup){requested("2024-05-03T02:59:58.5Z", "nightly-20240503025958")},
+			with(open, func(r *schedule.Run) { r.Name, r.Request = "nightly-20240503025958", "2024-05-03T02:59:58.5Z" }),
+		},
+		"a copy of a requested one": {[]func(*v1alpha1.Backup){requested("2024-05-03T02:59:58Z", "nightly-20240503030000")}, nil},
+		"requested at no time":      {[]func(*v1alpha1.Backup){requested("now", "nightly-20240503030000")}, nil},
+		"of another Schedule":       {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels[v1alpha1.LabelScheduleName] = "hourly" }}, nil},
+		"without a label":           {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Labels = nil }}, nil},
+		"labeled by a user":         {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations = nil }}, nil},
+		"a copy":                    {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Name = "before-upgrade" }}, nil},
+		"with another's time":       {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "2099-05-03T03:00:00Z" }}, nil},
+		"with another time":         {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) { b.Annotations[v1alpha1.AnnotationScheduledTime] = "at night" }}, nil},
 		"found in a location": {[]func(*v1alpha1.Backup){func(b *v1alpha1.Backup) {
 			b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main"}
 		}}, nil},

@@ -5,6 +5,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/names"
@@ -45,7 +46,11 @@ type Run struct {
 	Name string
 	// Scheduled is the time that the run was created for; zero if it is unknown.
 	Scheduled time.Time
-	State     RunState
+	// Request is the request for a manual run that the run was created for; empty if it was
+	// created for a time of the schedule. It is named after the time in its request, and
+	// Scheduled is when the request was handled. It does not affect when the next run is due.
+	Request string
+	State   RunState
 	// Completed is when the run finished; zero if it is active.
 	Completed time.Time
 	// InUse is set if the run is needed, for example by a Restore that reads it. It is not
@@ -80,6 +85,9 @@ type Input struct {
 	// Setting LastSkipped to now, for example because the expression was changed, settles all
 	// earlier times.
 	LastSchedule, LastSkipped time.Time
+	// RunRequest requests a manual run: a time in RFC 3339 format, not
+	// validated. It is empty if there is none, or it was handled already.
+	RunRequest string
 	// Runs are all existing runs of the Schedule, in any order.
 	Runs []Run
 
@@ -102,6 +110,14 @@ const (
 	ReasonSkipImmediately   SkipReason = "SkipImmediately"
 )
 
+// The reasons only of requests for a manual run.
+const (
+	ReasonInvalidTime SkipReason = "InvalidTime"
+	ReasonOutdated    SkipReason = "Outdated"
+	ReasonFutureTime  SkipReason = "FutureTime"
+	ReasonRunExists   SkipReason = "RunExists"
+)
+
 // Skip is one time for which there is no run, or with ReasonTooManyMissed the newest of
 // several times, only one of which is made up for. Every decision returns it again until
 // something changes: to emit an event once, compare the time and the reason.
@@ -117,6 +133,20 @@ type Skip struct {
 type RunToCreate struct {
 	Name      string
 	Scheduled time.Time
+	// Request is the request for a manual run; empty for a time of the schedule.
+	Request string
+}
+
+// HandledRequest is a request for a manual run that is handled now.
+type HandledRequest struct {
+	Value string
+	// RunName is the run of the request: Decision.Create, or one that exists. It is empty if the
+	// request is refused.
+	RunName string
+	// Reason and Message say why no run is created for the request; empty if one is, or was
+	// before the operator stopped.
+	Reason  SkipReason
+	Message string
 }
 
 // Decision is what to do, in this order: cancel, create, record, delete. If the operator stops
@@ -127,6 +157,9 @@ type Decision struct {
 	Cancel []string
 	// Create is the run to create; nil means none.
 	Create *RunToCreate
+	// RunRequest is the request for a manual run to record as handled; nil means none. A request
+	// that waits for the creation of another run is handled by the next decision.
+	RunRequest *HandledRequest
 	// LastSchedule and LastSkipped are the values to record. Zero means nothing, even if there
 	// was a value before.
 	LastSchedule, LastSkipped time.Time
@@ -150,7 +183,8 @@ func Decide(in Input) Decision {
 	if due, ok := d.decideDueTime(); ok {
 		d.decideCreate(due)
 	}
-	if !in.Suspended {
+	d.decideRunRequest()
+	if !in.Suspended || d.out.Create != nil {
 		d.decideReplacements()
 	}
 	d.out.NextScheduleTime = in.Cron.NextSince(d.since, in.Now)
@@ -192,7 +226,7 @@ func (d *decider) decideDueTime() (time.Time, bool) {
 			"more than %d runs were missed since %s, and only that of %s is made up for; if the Schedule was not suspended, check why the operator was unavailable, and its clock",
 			MaxMissed, formatTime(d.since), formatTime(t))
 	}
-	if name, open := d.newestActiveRun(); open && in.ConcurrencyPolicy == ForbidConcurrent {
+	if name, open := d.newestActiveRun(); open && in.ConcurrencyPolicy == ForbidConcurrent && !d.hasRunForTime(t) {
 		d.addSkip(ReasonConcurrencyForbid, t,
 			"the run of %s waits until %s has ended: concurrencyPolicy is Forbid", formatTime(t), name)
 		return t, false
@@ -202,14 +236,19 @@ func (d *decider) decideDueTime() (time.Time, bool) {
 
 // decideCreate creates the run for a time, unless it exists.
 func (d *decider) decideCreate(t time.Time) {
-	name := RunName(d.in.Name, t)
 	d.since, d.out.LastSchedule = laterTime(d.since, t), t
-	for _, run := range d.in.Runs {
-		if run.Name == name || run.Scheduled.Equal(t) {
-			return
-		}
+	if !d.hasRunForTime(t) {
+		d.out.Create = &RunToCreate{Name: RunName(d.in.Name, t), Scheduled: t}
 	}
-	d.out.Create = &RunToCreate{Name: name, Scheduled: t}
+}
+
+// hasRunForTime reports whether there is a run for a time of the schedule. A manual run that was requested
+// for exactly that time counts: there is one run for each second.
+func (d *decider) hasRunForTime(t time.Time) bool {
+	name := RunName(d.in.Name, t)
+	return slices.ContainsFunc(d.in.Runs, func(run Run) bool {
+		return run.Name == name || run.Request == "" && run.Scheduled.Equal(t)
+	})
 }
 
 // newestActiveRun returns the name of the newest active run.

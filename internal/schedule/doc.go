@@ -15,6 +15,10 @@
 // up for, as in a CronJob, unless it is older than the starting deadline. Runs are named after
 // their time: deciding twice, or with an outdated list of runs, names the same run again.
 //
+// A manual run is created on request. It is like any other run, but leaves since as it is: the
+// schedule keeps its rhythm. It is named after the time of its request, so that a request that was
+// not recorded names the same run again.
+//
 // A clock that is set forward is a time in which nothing ran. If a clock is set back by up to
 // an hour, the Schedule waits, so that no time occurs twice. A time further in the future was
 // written by a wrong clock, and is ignored.
@@ -33,5 +37,6 @@
 //	zone.go     daylight saving time
 //	decide.go   Decide, its input and its result
 //	lastrun.go  which times are settled, even if clocks changed
+//	request.go  requests for a manual run
 //	limits.go   which runs are in excess
 package schedule

@@ -17,7 +17,9 @@ func (d *decider) decideSince() {
 	in := d.in
 	d.out.LastSchedule, d.out.LastSkipped = dropFutureTime(in.LastSchedule, in.Now), dropFutureTime(in.LastSkipped, in.Now)
 	for _, run := range in.Runs {
-		d.out.LastSchedule = laterTime(d.out.LastSchedule, run.Scheduled)
+		if run.Request == "" {
+			d.out.LastSchedule = laterTime(d.out.LastSchedule, run.Scheduled)
+		}
 	}
 	known := laterTime(d.out.LastSchedule, d.out.LastSkipped)
 	d.since = laterTime(known, dropFutureTime(in.Created, in.Now))
@@ -50,8 +52,10 @@ func (d *decider) shouldSkipMissed() bool {
 // hasNoHistory reports whether nothing was ever recorded for the Schedule.
 func (d *decider) hasNoHistory() bool { return d.hasNoRuns() && d.in.LastSkipped.IsZero() }
 
-// hasNoRuns reports whether there never was a run.
-func (d *decider) hasNoRuns() bool { return d.in.LastSchedule.IsZero() && len(d.in.Runs) == 0 }
+// hasNoRuns reports whether there never was a run for a time of the schedule.
+func (d *decider) hasNoRuns() bool {
+	return d.in.LastSchedule.IsZero() && !slices.ContainsFunc(d.in.Runs, func(run Run) bool { return run.Request == "" })
+}
 
 // dropFutureTime returns t, or zero if t is so far in the future that it must have been written
 // by a wrong clock.

@@ -22,8 +22,9 @@ type world struct {
 	runs map[string]Run
 	// latest is the newest time that the clock ever showed.
 	latest time.Time
-	// ran are the times for which there ever was a run.
-	ran map[time.Time]bool
+	// ran are the times for which there ever was a run, and requested the requests.
+	ran       map[time.Time]bool
+	requested map[string]bool
 	// created is how many runs were created since the clock was changed.
 	created int
 	// Times up to left must not be made up for. leftOut is set if any time was skipped.
@@ -43,7 +44,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	}
 	begin := at(pick("2024-02-28T12:00:00Z", "2024-03-30T12:00:00Z", "2024-10-26T12:00:00Z", "2024-12-31T12:00:00Z"))
 	w := &world{
-		t: t, random: random, runs: map[string]Run{}, ran: map[time.Time]bool{}, latest: begin,
+		t: t, random: random, runs: map[string]Run{}, ran: map[time.Time]bool{}, requested: map[string]bool{}, latest: begin,
 		in: Input{
 			Name: "nightly", Now: begin, Created: begin,
 			Cron: parsed(t, pick("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "@every 50m", "15 1,2,3 * * 0,6", "0 0 29 2 *"),
@@ -87,6 +88,9 @@ func (w *world) move() {
 func (w *world) others() {
 	if w.chance(10) {
 		w.in.Suspended = !w.in.Suspended
+	}
+	if w.chance(10) {
+		w.in.RunRequest = formatTime(w.in.Now.Add(time.Duration(w.random.IntN(7200)-3600) * time.Second))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.runs)) {
 		run := w.runs[name]
@@ -136,6 +140,9 @@ func (w *world) pass() bool {
 	}
 	w.leftOut = w.leftOut || in.Suspended
 	w.in.LastSchedule, w.in.LastSkipped, w.in.WasSuspended = d.LastSchedule, d.LastSkipped, in.Suspended
+	if d.RunRequest != nil {
+		w.in.RunRequest = ""
+	}
 	for _, name := range d.Delete {
 		if w.chance(20) {
 			return false
@@ -147,9 +154,10 @@ func (w *world) pass() bool {
 	return true
 }
 
-// work reconciles until two in a row were completed.
+// work reconciles until three in a row were completed: one for a run that is due, one for a requested run, and one for
+// what they replaced.
 func (w *world) work() {
-	for done, tries := 0, 0; done < 2; tries++ {
+	for done, tries := 0, 0; done < 3; tries++ {
 		if tries > 100 {
 			w.t.Fatal("it never stops")
 		}
@@ -160,6 +168,20 @@ func (w *world) work() {
 }
 
 func (w *world) create(c RunToCreate) {
+	if _, exists := w.runs[c.Name]; exists {
+		w.t.Fatalf("a second run %s", c.Name)
+	}
+	w.runs[c.Name] = Run{Name: c.Name, Scheduled: c.Scheduled, Request: c.Request}
+	if c.Request != "" {
+		if w.requested[c.Request] {
+			w.t.Fatalf("a second run for the request of %s", c.Request)
+		}
+		w.requested[c.Request] = true
+		// A run of the same second counts for a time of the schedule.
+		requested := at(c.Request)
+		w.ran[requested] = w.ran[requested] || requested.Equal(w.in.Cron.Next(requested.Add(-time.Second)))
+		return
+	}
 	if w.ran[c.Scheduled] {
 		w.t.Fatalf("a second run for %v", c.Scheduled)
 	}
@@ -167,12 +189,12 @@ func (w *world) create(c RunToCreate) {
 		w.t.Fatalf("a second run at %v", w.in.Now)
 	}
 	w.ran[c.Scheduled] = true
-	w.runs[c.Name] = Run{Name: c.Name, Scheduled: c.Scheduled}
 }
 
 // check checks one decision.
 func (w *world) check(in Input, d Decision) {
-	if in.Suspended && (d.Create != nil || len(d.Cancel) > 0) {
+	manual := d.Create != nil && d.Create.Request != ""
+	if in.Suspended && !manual && (d.Create != nil || len(d.Cancel) > 0) {
 		w.t.Fatalf("suspended, and %+v", d)
 	}
 	if !d.NextScheduleTime.After(in.Now) {
@@ -189,16 +211,27 @@ func (w *world) check(in Input, d Decision) {
 	}
 	at := d.Create.Scheduled
 	switch {
+	case in.ConcurrencyPolicy == ForbidConcurrent && w.open(true) > 0:
+		w.t.Fatal("two runs are open, which is forbidden")
+	case manual:
+		w.checkNewest(d)
 	case at.After(in.Now), !at.After(in.Created):
 		w.t.Fatalf("a run for %v at %v", at, in.Now)
 	case in.StartingDeadline > 0 && at.Add(in.StartingDeadline).Before(in.Now.Truncate(time.Second)):
 		w.t.Fatalf("a run for %v at %v, with a deadline of %v", at, in.Now, in.StartingDeadline)
-	case in.ConcurrencyPolicy == ForbidConcurrent && w.open(true) > 0:
-		w.t.Fatal("two runs are open, which is forbidden")
 	case !at.After(w.left):
 		w.t.Fatalf("a run for %v, although all up to %v were skipped", at, w.left)
 	case !in.Cron.Next(laterTime(at, in.Created)).After(in.Now.Truncate(time.Second)):
 		w.t.Fatalf("a run for %v at %v, and there is a newer time", at, in.Now)
+	}
+}
+
+// checkNewest checks that the run to create is the newest one.
+func (w *world) checkNewest(d Decision) {
+	for _, run := range w.runs {
+		if !run.Scheduled.Before(d.Create.Scheduled) {
+			w.t.Fatalf("a requested run at %v, although %s is newer", d.Create.Scheduled, run.Name)
+		}
 	}
 }
 
@@ -241,7 +274,7 @@ func (w *world) rest() {
 }
 
 func TestDecide_RandomHistories(t *testing.T) {
-	var runs int
+	var runs, requested int
 	for seed := range uint64(200) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			w := newWorld(t, rand.New(rand.NewPCG(seed, 6)))
@@ -251,10 +284,10 @@ func TestDecide_RandomHistories(t *testing.T) {
 				w.work()
 				w.rest()
 			}
-			runs += len(w.ran)
+			runs, requested = runs+len(w.ran), requested+len(w.requested)
 		})
 	}
-	if runs < 3000 {
-		t.Errorf("there were only %d runs", runs)
+	if runs < 3000 || requested < 1000 {
+		t.Errorf("there were only %d runs, and %d requested ones", runs, requested)
 	}
 }

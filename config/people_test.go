@@ -45,6 +45,9 @@ func (s *suite) testPeople(t *testing.T) {
 	}
 	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: "by-a-person-"}
 	create(t, s.admin, &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-person"}})
+	requestable := schedule("of-a-person")
+	requestable.Spec.Suspend = true
+	create(t, s.admin, requestable)
 	dryRun := func(object client.Object) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
 			return c.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
@@ -93,6 +96,10 @@ func (s *suite) testPeople(t *testing.T) {
 		"download the post log of a Restore":    {download(v1alpha1.DownloadRestorePostLog), "v b r a"},
 		"download the results of a Restore":     {download(v1alpha1.DownloadRestoreResults), "v b r a"},
 		"download the resource list of Restore": {download(v1alpha1.DownloadRestoreResourceList), "v b r a"},
+		"request a run of a Schedule": {func(ctx context.Context, c client.Client) error {
+			s := &v1alpha1.Schedule{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-person"}}
+			return c.Patch(ctx, s, patch(t, "metadata", "annotations", map[string]string{v1alpha1.AnnotationRunRequestedAt: "2026-01-02T03:00:00Z"}), client.DryRunAll)
+		}, "b a"},
 		"cancel a Backup": {func(ctx context.Context, c client.Client) error {
 			b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-person"}}
 			return c.Patch(ctx, b, patch(t, "spec", "desiredState", "Cancel"), client.DryRunAll)

@@ -253,6 +253,7 @@ func (d *description) printSchedule(s *v1alpha1.Schedule) {
 	d.printLine("Last", describeTime(s.Status.LastScheduleTime))
 	d.printLine("Last backup", s.Status.LastBackup)
 	d.printLine("Last success", describeTime(s.Status.LastSuccessfulTime))
+	d.printLine("Last request", strings.TrimSpace(s.Status.LastHandledRunRequest+" "+cmp.Or(s.Status.LastRunRequestMessage, s.Status.LastRequestedBackup)))
 	d.printLine("Last skipped", strings.TrimSpace(describeTime(s.Status.LastSkippedTime)+" "+s.Status.LastSkippedReason))
 	d.printLine("Namespaces", describePatterns(s.Spec.Template.Spec.IncludedNamespaces, s.Spec.Template.Spec.ExcludedNamespaces))
 }

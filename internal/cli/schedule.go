@@ -18,10 +18,11 @@ import (
 // newScheduleCommand returns the command for Schedules.
 func (a *app) newScheduleCommand() *cobra.Command {
 	newObject := func() objectAndList { return objectAndList{&v1alpha1.Schedule{}, &v1alpha1.ScheduleList{}} }
-	return newGroupCommand("schedule", "Create, pause and delete Schedules",
+	return newGroupCommand("schedule", "Create, run, pause and delete Schedules",
 		a.newCreateScheduleCommand(),
 		a.newGetCommand("Schedule", "schedules"),
 		a.newDescribeObjectCommand("Schedule", newObject),
+		a.newRunScheduleCommand(),
 		a.newSuspendCommand("pause", "Stop the creation of Backups; running ones continue", true),
 		a.newSuspendCommand("resume", "Create Backups again", false),
 		a.newDeleteCommand("Schedule", "its Backups stay", newObject))

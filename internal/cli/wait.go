@@ -88,24 +88,31 @@ func interruptedError(ctx context.Context, k runKind, name string) error {
 // watchRunUntil watches a run until it is as wanted. It returns nil if the watch ended before. Unless show is nil,
 // it gets the run after each change.
 func (c *connection) watchRunUntil(ctx context.Context, k runKind, name string, wanted func(run) bool, show func(run)) (run, error) {
+	return watchUntil(ctx, c, k.newList(), k.kind, name, wanted, show)
+}
+
+// watchUntil is watchRunUntil for an object of any kind.
+func watchUntil[T client.Object](
+	ctx context.Context, c *connection, list client.ObjectList, kind, name string, wanted func(T) bool, show func(T),
+) (found T, err error) {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
-	changes, err := c.Watch(ctx, k.newList(), client.InNamespace(c.namespace), client.MatchingFieldsSelector{Selector: selector})
+	changes, err := c.Watch(ctx, list, client.InNamespace(c.namespace), client.MatchingFieldsSelector{Selector: selector})
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	defer changes.Stop()
 	for change := range changes.ResultChan() {
-		r, ok := change.Object.(run)
+		o, ok := change.Object.(T)
 		switch {
 		case change.Type == watch.Deleted:
-			return nil, fmt.Errorf("%s %s was deleted", k.kind, name)
-		case ok && wanted(r):
-			return r, nil
+			return found, fmt.Errorf("%s %s was deleted", kind, name)
+		case ok && wanted(o):
+			return o, nil
 		case ok && show != nil:
-			show(r)
+			show(o)
 		}
 	}
-	return nil, ctx.Err()
+	return found, ctx.Err()
 }
 
 // reportOutcome prints the outcome of a run with its first problems.

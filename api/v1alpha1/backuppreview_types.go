@@ -78,11 +78,11 @@ type PreviewedResource struct {
 
 	// objects is how many would be archived.
 	// +optional
-	Objects int64 `json:"objects"`
+	Objects int64 `json:"objects,omitempty"`
 
 	// bytes is the size of these objects as JSON.
 	// +optional
-	Bytes int64 `json:"bytes"`
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
 // BackupPreviewStatus is the observed state of a BackupPreview.

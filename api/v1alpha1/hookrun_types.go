@@ -152,7 +152,7 @@ type HookAttempt struct {
 
 	// startTimestamp is when the attempt was recorded, right before its call.
 	// +required
-	StartTimestamp MicroTime `json:"startTimestamp,omitzero"`
+	StartTimestamp MicroTime `json:"startTimestamp,omitempty,omitzero"`
 
 	// completionTimestamp is when the attempt ended.
 	// +optional

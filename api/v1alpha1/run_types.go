@@ -154,7 +154,7 @@ type RunStage struct {
 
 	// startTimestamp is when the stage began.
 	// +required
-	StartTimestamp MicroTime `json:"startTimestamp,omitzero"`
+	StartTimestamp MicroTime `json:"startTimestamp,omitempty,omitzero"`
 
 	// completionTimestamp is when the stage ended; unset for the current stage.
 	// +optional

@@ -88,7 +88,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		command.GroupID = "files"
 		root.AddCommand(command)
 	}
-	root.AddCommand(a.newPlanCommand(), a.newDiffCommand(), a.newTreeCommand(), a.newVersionCommand())
+	root.AddCommand(newGroupCommand("plan", "Show what a Backup or Restore would do, without doing it", a.newPlanBackupCommand(), a.newPlanRestoreCommand()), a.newDiffCommand(), a.newTreeCommand(), a.newVersionCommand())
 	return root
 }
 

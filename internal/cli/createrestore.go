@@ -71,7 +71,7 @@ func (a *app) newCreateRestoreCommand() *cobra.Command {
 	var wait waitFlags
 	command := &cobra.Command{
 		Use: "create [NAME] --from-backup BACKUP | --from-schedule SCHEDULE", Short: "Create a Restore", Args: cobra.MaximumNArgs(1),
-		Long:    "Create a Restore. To see first what it would do, use kubectl grapnel plan.",
+		Long:    "Create a Restore. To see first what it would do, use kubectl grapnel plan restore.",
 		Example: "  kubectl grapnel restore create --from-backup shop --namespace-mappings shop-web=rehearsal --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect()
@@ -113,12 +113,12 @@ func (a *app) newDeleteRestoreCommand() *cobra.Command {
 	return a.newDeleteCommand("Restore", "restored objects stay", func() objectAndList { return objectAndList{&v1alpha1.Restore{}, &v1alpha1.RestoreList{}} })
 }
 
-// newPlanCommand returns the command that shows what a Restore would do.
-func (a *app) newPlanCommand() *cobra.Command {
+// newPlanRestoreCommand returns the command that shows what a Restore would do.
+func (a *app) newPlanRestoreCommand() *cobra.Command {
 	var specFlags restoreSpecFlags
 	var output outputFlag
 	command := &cobra.Command{
-		Use: "plan BACKUP", Short: "Show what a Restore of a backup would do to each object", Args: cobra.ExactArgs(1),
+		Use: "restore BACKUP", Short: "Show what a Restore of a backup would do to each object", Args: cobra.ExactArgs(1),
 		Long: "Show what a Restore of a backup would do to each object. Nothing is written to the cluster, and no action runs.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connectToBackup(cmd.Context(), args[0])

@@ -121,17 +121,30 @@ func (a *app) reportOutcome(k runKind, r run) error {
 	if err := a.out.printPhase(k.kind+" "+r.GetName()+": ", r.GetPhase(), " ("+status.Message+")"); err != nil {
 		return err
 	}
-	for _, p := range status.Problems {
-		if err := a.out.printf("  %s %s: %s\n", p.Severity, p.Reason, p.Message); err != nil {
-			return err
-		}
+	if err := a.printProblems(status.Problems); err != nil {
+		return err
 	}
 	if hidden := status.Errors + status.Warnings - int64(len(status.Problems)); hidden > 0 {
 		if err := a.out.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.commandName(), r.GetName()); err != nil {
 			return err
 		}
 	}
-	switch r.GetPhase() {
+	return exitErrorForPhase(r.GetPhase())
+}
+
+// printProblems prints the problems of a status.
+func (a *app) printProblems(problems []v1alpha1.Problem) error {
+	for _, p := range problems {
+		if err := a.out.printf("  %s %s: %s\n", p.Severity, p.Reason, p.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exitErrorForPhase returns the error with the exit code of a phase; nil for Completed.
+func exitErrorForPhase(phase v1alpha1.RunPhase) error {
+	switch phase {
 	case v1alpha1.RunPhaseCompleted:
 		return nil
 	case v1alpha1.RunPhasePartiallyFailed:

@@ -259,10 +259,12 @@ func backupPreviews() map[string]sample {
 		return told(p, "", state, message)
 	}
 	return map[string]sample{
-		"reads the objects":  {object: preview("InProgress", conditions.InProgress, "Reading the objects"), want: progressing, says: "Reading"},
-		"says what would be": {object: preview("Completed", conditions.Current, "A Backup would archive 3 objects"), want: healthy, says: "3 objects"},
-		"says what is wrong": {object: preview("FailedValidation", conditions.Current, "The Backup would fail validation"), want: healthy, says: "would fail"},
-		"does not know":      {object: preview("Failed", conditions.Stalled, "Reading the objects failed"), want: degraded, says: "failed"},
+		"waits":                {object: preview("New", conditions.InProgress, "Waiting for another BackupPreview"), want: progressing, says: "another"},
+		"says what is missing": {object: preview("PartiallyFailed", conditions.Current, "A Backup would archive 3 objects, with 1 error"), want: healthy, says: "1 error"},
+		"reads the objects":    {object: preview("InProgress", conditions.InProgress, "Reading the objects"), want: progressing, says: "Reading"},
+		"says what would be":   {object: preview("Completed", conditions.Current, "A Backup would archive 3 objects"), want: healthy, says: "3 objects"},
+		"says what is wrong":   {object: preview("FailedValidation", conditions.Current, "The Backup would fail validation"), want: healthy, says: "would fail"},
+		"does not know":        {object: preview("Failed", conditions.Stalled, "Reading the objects failed"), want: degraded, says: "failed"},
 	}
 }
 

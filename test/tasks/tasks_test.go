@@ -95,12 +95,25 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 		Expect(grapnel(ctx, administrator, "", "download", "shop-1", "-o", path).err).To(ContainSubstring("set --force to overwrite it"))
 	})
 
+	It("shows what a backup would do", func(ctx context.Context) {
+		out := task(ctx, backupOperator, 0, "plan backup --include-namespaces shop")
+		Expect(out).To(And(MatchRegexp(`(?m)^secrets +1 +\d+ B$`), ContainSubstring("Plan: Completed (A Backup would archive")))
+		Expect(task(ctx, backupOperator, 2, "plan backup --include-namespaces shop,shopp")).To(ContainSubstring(`namespace "shopp" does not exist`))
+		Expect(task(ctx, backupOperator, 1, "plan backup --storage-location nowhere")).To(ContainSubstring("would fail validation"))
+		Expect(task(ctx, viewer, 0, "backup get")).NotTo(ContainSubstring("plan"), "dry runs that were shown")
+		Expect(grapnel(ctx, viewer, "", "plan", "backup").err).To(ContainSubstring("grapnel-backup-operator"))
+		Expect(grapnel(ctx, administrator, "", "plan", "backup", "-o", "yaml").out).To(ContainSubstring("kind: BackupPreview"))
+		var left v1alpha1.BackupPreviewList
+		Expect(world.Client.List(ctx, &left)).To(Succeed())
+		Expect(left.Items).To(BeEmpty())
+	})
+
 	It("shows what a restore would do, and does it", func(ctx context.Context) {
-		out := task(ctx, restoreOperator, 0, "plan shop-1 --namespace-mappings shop=shop-copy")
+		out := task(ctx, restoreOperator, 0, "plan restore shop-1 --namespace-mappings shop=shop-copy")
 		Expect(out).To(And(ContainSubstring("v1/Secret shop-copy/db"), ContainSubstring("created")))
 		out = task(ctx, restoreOperator, 0, "restore create copy --from-backup shop-1 --namespace-mappings shop=shop-copy --wait --timeout 1m")
 		Expect(out).To(ContainSubstring("Restore copy: Completed"))
-		Expect(task(ctx, restoreOperator, 0, "plan shop-1 --namespace-mappings shop=shop-copy")).NotTo(ContainSubstring("created "))
+		Expect(task(ctx, restoreOperator, 0, "plan restore shop-1 --namespace-mappings shop=shop-copy")).NotTo(ContainSubstring("created "))
 		Expect(task(ctx, viewer, 0, "restore describe copy")).To(MatchRegexp(`(?m)^Outcomes: +\d+ created, 0 updated`))
 		Expect(task(ctx, viewer, 0, "restore get")).NotTo(ContainSubstring("plan-"), "dry runs that were shown")
 	})

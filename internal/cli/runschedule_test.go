@@ -33,6 +33,8 @@ func TestNewRunRequest(t *testing.T) {
 		"the same as the last":      {now: "2026-01-02T03:04:05Z", annotation: "2026-01-02T03:04:05Z", want: "2026-01-02T03:04:06Z"},
 		"the second of the last":    {now: "2026-01-02T03:04:05Z", annotation: "2026-01-02T04:04:05.9+01:00", want: "2026-01-02T03:04:06Z"},
 		"the last and the handled":  {now: "2026-01-02T03:04:05Z", annotation: "2026-01-02T03:04:05Z", handled: "2026-01-02T03:04:06Z", want: "2026-01-02T03:04:07Z"},
+		"the last and a fraction":   {now: "2026-01-02T03:04:05Z", annotation: "2026-01-02T03:04:05.9Z", handled: "2026-01-02T03:04:06Z", want: "2026-01-02T03:04:07Z"},
+		"after one of yesterday":    {now: "2026-01-02T03:04:05Z", annotation: "2026-01-01T03:04:05Z", want: "2026-01-02T03:04:05Z"},
 		"the last was removed":      {now: "2026-01-02T03:04:05Z", handled: "2026-01-02T03:04:05Z", want: "2026-01-02T03:04:06Z"},
 		"the last is in the future": {now: "2026-01-02T03:04:05Z", annotation: "2030-01-02T03:04:05Z", want: "2026-01-02T03:04:05Z"},
 		"the last is no time":       {now: "2026-01-02T03:04:05Z", annotation: "now", handled: "now", want: "2026-01-02T03:04:05Z"},

@@ -21,11 +21,18 @@ import (
 var _ = Describe("Schedule run", Ordered, func() {
 	const run = "schedule run before-change"
 	created := regexp.MustCompile(`(?m)^Backup (before-change-\d{14}) created$`)
-	var first string
+	var first, second string
 
 	BeforeAll(func(ctx context.Context) {
 		env.Create(suite.Spec(GinkgoTB()), world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ledger"}})
 		task(ctx, backupOperator, 0, "schedule create before-change --schedule @yearly --include-namespaces ledger --skip-immediately --paused")
+	})
+
+	// Other stories count the Backups.
+	AfterAll(func(ctx context.Context) {
+		for _, backup := range []string{first, second} {
+			task(ctx, backupOperator, 0, "backup delete "+backup+" --confirm --wait --timeout 1m")
+		}
 	})
 
 	It("creates a Backup of a paused Schedule, and waits for its outcome", func(ctx context.Context) {
@@ -41,7 +48,7 @@ var _ = Describe("Schedule run", Ordered, func() {
 	It("creates another one each time", func(ctx context.Context) {
 		out := task(ctx, backupOperator, 0, run)
 		Expect(out).To(MatchRegexp(created.String()))
-		second := created.FindStringSubmatch(out)[1]
+		second = created.FindStringSubmatch(out)[1]
 		Expect(second).NotTo(Equal(first))
 		Expect(out).To(ContainSubstring("Follow it with: kubectl grapnel backup wait " + second))
 		task(ctx, backupOperator, 0, "backup wait "+second+" --timeout 1m")

@@ -37,7 +37,7 @@ func allowedLabels(stored map[string]string) map[string]string {
 		value := stored[key]
 		if key == v1alpha1.LabelScheduleName {
 			key = LabelSchedule
-		} else if !isAllowedKey(key) {
+		} else if !IsAllowedKey(key) {
 			continue
 		}
 		if len(kept) < maxLabels && len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0 {
@@ -53,7 +53,7 @@ func allowedAnnotations(stored map[string]string) map[string]string {
 	kept, left := map[string]string{}, maxAnnotationBytes
 	for _, key := range slices.Sorted(maps.Keys(stored)) {
 		size := len(key) + len(stored[key])
-		if size > left || !isAllowedKey(key) || len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+		if size > left || !IsAllowedKey(key) || len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
 			continue
 		}
 		kept[key] = stored[key]
@@ -62,8 +62,9 @@ func allowedAnnotations(stored map[string]string) map[string]string {
 	return nilIfEmpty(kept)
 }
 
-// isAllowedKey reports whether a key is meaningful in this cluster, too.
-func isAllowedKey(key string) bool {
+// IsAllowedKey reports whether a label or annotation of a stored backup, or of an object of Velero, is meaningful on an
+// object of Grapnel in this cluster, too.
+func IsAllowedKey(key string) bool {
 	of, _, _ := strings.Cut(key, "/")
 	switch {
 	case key == velero.StorageLocationLabel, key == resourceTimeoutAnnotation:

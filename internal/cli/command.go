@@ -88,7 +88,12 @@ func (a *app) newRootCommand() *cobra.Command {
 		command.GroupID = "files"
 		root.AddCommand(command)
 	}
-	root.AddCommand(newGroupCommand("plan", "Show what a Backup or Restore would do, without doing it", a.newPlanBackupCommand(), a.newPlanRestoreCommand()), a.newDiffCommand(), a.newTreeCommand(), a.newVersionCommand())
+	root.AddCommand(
+		newGroupCommand("plan", "Show what a Backup or Restore would do, without doing it", a.newPlanBackupCommand(), a.newPlanRestoreCommand()),
+		a.newDiffCommand(), a.newTreeCommand(),
+		a.newMigrateCommand(),
+		a.newVersionCommand(),
+	)
 	return root
 }
 

@@ -1,0 +1,261 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package veleromigration
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+const (
+	providerAWS = "velero.io/aws"
+
+	storageField = "spec.objectStorage"
+	configField  = "spec.config"
+)
+
+var (
+	prefixPattern   = regexp.MustCompile(`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`)
+	endpointPattern = regexp.MustCompile(`^(https?://[^/@?#]+/?)?$`)
+)
+
+// convertLocation converts a BackupStorageLocation: one on AWS or a compatible service to s3, if s3 can do the same, and
+// others to the object store of a Plugin.
+func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured) error {
+	provider := l.text("spec.provider")
+	if provider == "" {
+		return &refusal{"it has no spec.provider"}
+	}
+	if !strings.Contains(provider, "/") {
+		provider = "velero.io/" + provider // as Velero completes it
+	}
+	if err := l.convertPlace(); err != nil {
+		return err
+	}
+	target, missing := "spec.s3", l.listPluginSettings()
+	if provider != providerAWS || len(missing) > 0 {
+		target = "spec.plugin"
+	}
+	var err error
+	switch {
+	case target == "spec.s3":
+		l.decide("spec.provider", OutcomeChanged, "the built-in provider s3 needs no Plugin")
+		err = l.convertAWSConfig()
+	case provider == providerAWS:
+		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", strings.Join(missing, ", "), provider)
+		err = errors.Join(l.change("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
+	default:
+		note := fmt.Sprintf("create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", provider)
+		err = errors.Join(l.change("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		l.convertBucket(target),
+		m.convertCertificates(l, object, target),
+		m.convertCredential(l, object, target),
+		l.keep("spec.default", "spec.default"),
+		l.keep("spec.accessMode", "spec.accessMode"),
+		l.convertIntervals(),
+	)
+}
+
+// convertPlace converts the prefix. With another one, the location would have other backups.
+func (l *ledger) convertPlace() error {
+	const field = storageField + ".prefix"
+	prefix := l.text(field)
+	trimmed := strings.Trim(prefix, "/") // as Velero does
+	if !prefixPattern.MatchString(trimmed) || slices.ContainsFunc(strings.Split(trimmed, "/"), func(part string) bool { return part == "." || part == ".." }) {
+		return &refusal{"Grapnel does not accept the prefix; it consists of letters, digits, '_', '.', '-' and '/'"}
+	}
+	if trimmed == prefix {
+		return l.keep(field, "spec.prefix")
+	}
+	return l.change(field, "spec.prefix", trimmed, "Velero ignores the slashes around it")
+}
+
+// convertBucket converts the name of the bucket.
+func (l *ledger) convertBucket(target string) error {
+	const field = storageField + ".bucket"
+	bucket := l.text(field)
+	trimmed := strings.Trim(bucket, "/")
+	switch {
+	case trimmed == "" || strings.Contains(trimmed, "/"):
+		return &refusal{field + " is not the name of a bucket"}
+	case trimmed != bucket:
+		return l.change(field, target+".bucket", trimmed, "Velero ignores the slashes around it")
+	}
+	return l.keep(field, target+".bucket")
+}
+
+// Settings of the AWS plugin that s3 does not have: texts, and those that are true or false.
+var (
+	pluginTexts = []string{"serverSideEncryption", "kmsKeyId", "customerKeyEncryptionFile", "customerKeyEncryptionSecret", "tagging"}
+	pluginBools = []string{"insecureSkipTLSVerify", "enableSharedConfig"}
+)
+
+// listPluginSettings returns the settings of the AWS plugin that s3 does not have.
+func (l *ledger) listPluginSettings() []string {
+	var found []string
+	for _, name := range pluginTexts {
+		if l.text(configField+"."+name) != "" {
+			found = append(found, name)
+		}
+	}
+	for _, name := range pluginBools {
+		if isTrue, err := strconv.ParseBool(l.text(configField + "." + name)); err == nil && isTrue {
+			found = append(found, name)
+		}
+	}
+	if !endpointPattern.MatchString(l.text(configField + ".s3Url")) {
+		found = append(found, "s3Url with a path")
+	}
+	return found
+}
+
+// convertAWSConfig converts the settings of the AWS plugin to s3.
+func (l *ledger) convertAWSConfig() error {
+	const forcePathStyle = configField + ".s3ForcePathStyle"
+	if text := l.text(forcePathStyle); text != "" {
+		value, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%s is neither true nor false", forcePathStyle)
+		}
+		if err := l.keepAs(forcePathStyle, "spec.s3.forcePathStyle", value); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(l.keep(configField+".region", "spec.s3.region"), l.keep(configField+".s3Url", "spec.s3.endpoint"))
+	for name, note := range map[string]string{
+		"publicUrl":         "the API server serves downloads, so users need not reach the bucket",
+		"profile":           "the converted Secret has the keys of this profile",
+		"signatureVersion":  "Grapnel uses version 4",
+		"checksumAlgorithm": "Grapnel chooses the checksums itself",
+	} {
+		l.decide(configField+"."+name, OutcomeChanged, note)
+	}
+	for _, name := range slices.Concat(pluginTexts, pluginBools) { // they are not set, or this would not be s3
+		l.decide(configField+"."+name, OutcomeKept, "")
+	}
+	l.loseVeleroConfig()
+	config, _ := l.value(configField).(map[string]any)
+	for key := range config {
+		l.decide(joinPath(configField, key), OutcomeLost, "Velero's plugin for AWS does not have this setting")
+	}
+	return err
+}
+
+// loseVeleroConfig records the settings that Velero reads itself, and files in its pod.
+func (l *ledger) loseVeleroConfig() {
+	l.lose(configField+".resticRepoPrefix", "Grapnel has no restic repositories; "+volumeNote)
+	l.lose(configField+".credentialsFile", "it is a file in Velero's pod; put its content into a Secret, and name that in the location")
+	for _, name := range []string{"bucket", "prefix", "caCert"} {
+		l.lose(configField+"."+name, "Velero ignores it, too: the value in spec.objectStorage applies")
+	}
+}
+
+// convertPluginConfig converts the settings of a location for the object store of a Plugin, which is Velero's.
+func (l *ledger) convertPluginConfig() error {
+	l.loseVeleroConfig()
+	config, _ := l.value(configField).(map[string]any)
+	kept := map[string]any{}
+	for key, value := range config {
+		path := joinPath(configField, key)
+		if _, isLost := l.decided[path]; isLost {
+			continue
+		}
+		text, _ := value.(string)
+		if len(text) > maxParameterBytes || !regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`).MatchString(key) {
+			return &refusal{"Grapnel does not accept " + path}
+		}
+		kept[key] = value
+	}
+	if len(kept) == 0 {
+		l.decide(configField, OutcomeKept, "")
+		return nil
+	}
+	return l.keepAs(configField, "spec.plugin.config", kept)
+}
+
+// maxParameterBytes is the longest value of a setting.
+const maxParameterBytes = 4096
+
+// convertIntervals converts how often Velero looks for backups, and checks the location.
+func (l *ledger) convertIntervals() error {
+	const period, frequency = "spec.backupSyncPeriod", "spec.validationFrequency"
+	l.decide(frequency, OutcomeChanged, "the flag --location-check-interval of the operator applies to all locations")
+	if isUnset(l.value(period)) {
+		return l.keep(period, period)
+	}
+	if interval, err := time.ParseDuration(l.text(period)); err != nil || interval != 0 {
+		l.decide(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
+		return nil
+	}
+	return l.change(period, "spec.sync.disabled", true, "it turns the import of backups off")
+}
+
+// convertCertificates converts the certificates that verify the service.
+func (m *migration) convertCertificates(l *ledger, object *unstructured.Unstructured, target string) error {
+	const inline, reference = storageField + ".caCert", storageField + ".caCertRef"
+	if isUnset(l.value(reference)) {
+		return errors.Join(l.keep(reference, reference), l.keep(inline, target+".caCert"))
+	}
+	l.decide(inline, OutcomeChanged, "Velero ignores it: caCertRef applies")
+	ref := l.secretRef(reference, object)
+	bundle, err := m.secrets.readCertificates(ref)
+	if err != nil {
+		l.decide(reference, OutcomeLost, fmt.Sprintf("%s: set %s.caCert to the certificates, in base64", err, target))
+		return nil
+	}
+	l.decide(reference, OutcomeChanged, "the location has the certificates themselves")
+	return l.set(target+".caCert", bundle)
+}
+
+// credentialsName returns the name of the converted Secret of a location.
+func credentialsName(location string) string { return location + "-credentials" }
+
+// defaultCredential is the Secret that Velero's server uses for locations that name none.
+var defaultCredential = v1alpha1.SecretKeyReference{Name: "cloud-credentials", Key: "cloud"}
+
+// convertCredential converts the Secret with the credentials.
+func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructured, target string) error {
+	const field = "spec.credential"
+	ref, note := l.secretRef(field, object), ""
+	if isUnset(l.value(field)) {
+		ref = secretRef{namespace: object.GetNamespace(), SecretKeyReference: defaultCredential}
+		if m.secrets.find(ref) == nil {
+			l.decide(field, OutcomeKept, "")
+			l.add(field, "the location has no credentials: Grapnel's operator needs an identity of its own, or create a Secret and name it in the location")
+			return nil
+		}
+		note = "Velero's server uses its Secret " + ref.Name + " for it. "
+	}
+	name := credentialsName(object.GetName())
+	use := secretUse{name: name, key: ref.Key}
+	path, value := target+".credential", any(map[string]any{"name": name, "key": ref.Key})
+	if target == "spec.s3" {
+		use.isAWS, use.profile = true, l.text(configField+".profile")
+		path, value = target+".credentialsSecret", map[string]any{"name": name}
+	}
+	if err := m.secrets.use(ref, use); err != nil {
+		note += err.Error() + ". "
+	}
+	note += fmt.Sprintf("Create Secret %s in namespace %s with %s", name, m.Namespace, use.describeKeys())
+	if m.IncludeSecrets && m.secrets.find(ref) != nil {
+		note = "it is converted to Secret " + name
+	} else if m.secrets.find(ref) != nil {
+		note += "; --include-secrets converts it"
+	}
+	return l.change(field, path, value, note)
+}

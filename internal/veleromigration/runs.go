@@ -1,0 +1,277 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package veleromigration
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/velero"
+)
+
+const (
+	// scheduleLabel is on the Backups that a Schedule of Velero created.
+	scheduleLabel = "velero.io/schedule-name"
+	// templateSuffix ends the name of a Backup if the location has the backup of the original name.
+	templateSuffix = "-grapnel"
+
+	maxBackupName   = 200
+	maxScheduleName = 180
+	maxPatternBytes = 253
+
+	// defaultTTL is how long Velero keeps a backup without a ttl, unless a flag of its server says otherwise.
+	defaultTTL = "720h0m0s"
+	// maxDuration is the longest duration that the API accepts.
+	maxDuration = 99999 * time.Hour
+)
+
+const (
+	volumeNote = "protect the data of volumes by other means, for example with Velero beside Grapnel: docs/known-issues.md"
+	hooksNote  = "declare the hooks as actions of a Plugin, for example with podExec: docs/hooks.md"
+	policyNote = "write its rules as lists of namespaces and resources, or as selectors"
+)
+
+// lostField is a field of Velero that Grapnel does not have.
+type lostField struct{ name, note string }
+
+// lostBackupFields are those of the spec of a Backup.
+func lostBackupFields() []lostField {
+	return []lostField{
+		{"hooks", hooksNote},
+		{"resourcePolicy", policyNote},
+		{"snapshotVolumes", volumeNote},
+		{"volumeSnapshotLocations", volumeNote},
+		{"volumeGroupSnapshotLabelKey", volumeNote},
+		{"defaultVolumesToFsBackup", volumeNote},
+		{"defaultVolumesToRestic", volumeNote},
+		{"snapshotMoveData", volumeNote},
+		{"datamover", volumeNote},
+		{"uploaderConfig", volumeNote},
+		{"csiSnapshotTimeout", "it has no effect without snapshots; set itemOperationTimeout for those that a Plugin takes"},
+	}
+}
+
+// lostRestoreFields are those of the spec of a Restore.
+func lostRestoreFields() []lostField {
+	return []lostField{
+		{"hooks", hooksNote},
+		{"resourcePolicy", policyNote},
+		{"resourceModifier", "change the objects with a RestoreItemAction of a Plugin: docs/plugins/AUTHORING.md"},
+		{"restorePVs", volumeNote},
+		{"uploaderConfig", volumeNote},
+	}
+}
+
+// convertBackupSpec converts the spec of a Backup, or of the template of a Schedule, to a field of the converted object.
+func (l *ledger) convertBackupSpec(from, to string) error {
+	for _, name := range velero.BackupFields() {
+		source, target := from+"."+name, to+"."+name
+		var err error
+		switch name {
+		case "ttl":
+			err = l.convertTTL(source, target)
+		case "itemOperationTimeout":
+			err = l.convertTimeout(source, target)
+		default:
+			err = errors.Join(l.checkPatterns(source), l.keep(source, target))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, lost := range lostBackupFields() {
+		l.lose(from+"."+lost.name, lost.note)
+	}
+	return nil
+}
+
+// convertTTL converts how long a backup is kept, whose default differs.
+func (l *ledger) convertTTL(from, to string) error {
+	isSet, err := l.convertDuration(from, to, "Grapnel accepts at most 99999h; without a ttl, a backup is kept until it is deleted")
+	if isSet || err != nil {
+		return err
+	}
+	return l.change(from, to, defaultTTL, "it is Velero's default; without a ttl, Grapnel keeps a backup until it is deleted")
+}
+
+// convertTimeout converts the timeout of operations.
+func (l *ledger) convertTimeout(from, to string) error {
+	isSet, err := l.convertDuration(from, to, "Grapnel accepts at most 99999h; the timeout of the Plugin applies")
+	if !isSet {
+		l.decide(from, OutcomeKept, "")
+	}
+	return err
+}
+
+var durationPattern = regexp.MustCompile(`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`)
+
+// convertDuration converts a duration, and reports whether it is set: if not, it records nothing. A longer duration than
+// the API accepts is omitted, with a note.
+func (l *ledger) convertDuration(from, to, omitted string) (isSet bool, err error) {
+	text := l.text(from)
+	if isUnset(l.value(from)) || text == zeroDuration {
+		return false, nil
+	}
+	duration, err := time.ParseDuration(text)
+	switch {
+	case err != nil || duration <= 0:
+		return false, fmt.Errorf("%s is not a valid duration: %.40q", from, text)
+	case duration > maxDuration:
+		l.decide(from, OutcomeChanged, omitted)
+		return true, nil
+	case durationPattern.MatchString(text):
+		return true, l.keep(from, to)
+	}
+	duration = max(duration.Truncate(time.Millisecond), time.Millisecond)
+	return true, l.change(from, to, formatDuration(duration), "it is rounded to milliseconds, and written as Grapnel accepts it")
+}
+
+// formatDuration returns a duration with at most three decimals.
+func formatDuration(d time.Duration) string {
+	whole := d.Truncate(time.Second)
+	if rest := d - whole; rest > 0 {
+		return fmt.Sprintf("%s%dms", whole, rest.Milliseconds())
+	}
+	return whole.String()
+}
+
+// checkPatterns refuses names that Grapnel does not accept. Without them, the list would select something else.
+func (l *ledger) checkPatterns(field string) error {
+	list, _ := l.value(field).([]any)
+	for _, pattern := range list {
+		switch text, isText := pattern.(string); {
+		case isText && text == "":
+			return &refusal{field + ` has an empty name, which Velero takes to mean "only cluster-scoped objects"; ` +
+				"use the scoped lists of resources: docs/known-issues.md"}
+		case isText && len(text) > maxPatternBytes:
+			return &refusal{fmt.Sprintf("%s has a name of more than %d bytes", field, maxPatternBytes)}
+		}
+	}
+	return nil
+}
+
+// rename sets the name of the converted object, if it is not too long.
+func (l *ledger) rename(name string, limit int, note string) error {
+	if len(name) > limit {
+		return &refusal{fmt.Sprintf("its name has more than %d characters; create it with a shorter one", limit)}
+	}
+	if name == l.text("metadata.name") {
+		return nil
+	}
+	return l.change("metadata.name", "metadata.name", name, note)
+}
+
+// hasRun reports whether Velero has worked on a Backup or Restore.
+func (l *ledger) hasRun() bool { return l.text("status.phase") != "" }
+
+// convertSchedule converts a Schedule.
+func (m *migration) convertSchedule(l *ledger) error {
+	if err := l.rename(l.text("metadata.name"), maxScheduleName, ""); err != nil {
+		return err
+	}
+	const template = "spec.template"
+	// Velero gives these labels to the Backups, as Grapnel does with those of the template.
+	if err := l.keep(template+".metadata.labels", template+".metadata.labels"); err != nil {
+		return err
+	}
+	l.lose("spec.useOwnerReferencesInBackup", "the Backups outlive their Schedule; delete them with `kubectl grapnel backup delete`")
+	return errors.Join(
+		l.convertCron(),
+		l.keep("spec.paused", "spec.suspend"),
+		l.keep("spec.skipImmediately", "spec.skipImmediately"),
+		l.convertBackupSpec(template, template+".spec"),
+	)
+}
+
+var zonedCron = regexp.MustCompile(`^(?:CRON_)?TZ=(\S+)\s+(.+)$`)
+
+// convertCron converts a cron expression. Its time zone has a field of its own.
+func (l *ledger) convertCron() error {
+	const field = "spec.schedule"
+	zoned := zonedCron.FindStringSubmatch(l.text(field))
+	if zoned == nil {
+		return l.keep(field, field)
+	}
+	return errors.Join(l.change(field, field, strings.TrimSpace(zoned[2]), "the time zone is in spec.timeZone"), l.set("spec.timeZone", zoned[1]))
+}
+
+// convertBackup converts a Backup that no Schedule created.
+func (m *migration) convertBackup(l *ledger, object *unstructured.Unstructured) error {
+	name := object.GetName()
+	if l.hasRun() {
+		name += templateSuffix
+	}
+	if err := l.rename(name, maxBackupName, "its location has a stored backup of the old name, which Grapnel imports"); err != nil {
+		return err
+	}
+	if err := l.convertBackupSpec("spec", "spec"); err != nil {
+		return err
+	}
+	key, err := specKey(object)
+	m.templates[key] = object.GetName()
+	return err
+}
+
+// explainUnneeded says why Grapnel needs no Backup for one of Velero; empty if it does.
+func (m *migration) explainUnneeded(object *unstructured.Unstructured) string {
+	if object.GetLabels()[scheduleLabel] != "" {
+		return "a Schedule created it; Grapnel imports the stored backup from its location"
+	}
+	key, err := specKey(object)
+	if other := m.templates[key]; err == nil && other != "" && other != object.GetName() {
+		return "it has the spec of Backup " + other + "; Grapnel imports the stored backup from its location"
+	}
+	return ""
+}
+
+// specKey returns a key that Backups with the same spec have in common.
+func specKey(object *unstructured.Unstructured) (string, error) {
+	key, err := json.Marshal(object.Object["spec"])
+	return string(key), err
+}
+
+// convertRestore converts a Restore.
+func (m *migration) convertRestore(l *ledger) error {
+	const backup, schedule = "spec.backupName", "spec.scheduleName"
+	switch {
+	case l.text(backup) == "" && l.text(schedule) == "":
+		return &refusal{"it names neither a Backup nor a Schedule"}
+	case l.text(backup) == "":
+		note := "it means the newest Backup that the converted Schedule creates, and none that Velero created"
+		if err := l.change(schedule, schedule, l.text(schedule), note); err != nil {
+			return err
+		}
+	case l.text(schedule) != "":
+		l.decide(schedule, OutcomeChanged, "Velero chose the Backup in spec.backupName by it")
+	}
+	for _, name := range slices.Concat([]string{"backupName"}, velero.RestoreFields()) {
+		source := "spec." + name
+		if _, done := l.decided[source]; done {
+			continue
+		}
+		var err error
+		if name == "itemOperationTimeout" {
+			err = l.convertTimeout(source, source)
+		} else {
+			err = errors.Join(l.checkPatterns(source), l.keep(source, source))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, lost := range lostRestoreFields() {
+		l.lose("spec."+lost.name, lost.note)
+	}
+	if !l.hasRun() {
+		return nil
+	}
+	return l.change("spec.dryRun", "spec.dryRun", true, "Velero restored it already; remove dryRun to restore it again")
+}

@@ -1,0 +1,233 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package veleromigration
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// secretRef is a key of a Secret.
+type secretRef struct {
+	namespace string
+	v1alpha1.SecretKeyReference
+}
+
+// String returns namespace/name, for messages.
+func (r secretRef) String() string { return strings.TrimPrefix(r.namespace+"/"+r.Name, "/") }
+
+// secretUse is a converted Secret that a location needs.
+type secretUse struct {
+	// name of the converted Secret, and key of the original one.
+	name, key string
+	// isAWS means that the Secret has a file of AWS's tools, of which a profile is used.
+	isAWS   bool
+	profile string
+}
+
+// describeKeys says what a Secret needs.
+func (u secretUse) describeKeys() string {
+	if u.isAWS {
+		return "the keys accessKeyID and secretAccessKey"
+	}
+	return "the key " + u.key
+}
+
+// secretUses knows the Secrets of the input, and which locations use them.
+type secretUses struct {
+	secrets map[string]*unstructured.Unstructured
+	uses    map[string][]secretUse
+	// read are the keys that were copied into a location.
+	read map[secretRef]bool
+}
+
+func newSecretUses(inputs []Input) *secretUses {
+	s := &secretUses{secrets: map[string]*unstructured.Unstructured{}, uses: map[string][]secretUse{}, read: map[secretRef]bool{}}
+	for _, input := range inputs {
+		if isSecret(input.Object) {
+			s.secrets[objectName(input.Object)] = input.Object
+		}
+	}
+	return s
+}
+
+// secretRef returns the reference in a field of a location.
+func (l *ledger) secretRef(field string, location *unstructured.Unstructured) secretRef {
+	return secretRef{
+		namespace:          location.GetNamespace(),
+		SecretKeyReference: v1alpha1.SecretKeyReference{Name: l.text(field + ".name"), Key: l.text(field + ".key")},
+	}
+}
+
+// find returns the Secret of a reference; nil if the input does not have it.
+func (s *secretUses) find(ref secretRef) *unstructured.Unstructured { return s.secrets[ref.String()] }
+
+// use records that a location needs a converted Secret, and checks that the Secret can be converted.
+func (s *secretUses) use(ref secretRef, use secretUse) error {
+	secret := s.find(ref)
+	if secret == nil {
+		return fmt.Errorf("the input does not have Secret %s", ref)
+	}
+	s.uses[ref.String()] = append(s.uses[ref.String()], use)
+	_, err := convertCredentials(secret, use)
+	return err
+}
+
+// secretValue returns the value of a key.
+func secretValue(secret *unstructured.Unstructured, key string) ([]byte, error) {
+	if text, found, err := unstructured.NestedString(secret.Object, "stringData", key); found && err == nil {
+		return []byte(text), nil
+	}
+	encoded, found, err := unstructured.NestedString(secret.Object, "data", key)
+	if !found || err != nil {
+		return nil, fmt.Errorf("Secret %s has no key %.80q", objectName(secret), key) //nolint:staticcheck // it begins with a kind
+	}
+	value, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("the key %.80q of Secret %s is not base64", key, objectName(secret))
+	}
+	return value, nil
+}
+
+// readCertificates returns a PEM bundle in base64. The location is no secret, so it must have nothing but certificates.
+func (s *secretUses) readCertificates(ref secretRef) (string, error) {
+	secret := s.find(ref)
+	if secret == nil {
+		return "", fmt.Errorf("the input does not have Secret %s", ref)
+	}
+	bundle, err := secretValue(secret, ref.Key)
+	if err != nil {
+		return "", err
+	}
+	var certificates []byte // without what is between them
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return "", fmt.Errorf("the key %.80q of Secret %s has more than certificates", ref.Key, ref)
+		}
+		certificates = append(certificates, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+	}
+	if len(certificates) == 0 {
+		return "", fmt.Errorf("the key %.80q of Secret %s has no certificates", ref.Key, ref)
+	}
+	s.read[ref] = true
+	return base64.StdEncoding.EncodeToString(certificates), nil
+}
+
+// convertCredentials returns the data of a converted Secret.
+func convertCredentials(secret *unstructured.Unstructured, use secretUse) (map[string]any, error) {
+	content, err := secretValue(secret, use.key)
+	if err != nil {
+		return nil, err
+	}
+	if !use.isAWS {
+		return map[string]any{use.key: base64.StdEncoding.EncodeToString(content)}, nil
+	}
+	profile := use.profile
+	if profile == "" {
+		profile = "default"
+	}
+	keys := parseAWSProfile(string(content), profile)
+	data := map[string]any{}
+	for from, to := range map[string]string{"aws_access_key_id": "accessKeyID", "aws_secret_access_key": "secretAccessKey", "aws_session_token": "sessionToken"} {
+		if keys[from] != "" {
+			data[to] = base64.StdEncoding.EncodeToString([]byte(keys[from]))
+		}
+	}
+	if data["accessKeyID"] == nil || data["secretAccessKey"] == nil {
+		return nil, fmt.Errorf("the profile %.80q in Secret %s has no aws_access_key_id and aws_secret_access_key", profile, objectName(secret))
+	}
+	return data, nil
+}
+
+// parseAWSProfile returns the settings of a profile in a credentials file of AWS's tools.
+func parseAWSProfile(content, profile string) map[string]string {
+	settings, isProfile := map[string]string{}, false
+	for line := range strings.Lines(content) {
+		line = strings.TrimSpace(line)
+		if section, found := strings.CutPrefix(line, "["); found {
+			name, _, _ := strings.Cut(section, "]")
+			isProfile = strings.TrimSpace(strings.TrimPrefix(name, "profile ")) == profile
+			continue
+		}
+		key, value, found := strings.Cut(line, "=")
+		if found && isProfile && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+			settings[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
+		}
+	}
+	return settings
+}
+
+// convertSecret converts a Secret to those that the locations need, and reports its keys. It never reports a value.
+func (m *migration) convertSecret(input Input) Conversion {
+	l, name := newLedger(input.Object.Object), objectName(input.Object)
+	result := Conversion{Input: input}
+	usedKeys := map[string]bool{}
+	for _, use := range m.secrets.uses[name] {
+		data, err := convertCredentials(input.Object, use)
+		if err != nil {
+			continue // the location has it
+		}
+		usedKeys[use.key] = true
+		if m.IncludeSecrets {
+			result.Objects = append(result.Objects, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": kindSecret, "type": "Opaque", "data": data,
+				"metadata": map[string]any{"namespace": m.Namespace, "name": use.name},
+			}})
+		}
+	}
+	for ref := range m.secrets.read {
+		if ref.String() == name {
+			usedKeys[ref.Key] = true
+		}
+	}
+	if len(usedKeys) == 0 {
+		l.decideAll(OutcomeLost, "")
+		result.Reason, result.Fields = "no location uses it", l.finish()
+		return result
+	}
+	note := "a location uses it, see there; the value is not printed"
+	if m.IncludeSecrets {
+		note = "the converted Secrets have what the locations use of it"
+	}
+	for key := range usedKeys {
+		for _, field := range []string{"data", "stringData"} {
+			l.decide(joinPath(field, key), OutcomeChanged, note)
+		}
+	}
+	for _, field := range []string{"data", "stringData"} {
+		l.lose(field, "no location uses it")
+	}
+	for path := range l.leaves {
+		l.decide(path, OutcomeChanged, "the converted Secret has its own metadata")
+	}
+	result.Fields = l.finish()
+	return result
+}
+
+// SecretNames returns the names of the Secrets that locations use, sorted.
+func SecretNames(inputs []Input) []string {
+	names := map[string]bool{}
+	for _, input := range inputs {
+		if input.Object.GetKind() != kindLocation {
+			continue
+		}
+		l := newLedger(input.Object.Object)
+		for _, field := range []string{"spec.credential.name", storageField + ".caCertRef.name"} {
+			names[l.text(field)] = true
+		}
+		if isUnset(l.value("spec.credential")) {
+			names[defaultCredential.Name] = true
+		}
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}

@@ -201,8 +201,13 @@ func (m *migration) convertMetadata(l *ledger, kind string) error {
 	if err := l.change("apiVersion", "apiVersion", v1alpha1.GroupVersion.String(), "it is an object of Grapnel"); err != nil {
 		return err
 	}
-	if err := errors.Join(l.keep("kind", "kind"), l.keep("metadata.name", "metadata.name")); err != nil {
+	if err := l.keep("kind", "kind"); err != nil {
 		return err
+	}
+	if _, isRenamed := l.decided["metadata.name"]; !isRenamed {
+		if err := l.keep("metadata.name", "metadata.name"); err != nil {
+			return err
+		}
 	}
 	if l.text("metadata.namespace") == m.Namespace {
 		if err := l.keep("metadata.namespace", "metadata.namespace"); err != nil {

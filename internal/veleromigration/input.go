@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
 const (
@@ -53,7 +55,7 @@ func ReadFile(name string, file io.Reader) ([]Input, error) {
 		}
 		var object map[string]any
 		if err := yaml.UnmarshalStrict(document, &object); err != nil {
-			return nil, fmt.Errorf("%s is not an object: %w", source, err)
+			return nil, fmt.Errorf("%s is not an object: %s", source, executor.OneLine(err.Error()))
 		}
 		if len(object) == 0 {
 			continue

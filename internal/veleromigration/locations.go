@@ -200,7 +200,7 @@ func (l *ledger) convertIntervals() error {
 	}
 	if interval, err := time.ParseDuration(l.text(period)); err != nil || interval != 0 {
 		l.decide(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
-		return nil
+		return nil //nolint:nilerr // only this field is lost
 	}
 	return l.change(period, "spec.sync.disabled", true, "it turns the import of backups off")
 }
@@ -213,6 +213,9 @@ func (m *migration) convertCertificates(l *ledger, object *unstructured.Unstruct
 	}
 	l.decide(inline, OutcomeChanged, "Velero ignores it: caCertRef applies")
 	ref := l.secretRef(reference, object)
+	if err := ref.check(); err != nil {
+		return &refusal{reference + ": " + err.Error()}
+	}
 	bundle, err := m.secrets.readCertificates(ref)
 	if err != nil {
 		l.decide(reference, OutcomeLost, fmt.Sprintf("%s: set %s.caCert to the certificates, in base64", err, target))
@@ -236,26 +239,31 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 		ref = secretRef{namespace: object.GetNamespace(), SecretKeyReference: defaultCredential}
 		if m.secrets.find(ref) == nil {
 			l.decide(field, OutcomeKept, "")
-			l.add(field, "the location has no credentials: Grapnel's operator needs an identity of its own, or create a Secret and name it in the location")
+			l.add(field, "there is none: Grapnel's operator needs an identity of its own, or name a Secret in "+target)
 			return nil
 		}
-		note = "Velero's server uses its Secret " + ref.Name + " for it. "
+		note = "Velero's server uses its Secret " + ref.Name + "; "
 	}
-	name := credentialsName(object.GetName())
-	use := secretUse{name: name, key: ref.Key}
-	path, value := target+".credential", any(map[string]any{"name": name, "key": ref.Key})
+	if err := ref.check(); err != nil {
+		return &refusal{field + ": " + err.Error()}
+	}
+	use := secretUse{name: credentialsName(object.GetName()), key: ref.Key}
+	path, value := target+".credential", map[string]any{"name": use.name, "key": ref.Key}
 	if target == "spec.s3" {
 		use.isAWS, use.profile = true, l.text(configField+".profile")
-		path, value = target+".credentialsSecret", map[string]any{"name": name}
+		path, value = target+".credentialsSecret", map[string]any{"name": use.name}
 	}
-	if err := m.secrets.use(ref, use); err != nil {
-		note += err.Error() + ". "
-	}
-	note += fmt.Sprintf("Create Secret %s in namespace %s with %s", name, m.Namespace, use.describeKeys())
-	if m.IncludeSecrets && m.secrets.find(ref) != nil {
-		note = "it is converted to Secret " + name
-	} else if m.secrets.find(ref) != nil {
-		note += "; --include-secrets converts it"
+	command := use.createCommand(m.Namespace)
+	switch problem := m.secrets.use(ref, use); {
+	case m.secrets.find(ref) == nil:
+		note += "create the Secret with: " + command
+	case problem != "":
+		l.decide(field, OutcomeLost, fmt.Sprintf("%s; give Grapnel's operator an identity, or name a Secret in %s: %s", problem, path, command))
+		return nil
+	case m.IncludeSecrets:
+		note += "it becomes Secret " + use.name
+	default:
+		note += "convert it with --include-secrets, or create the Secret with: " + command
 	}
 	return l.change(field, path, value, note)
 }

@@ -9,10 +9,15 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
 // maxReportedNames is how many objects with the same reason the report names.
 const maxReportedNames = 10
+
+// maxNamesBytes limits the names of fields in a line.
+const maxNamesBytes = 400
 
 // WriteReport writes what became of each object and field, and what to do. Names are quoted where they are not checked;
 // the caller removes control characters before a terminal.
@@ -40,6 +45,11 @@ func (r *reportWriter) printf(format string, args ...any) {
 	}
 }
 
+// printLine prints a text of the input as one line, so that it cannot forge others.
+func (r *reportWriter) printLine(indent, text string) {
+	r.printf("%s%s\n", indent, executor.OneLine(text))
+}
+
 // describeObject returns the kind and the name of an object.
 func describeObject(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + objectName(object)
@@ -51,36 +61,59 @@ func (r *reportWriter) writeConversion(c *Conversion) {
 	for _, object := range c.Objects {
 		targets = append(targets, describeObject(object))
 	}
-	r.printf("%s (%s)\n", describeObject(c.Object), c.Source)
+	r.printLine("", fmt.Sprintf("%s (%s)", describeObject(c.Object), c.Source))
 	if len(targets) > 0 {
-		r.printf("  becomes %s\n", strings.Join(targets, ", "))
+		r.printLine("  ", "becomes "+strings.Join(targets, ", "))
 	}
 	for _, outcome := range []Outcome{OutcomeLost, OutcomeChanged, OutcomeKept} {
 		for _, line := range c.fieldLines(outcome) {
-			r.printf("  %-8s %s\n", outcome, line)
+			r.printLine(fmt.Sprintf("  %-8s ", outcome), line)
 		}
 	}
 	r.printf("\n")
 }
 
-// fieldLines returns a line for each field with an outcome, or for its parent if that was decided on.
+// fieldLines returns a line for each field with an outcome, or for its parent if that was decided on. Fields with the same
+// note share a line.
 func (c *Conversion) fieldLines(outcome Outcome) []string {
-	var lines []string
-	seen := map[string]bool{}
+	var notes []string
+	fields, seen := map[string][]string{}, map[string]bool{}
 	for i := range c.Fields {
 		f := &c.Fields[i]
 		if f.Outcome != outcome || seen[f.Rule] {
 			continue
 		}
 		seen[f.Rule] = true
-		line := f.Rule
+		name := f.Rule
 		if target := f.targetOfRule(); target != "" && target != f.Rule {
-			line += " -> " + target
+			name += " -> " + target
 		}
-		if f.Note != "" {
-			line += ": " + f.Note
+		if fields[f.Note] == nil {
+			notes = append(notes, f.Note)
 		}
-		lines = append(lines, line)
+		fields[f.Note] = append(fields[f.Note], name)
+	}
+	var lines []string
+	for _, note := range notes {
+		for _, line := range joinNames(fields[note]) {
+			if note != "" {
+				line += ": " + note
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// joinNames joins names to lines of at most maxNamesBytes, or a single name, so that no line is cut off.
+func joinNames(names []string) []string {
+	var lines []string
+	for _, name := range names {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+len(name) < maxNamesBytes {
+			lines[last] += ", " + name
+			continue
+		}
+		lines = append(lines, name)
 	}
 	return lines
 }
@@ -115,10 +148,10 @@ func (r *reportWriter) writeUnconverted(conversions []Conversion) {
 	}
 	r.printf("Not converted\n")
 	for _, reason := range reasons {
-		r.printf("  %s\n", reason)
+		r.printLine("  ", reason)
 		names := named[reason]
 		for _, name := range names[:min(len(names), maxReportedNames)] {
-			r.printf("    %s\n", name)
+			r.printLine("    ", name)
 		}
 		if more := len(names) - maxReportedNames; more > 0 {
 			r.printf("    and %d more\n", more)
@@ -162,6 +195,6 @@ func (r *reportWriter) writeNextSteps(conversions []Conversion) {
 	if len(parts) == 0 {
 		parts = []string{"nothing"}
 	}
-	r.printf("\nConverted: %s. Not converted: %d objects. Fields: %d kept, %d changed, %d lost.\n",
+	r.printf("\nConverted: %s. Not converted: %d. Fields: %d kept, %d changed, %d lost.\n",
 		strings.Join(parts, ", "), unconverted, counts[OutcomeKept], counts[OutcomeChanged], counts[OutcomeLost])
 }

@@ -222,6 +222,9 @@ func (m *migration) convertBackup(l *ledger, object *unstructured.Unstructured) 
 
 // explainUnneeded says why Grapnel needs no Backup for one of Velero; empty if it does.
 func (m *migration) explainUnneeded(object *unstructured.Unstructured) string {
+	if phase, _, _ := unstructured.NestedString(object.Object, "status", "phase"); phase == "" {
+		return ""
+	}
 	if object.GetLabels()[scheduleLabel] != "" {
 		return "a Schedule created it; Grapnel imports the stored backup from its location"
 	}

@@ -12,8 +12,16 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+)
+
+// The keys of a Secret of an s3 location.
+const (
+	keyAccessKeyID     = "accessKeyID"
+	keySecretAccessKey = "secretAccessKey"
+	keySessionToken    = "sessionToken"
 )
 
 // secretRef is a key of a Secret.
@@ -25,6 +33,14 @@ type secretRef struct {
 // String returns namespace/name, for messages.
 func (r secretRef) String() string { return strings.TrimPrefix(r.namespace+"/"+r.Name, "/") }
 
+// check returns an error if the reference is not valid.
+func (r secretRef) check() error {
+	if len(validation.IsDNS1123Subdomain(r.Name)) > 0 || len(validation.IsConfigMapKey(r.Key)) > 0 {
+		return fmt.Errorf("%.300q and %.300q are not the name and the key of a Secret", r.Name, r.Key)
+	}
+	return nil
+}
+
 // secretUse is a converted Secret that a location needs.
 type secretUse struct {
 	// name of the converted Secret, and key of the original one.
@@ -34,12 +50,17 @@ type secretUse struct {
 	profile string
 }
 
-// describeKeys says what a Secret needs.
-func (u secretUse) describeKeys() string {
+// createCommand returns the command that creates the Secret.
+func (u secretUse) createCommand(namespace string) string {
+	keys := []string{u.key}
 	if u.isAWS {
-		return "the keys accessKeyID and secretAccessKey"
+		keys = []string{keyAccessKeyID, keySecretAccessKey}
 	}
-	return "the key " + u.key
+	command := []string{"kubectl create secret generic", u.name, "-n", namespace}
+	for _, key := range keys {
+		command = append(command, "--from-file="+key+"=FILE")
+	}
+	return strings.Join(command, " ")
 }
 
 // secretUses knows the Secrets of the input, and which locations use them.
@@ -71,15 +92,17 @@ func (l *ledger) secretRef(field string, location *unstructured.Unstructured) se
 // find returns the Secret of a reference; nil if the input does not have it.
 func (s *secretUses) find(ref secretRef) *unstructured.Unstructured { return s.secrets[ref.String()] }
 
-// use records that a location needs a converted Secret, and checks that the Secret can be converted.
-func (s *secretUses) use(ref secretRef, use secretUse) error {
+// use records that a location needs a converted Secret, or returns why it cannot be converted.
+func (s *secretUses) use(ref secretRef, use secretUse) (problem string) {
 	secret := s.find(ref)
 	if secret == nil {
-		return fmt.Errorf("the input does not have Secret %s", ref)
+		return fmt.Sprintf("the input does not have Secret %s", ref)
+	}
+	if _, err := convertCredentials(secret, use); err != nil {
+		return err.Error()
 	}
 	s.uses[ref.String()] = append(s.uses[ref.String()], use)
-	_, err := convertCredentials(secret, use)
-	return err
+	return ""
 }
 
 // secretValue returns the value of a key.
@@ -137,12 +160,14 @@ func convertCredentials(secret *unstructured.Unstructured, use secretUse) (map[s
 	}
 	keys := parseAWSProfile(string(content), profile)
 	data := map[string]any{}
-	for from, to := range map[string]string{"aws_access_key_id": "accessKeyID", "aws_secret_access_key": "secretAccessKey", "aws_session_token": "sessionToken"} {
+	for from, to := range map[string]string{
+		"aws_access_key_id": keyAccessKeyID, "aws_secret_access_key": keySecretAccessKey, "aws_session_token": keySessionToken,
+	} {
 		if keys[from] != "" {
 			data[to] = base64.StdEncoding.EncodeToString([]byte(keys[from]))
 		}
 	}
-	if data["accessKeyID"] == nil || data["secretAccessKey"] == nil {
+	if data[keyAccessKeyID] == nil || data[keySecretAccessKey] == nil {
 		return nil, fmt.Errorf("the profile %.80q in Secret %s has no aws_access_key_id and aws_secret_access_key", profile, objectName(secret))
 	}
 	return data, nil
@@ -172,12 +197,9 @@ func (m *migration) convertSecret(input Input) Conversion {
 	result := Conversion{Input: input}
 	usedKeys := map[string]bool{}
 	for _, use := range m.secrets.uses[name] {
-		data, err := convertCredentials(input.Object, use)
-		if err != nil {
-			continue // the location has it
-		}
 		usedKeys[use.key] = true
-		if m.IncludeSecrets {
+		data, err := convertCredentials(input.Object, use)
+		if err == nil && m.IncludeSecrets {
 			result.Objects = append(result.Objects, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "v1", "kind": kindSecret, "type": "Opaque", "data": data,
 				"metadata": map[string]any{"namespace": m.Namespace, "name": use.name},
@@ -203,10 +225,10 @@ func (m *migration) convertSecret(input Input) Conversion {
 			l.decide(joinPath(field, key), OutcomeChanged, note)
 		}
 	}
-	for _, field := range []string{"data", "stringData"} {
-		l.lose(field, "no location uses it")
-	}
 	for path := range l.leaves {
+		if isWithin(path, "data") || isWithin(path, "stringData") {
+			l.decide(path, OutcomeLost, "no location uses it")
+		}
 		l.decide(path, OutcomeChanged, "the converted Secret has its own metadata")
 	}
 	result.Fields = l.finish()

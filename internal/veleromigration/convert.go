@@ -227,7 +227,7 @@ func (m *migration) convertMetadata(l *ledger, kind string) error {
 		}
 	}
 	l.lose("metadata.ownerReferences", "the owner is an object beside Velero's; set it again if it is to own the converted one")
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "finalizers"} {
+	for _, field := range []string{"generateName", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "finalizers"} {
 		l.decide("metadata."+field, OutcomeChanged, "the API server or the operator sets it")
 	}
 	return nil

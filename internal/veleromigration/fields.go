@@ -38,7 +38,7 @@ type Field struct {
 	// Rule is the field or the parent of it that was decided on, for example spec.includedNamespaces.
 	Rule    string
 	Outcome Outcome
-	// Target is the path of the same value in the converted object; empty if there is none.
+	// Target is the path in the converted object of the value, or of what the value was changed to; empty if there is none.
 	Target string
 	// Note says why the field is changed or lost, and what to do.
 	Note string
@@ -128,10 +128,20 @@ func isWithin(path, field string) bool {
 
 // decide records the outcome of a field, and of all below it, unless it was decided before.
 func (l *ledger) decide(field string, outcome Outcome, note string) {
+	l.decideWithTarget(field, outcome, "", note)
+}
+
+// decideWithTarget is decide for a field that the converted object has, perhaps with another value.
+func (l *ledger) decideWithTarget(field string, outcome Outcome, target, note string) {
 	for path := range l.leaves {
-		if _, done := l.decided[path]; !done && isWithin(path, field) {
-			l.decided[path] = Field{Path: path, Rule: field, Outcome: outcome, Note: note}
+		if _, done := l.decided[path]; done || !isWithin(path, field) {
+			continue
 		}
+		f := Field{Path: path, Rule: field, Outcome: outcome, Note: note}
+		if target != "" {
+			f.Target = target + path[len(field):]
+		}
+		l.decided[path] = f
 	}
 }
 
@@ -173,11 +183,7 @@ func (l *ledger) keep(from, to string) error {
 
 // keepAs is keep for a value in another form with the same meaning.
 func (l *ledger) keepAs(from, to string, value any) error {
-	for path := range l.leaves {
-		if _, done := l.decided[path]; !done && isWithin(path, from) {
-			l.decided[path] = Field{Path: path, Rule: from, Outcome: OutcomeKept, Target: to + path[len(from):]}
-		}
-	}
+	l.decideWithTarget(from, OutcomeKept, to, "")
 	return l.set(to, copyWithoutNulls(value))
 }
 
@@ -187,7 +193,7 @@ func (l *ledger) change(from, to string, value any, note string) error {
 		l.decide(from, OutcomeKept, "")
 		l.add(from, note)
 	}
-	l.decide(from, OutcomeChanged, note)
+	l.decideWithTarget(from, OutcomeChanged, to, note)
 	return l.set(to, value)
 }
 
@@ -224,7 +230,7 @@ func (l *ledger) loseUnknown(known map[string]any) {
 	leaves := map[string]any{}
 	collectLeaves("", known, leaves)
 	for path, field := range l.decided {
-		if field.Target == "" || isEmpty(l.leaves[path]) {
+		if field.Outcome != OutcomeKept || field.Target == "" || isEmpty(l.leaves[path]) {
 			continue
 		}
 		if _, found := leaves[field.Target]; !found {

@@ -70,8 +70,19 @@ func lostRestoreFields() []lostField {
 	}
 }
 
+// checkSelectors refuses a spec with both kinds of selectors, which Velero and Grapnel reject.
+func (l *ledger) checkSelectors(spec string) error {
+	if isUnset(l.value(spec+".labelSelector")) || isUnset(l.value(spec+".orLabelSelectors")) {
+		return nil
+	}
+	return &refusal{"labelSelector and orLabelSelectors exclude each other, in Velero, too; set one of them"}
+}
+
 // convertBackupSpec converts the spec of a Backup, or of the template of a Schedule, to a field of the converted object.
 func (l *ledger) convertBackupSpec(from, to string) error {
+	if err := l.checkSelectors(from); err != nil {
+		return err
+	}
 	for _, name := range velero.BackupFields() {
 		source, target := from+"."+name, to+"."+name
 		var err error
@@ -186,9 +197,18 @@ func (m *migration) convertSchedule(l *ledger) error {
 	return errors.Join(
 		l.convertCron(),
 		l.keep("spec.paused", "spec.suspend"),
-		l.keep("spec.skipImmediately", "spec.skipImmediately"),
+		l.convertSkipImmediately(),
 		l.convertBackupSpec(template, template+".spec"),
 	)
+}
+
+// convertSkipImmediately converts a field that Velero resets when it has skipped a Backup, while Grapnel leaves it as it is.
+func (l *ledger) convertSkipImmediately() error {
+	const field = "spec.skipImmediately"
+	if l.value(field) != true {
+		return l.keep(field, field)
+	}
+	return l.change(field, field, true, "it stays true, and applies whenever the Schedule is resumed; Velero resets it")
 }
 
 var zonedCron = regexp.MustCompile(`^(?:CRON_)?TZ=(\S+)\s+(.+)$`)
@@ -243,6 +263,9 @@ func specKey(object *unstructured.Unstructured) (string, error) {
 
 // convertRestore converts a Restore.
 func (m *migration) convertRestore(l *ledger) error {
+	if err := l.checkSelectors("spec"); err != nil {
+		return err
+	}
 	const backup, schedule = "spec.backupName", "spec.scheduleName"
 	switch {
 	case l.text(backup) == "" && l.text(schedule) == "":

@@ -146,6 +146,7 @@ func TestConvert_Invalid(t *testing.T) {
 		"a number":       {schedule + "spec: {template: {ttl: 30}}", "spec.template.ttl is not a valid duration"},
 		"a negative one": {schedule + "spec: {template: {ttl: -1h}}", "spec.template.ttl is not a valid duration"},
 		"a boolean":      {"apiVersion: velero.io/v1\nkind: BackupStorageLocation\nmetadata: {name: a}\nspec: {provider: aws, objectStorage: {bucket: abc}, config: {s3ForcePathStyle: maybe}}", "neither true nor false"},
+		"a setting":      {"apiVersion: velero.io/v1\nkind: BackupStorageLocation\nmetadata: {name: a}\nspec: {provider: aws, objectStorage: {bucket: abc}, config: {region: 1}}", "spec.config has a value that is not a string"},
 		"a name twice":   {schedule + "---\n" + strings.ReplaceAll(schedule, "namespace: velero", "namespace: other"), "both become Schedule a"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -133,15 +133,24 @@ func (l *ledger) decide(field string, outcome Outcome, note string) {
 
 // decideWithTarget is decide for a field that the converted object has, perhaps with another value.
 func (l *ledger) decideWithTarget(field string, outcome Outcome, target, note string) {
-	for path := range l.leaves {
-		if _, done := l.decided[path]; done || !isWithin(path, field) {
-			continue
+	decideLeaf := func(path string) {
+		if _, done := l.decided[path]; done {
+			return
 		}
 		f := Field{Path: path, Rule: field, Outcome: outcome, Note: note}
 		if target != "" {
 			f.Target = target + path[len(field):]
 		}
 		l.decided[path] = f
+	}
+	if _, isLeaf := l.leaves[field]; isLeaf { // there may be many, for example of labels
+		decideLeaf(field)
+		return
+	}
+	for path := range l.leaves {
+		if isWithin(path, field) {
+			decideLeaf(path)
+		}
 	}
 }
 

@@ -32,6 +32,9 @@ var (
 // convertLocation converts a BackupStorageLocation: one on AWS or a compatible service to s3, if s3 can do the same, and
 // others to the object store of a Plugin.
 func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured) error {
+	if _, _, err := unstructured.NestedStringMap(l.source, "spec", "config"); err != nil {
+		return errors.New("spec.config has a value that is not a string")
+	}
 	provider := l.text("spec.provider")
 	if provider == "" {
 		return &refusal{"it has no spec.provider"}

@@ -23,8 +23,8 @@ const (
 	MaxManifestBytes = 1 << 20
 
 	manifestName = "velero-backup.json"
-	// maxBackupName is the longest name of a Backup object.
-	maxBackupName = 200
+	// MaxBackupName is the longest name of a Backup object.
+	MaxBackupName = 200
 )
 
 // uidPattern is the pattern of spec.importedFrom.backupUID.
@@ -106,7 +106,7 @@ func BackupFromManifest(from Source, velero []byte, grapnel *storage.GrapnelMani
 	}
 	b.Spec.StorageLocation, b.Spec.DeletionPolicy = from.Location, v1alpha1.DeletionPolicyRetain
 	b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: from.Location, BackupUID: uid}
-	if len(b.Name) > maxBackupName {
+	if len(b.Name) > MaxBackupName {
 		RenameBackup(b)
 	}
 	if reason := m.setBackupStatus(b, from, ended, grapnel); reason != "" {
@@ -120,7 +120,7 @@ func BackupFromManifest(from Source, velero []byte, grapnel *storage.GrapnelMani
 func RenameBackup(b *v1alpha1.Backup) {
 	from := b.Spec.ImportedFrom
 	from.BackupName = cmp.Or(from.BackupName, b.Name)
-	b.Name = names.ChildName(from.BackupName, maxBackupName, from.StorageLocation, from.BackupName, from.BackupUID)
+	b.Name = names.ChildName(from.BackupName, MaxBackupName, from.StorageLocation, from.BackupName, from.BackupUID)
 }
 
 func newCorruptError(name, reason string) error {

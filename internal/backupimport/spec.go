@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
-// maxDuration is the longest duration that the API accepts.
-const maxDuration = 99999 * time.Hour
+// MaxDuration is the longest duration that the API accepts.
+const MaxDuration = 99999 * time.Hour
 
 // specFromManifest returns the known fields of the spec of a backup, or what is wrong with it.
 func specFromManifest(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.BackupSpec, reason string) {
@@ -35,7 +35,7 @@ func specFromManifest(stored json.RawMessage, ofGrapnel bool) (spec v1alpha1.Bac
 	}
 	if timeout := spec.ItemOperationTimeout; timeout != nil {
 		timeout.Duration = timeout.Truncate(time.Millisecond)
-		if timeout.Duration <= 0 || timeout.Duration > maxDuration {
+		if timeout.Duration <= 0 || timeout.Duration > MaxDuration {
 			spec.ItemOperationTimeout = nil
 		}
 	}

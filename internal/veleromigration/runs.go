@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/grapnel-dev/grapnel/internal/backupimport"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
@@ -23,14 +24,11 @@ const (
 	// templateSuffix ends the name of a Backup if the location has the backup of the original name.
 	templateSuffix = "-grapnel"
 
-	maxBackupName   = 200
 	maxScheduleName = 180
 	maxPatternBytes = 253
 
 	// defaultTTL is how long Velero keeps a backup without a ttl, unless a flag of its server says otherwise.
 	defaultTTL = "720h0m0s"
-	// maxDuration is the longest duration that the API accepts.
-	maxDuration = 99999 * time.Hour
 )
 
 const (
@@ -135,7 +133,7 @@ func (l *ledger) convertDuration(from, to, omitted string) (isSet bool, err erro
 	switch {
 	case err != nil || duration <= 0:
 		return false, fmt.Errorf("%s is not a valid duration: %.40q", from, text)
-	case duration > maxDuration:
+	case duration > backupimport.MaxDuration:
 		l.decide(from, OutcomeChanged, omitted)
 		return true, nil
 	case durationPattern.MatchString(text):
@@ -229,7 +227,7 @@ func (m *migration) convertBackup(l *ledger, object *unstructured.Unstructured) 
 	if l.hasRun() {
 		name += templateSuffix
 	}
-	if err := l.rename(name, maxBackupName, "its location has a stored backup of the old name, which Grapnel imports"); err != nil {
+	if err := l.rename(name, backupimport.MaxBackupName, "its location has a stored backup of the old name, which Grapnel imports"); err != nil {
 		return err
 	}
 	if err := l.convertBackupSpec("spec", "spec"); err != nil {

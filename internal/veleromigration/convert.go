@@ -209,11 +209,12 @@ func (m *migration) convertMetadata(l *ledger, kind string) error {
 			return err
 		}
 	}
-	if l.text("metadata.namespace") == m.Namespace {
-		if err := l.keep("metadata.namespace", "metadata.namespace"); err != nil {
+	const namespace = "metadata.namespace"
+	if l.text(namespace) == m.Namespace {
+		if err := l.keep(namespace, namespace); err != nil {
 			return err
 		}
-	} else if err := l.change("metadata.namespace", "metadata.namespace", m.Namespace, "it is in the namespace of Grapnel's operator"); err != nil {
+	} else if err := l.change(namespace, namespace, m.Namespace, "it is in the namespace of Grapnel's operator"); err != nil {
 		return err
 	}
 	for _, field := range []string{"labels", "annotations"} {
@@ -227,7 +228,10 @@ func (m *migration) convertMetadata(l *ledger, kind string) error {
 		}
 	}
 	l.lose("metadata.ownerReferences", "the owner is an object beside Velero's; set it again if it is to own the converted one")
-	for _, field := range []string{"generateName", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "finalizers"} {
+	for _, field := range []string{
+		"generateName", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+		"managedFields", "selfLink", "finalizers",
+	} {
 		l.decide("metadata."+field, OutcomeChanged, "the API server or the operator sets it")
 	}
 	return nil

@@ -55,7 +55,8 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 		l.decide("spec.provider", OutcomeChanged, "the built-in provider s3 needs no Plugin")
 		err = l.convertAWSConfig()
 	case provider == providerAWS:
-		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", strings.Join(missing, ", "), provider)
+		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins",
+			strings.Join(missing, ", "), provider)
 		err = errors.Join(l.change("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	default:
 		note := fmt.Sprintf("create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", provider)
@@ -79,7 +80,8 @@ func (l *ledger) convertPlace() error {
 	const field = storageField + ".prefix"
 	prefix := l.text(field)
 	trimmed := strings.Trim(prefix, "/") // as Velero does
-	if !prefixPattern.MatchString(trimmed) || slices.ContainsFunc(strings.Split(trimmed, "/"), func(part string) bool { return part == "." || part == ".." }) {
+	isDots := func(part string) bool { return part == "." || part == ".." }
+	if !prefixPattern.MatchString(trimmed) || slices.ContainsFunc(strings.Split(trimmed, "/"), isDots) {
 		return &refusal{"Grapnel does not accept the prefix; it consists of letters, digits, '_', '.', '-' and '/'"}
 	}
 	if trimmed == prefix {

@@ -24,9 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lease"
 )
 
-// leaseName is the name of the lease that only the active operator holds.
-const leaseName = "operator.grapnel.dev"
-
 // leaderElectionTimes are the durations of leader election, as in components of Kubernetes.
 type leaderElectionTimes struct {
 	duration, renewDeadline, retryPeriod time.Duration
@@ -88,7 +85,7 @@ func newLeaderElection(cfg *rest.Config, opts options) (election, error) {
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(opts.namespace)})
 	fence := lease.New(opts.lease.duration, opts.lease.renewDeadline)
 	return election{fence: fence, lock: fence.WrapElectionLock(&resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: opts.namespace, Name: leaseName},
+		LeaseMeta: metav1.ObjectMeta{Namespace: opts.namespace, Name: lease.Name},
 		Client:    client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{
 			Identity:      identity,

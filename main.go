@@ -39,6 +39,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/health"
+	"github.com/grapnel-dev/grapnel/internal/lease"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	"github.com/grapnel-dev/grapnel/internal/plugin/catalog"
@@ -316,7 +317,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&v1alpha1.AsyncOperation{}: {Transform: operation.CompactForCache}},
 		},
-		LeaderElection: opts.leaderElect, LeaderElectionID: leaseName, LeaderElectionResourceLockInterface: election.lock,
+		LeaderElection: opts.leaderElect, LeaderElectionID: lease.Name, LeaderElectionResourceLockInterface: election.lock,
 		LeaseDuration: &opts.lease.duration, RenewDeadline: &opts.lease.renewDeadline, RetryPeriod: &opts.lease.retryPeriod,
 		LeaderElectionReleaseOnCancel: true,
 		BaseContext:                   func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.Log) },

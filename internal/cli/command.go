@@ -92,6 +92,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		newGroupCommand("plan", "Show what a Backup or Restore would do, without doing it", a.newPlanBackupCommand(), a.newPlanRestoreCommand()),
 		a.newDiffCommand(), a.newTreeCommand(),
 		a.newMigrateCommand(),
+		a.newDoctorCommand(),
 		a.newVersionCommand(),
 	)
 	return root

@@ -13,9 +13,14 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,8 +51,12 @@ func (a *app) connect() (*connection, error) {
 	config.QPS = -1 // the API server limits requests itself
 	config.UserAgent = "kubectl-grapnel/" + a.version
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, admissionv1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: newStaticMapper(scheme)})
 	if err != nil {
@@ -60,7 +69,8 @@ func (a *app) connect() (*connection, error) {
 	}, nil
 }
 
-// newStaticMapper returns a mapper for Grapnel's kinds, which saves the requests of a discovery.
+// newStaticMapper returns a mapper for Grapnel's kinds and those of an installation, which saves the requests of a
+// discovery.
 func newStaticMapper(scheme *runtime.Scheme) meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range scheme.KnownTypes(v1alpha1.GroupVersion) {
@@ -69,6 +79,15 @@ func newStaticMapper(scheme *runtime.Scheme) meta.RESTMapper {
 			scope = meta.RESTScopeRoot
 		}
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), scope)
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("Deployment"), coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+		corev1.SchemeGroupVersion.WithKind("Event"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Service"),
+	} {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		mapper.Add(admissionv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
 	return mapper
 }

@@ -9,6 +9,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
+// Name is the name of the lease that only the active operator holds.
+const Name = "operator.grapnel.dev"
+
 // WrapElectionLock returns the lock of a leader election that informs the Fence about the
 // lease. The client of the lock must not wait for the Fence.
 func (f *Fence) WrapElectionLock(of resourcelock.Interface) resourcelock.Interface {

@@ -93,6 +93,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newDiffCommand(), a.newTreeCommand(),
 		a.newMigrateCommand(),
 		a.newDoctorCommand(),
+		a.newSupportBundleCommand(),
 		a.newVersionCommand(),
 	)
 	return root

@@ -266,8 +266,8 @@ func (a *app) newDownloadCommand() *cobra.Command {
 			if path == "" {
 				path = args[0] + ".tar.gz"
 			}
-			if _, err := os.Lstat(path); err == nil && !overwrite {
-				return fmt.Errorf("%s exists; set --force to overwrite it", path)
+			if err := checkOverwrite(path, overwrite); err != nil {
+				return err
 			}
 			return c.withFile(cmd.Context(), v1alpha1.DownloadBackupContents, args[0], false, func(file io.Reader) error {
 				size, err := saveFile(path, file)
@@ -283,22 +283,39 @@ func (a *app) newDownloadCommand() *cobra.Command {
 	return command
 }
 
-// saveFile writes a file that only its owner can read. The file has its name only when it is complete.
+// checkOverwrite returns an error if a file exists and must not be overwritten.
+func checkOverwrite(path string, overwrite bool) error {
+	if _, err := os.Lstat(path); err == nil && !overwrite {
+		return fmt.Errorf("%s exists; set --force to overwrite it", path)
+	}
+	return nil
+}
+
+// saveFile writes content to a file; see writeFile.
 func saveFile(path string, content io.Reader) (size int64, err error) {
+	err = writeFile(path, func(w io.Writer) (err error) {
+		size, err = io.Copy(w, content)
+		return err
+	})
+	return size, err
+}
+
+// writeFile writes a file that only its owner can read. The file has its name only when it is complete.
+func writeFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	size, err = io.Copy(file, content)
+	err = write(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return 0, err
+		return err
 	}
-	return size, os.Rename(file.Name(), path)
+	return os.Rename(file.Name(), path)
 }
 
 // backupTime returns when a Backup was made.

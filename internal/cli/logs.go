@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -151,7 +152,7 @@ func (a *app) newResultsCommand() *cobra.Command {
 				if output.format == outputJSON {
 					return a.out.copyData(file)
 				}
-				return a.printResults(file)
+				return writeResults(a.out, file)
 			})
 		},
 	}
@@ -159,8 +160,8 @@ func (a *app) newResultsCommand() *cobra.Command {
 	return command
 }
 
-// printResults prints a results file.
-func (a *app) printResults(file io.Reader) error {
+// writeResults writes a results file as text.
+func writeResults(out io.Writer, file io.Reader) error {
 	var all results.Results
 	if err := json.NewDecoder(file).Decode(&all); err != nil {
 		return err
@@ -170,10 +171,11 @@ func (a *app) printResults(file io.Reader) error {
 		problems results.Problems
 	}{{v1alpha1.ProblemSeverityError, all.Errors}, {v1alpha1.ProblemSeverityWarning, all.Warnings}} {
 		for _, p := range list.problems {
-			if err := a.out.printf("%s %s: %s\n", list.severity, p.Reason, p.Message); err != nil {
+			if _, err := fmt.Fprintf(out, "%s %s: %s\n", list.severity, p.Reason, p.Message); err != nil {
 				return err
 			}
 		}
 	}
-	return a.out.printf("%d errors, %d warnings\n", len(all.Errors), len(all.Warnings))
+	_, err := fmt.Fprintf(out, "%d errors, %d warnings\n", len(all.Errors), len(all.Warnings))
+	return err
 }

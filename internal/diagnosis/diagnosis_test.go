@@ -124,6 +124,7 @@ func newBackup(name string, phase v1alpha1.RunPhase) v1alpha1.Backup {
 		succeeded = metav1.ConditionTrue
 	case v1alpha1.RunPhaseFailed, v1alpha1.RunPhasePartiallyFailed:
 		succeeded = metav1.ConditionFalse
+	default:
 	}
 	if succeeded != metav1.ConditionUnknown {
 		b.Status.CompletionTimestamp = ago(9 * time.Hour)
@@ -179,8 +180,10 @@ func TestDiagnose(t *testing.T) {
 		"a clock that is ahead":  {func(s *Snapshot) { s.ClockSkew = 90 * time.Second }, []string{"note Clock the clock of this machine is 1m30s ahead of"}},
 		"a clock that is behind": {func(s *Snapshot) { s.ClockSkew = -time.Hour }, []string{"note Clock the clock of this machine is 1h0m0s behind that"}},
 		"a small difference":     {change: func(s *Snapshot) { s.ClockSkew = -29 * time.Second }},
-		"no time": {func(s *Snapshot) { s.ServerTime = Observed[time.Time]{Err: errors.New("no header")} },
-			[]string{"note Clock not checked: no header"}},
+		"no time": {
+			func(s *Snapshot) { s.ServerTime = Observed[time.Time]{Err: errors.New("no header")} },
+			[]string{"note Clock not checked: no header"},
+		},
 
 		"no Deployment": {func(s *Snapshot) { s.Deployments.Value.Items = nil }, []string{"error Operator namespace grapnel-system has no Deployment"}},
 		"no pod": {func(s *Snapshot) {
@@ -195,8 +198,10 @@ func TestDiagnose(t *testing.T) {
 		"an image without a tag": {func(s *Snapshot) {
 			s.Deployments.Value.Items[0].Spec.Template.Spec.Containers[1].Image = "registry.example.com:5000/grapnel"
 		}, []string{"note Version not compared"}},
-		"no right on Deployments": {func(s *Snapshot) { s.Deployments.Err = forbidden },
-			[]string{"note Operator not checked: no right to list deployments", "note Version not checked: no right to list deployments"}},
+		"no right on Deployments": {
+			func(s *Snapshot) { s.Deployments.Err = forbidden },
+			[]string{"note Operator not checked: no right to list deployments", "note Version not checked: no right to list deployments"},
+		},
 
 		"no lease":                               {func(s *Snapshot) { s.Lease.Err = missing }, []string{"warning Leader namespace grapnel-system has no lease"}},
 		"a stale lease":                          {func(s *Snapshot) { s.Lease.Value.Spec.RenewTime.Time = now.Add(-time.Minute) }, []string{"error Leader no operator is active: pod-a_1 renewed lease operator.grapnel.dev 1m0s ago"}},
@@ -283,10 +288,14 @@ func TestDiagnose(t *testing.T) {
 		"a Schedule that is never processed":   {withSchedule(func(o *v1alpha1.Schedule) { o.Status.ObservedGeneration = -1 }), []string{"error Schedules Schedule nightly was never processed"}},
 		"an overdue Schedule":                  {withSchedule(func(o *v1alpha1.Schedule) { o.Status.NextScheduleTime = ago(10 * time.Minute) }), []string{"error Schedules Schedule nightly should have created a Backup 10m0s ago"}},
 		"a Schedule that waits for its Backup": {change: withSchedule(func(o *v1alpha1.Schedule) { o.Status.NextScheduleTime, o.Status.Active = ago(10*time.Minute), 1 })},
-		"a failed Backup of a Schedule": {func(s *Snapshot) { s.Backups.Value.Items[0].Status.Phase = v1alpha1.RunPhaseFailedPreBackupActions },
-			[]string{"error Schedules the last Backup of Schedule nightly, nightly-1, is FailedPreBackupActions; kubectl grapnel backup describe nightly-1"}},
-		"a partial Backup of a Schedule": {func(s *Snapshot) { s.Backups.Value.Items[0].Status.Phase = v1alpha1.RunPhasePartiallyFailed },
-			[]string{"warning Schedules the last Backup of Schedule nightly, nightly-1, is PartiallyFailed"}},
+		"a failed Backup of a Schedule": {
+			func(s *Snapshot) { s.Backups.Value.Items[0].Status.Phase = v1alpha1.RunPhaseFailedPreBackupActions },
+			[]string{"error Schedules the last Backup of Schedule nightly, nightly-1, is FailedPreBackupActions; kubectl grapnel backup describe nightly-1"},
+		},
+		"a partial Backup of a Schedule": {
+			func(s *Snapshot) { s.Backups.Value.Items[0].Status.Phase = v1alpha1.RunPhasePartiallyFailed },
+			[]string{"warning Schedules the last Backup of Schedule nightly, nightly-1, is PartiallyFailed"},
+		},
 		"an old success":              {withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = ago(61 * time.Hour) }), []string{"warning Schedules the last Completed Backup of Schedule nightly is 61h0m0s old"}},
 		"a success of the day before": {change: withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = ago(35 * time.Hour) })},
 		"no success":                  {withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = nil }), []string{"warning Schedules no Backup of Schedule nightly was ever Completed, although it exists for 1000h0m0s"}},
@@ -318,8 +327,10 @@ func TestDiagnose(t *testing.T) {
 			b.Status.StorageLocation = "main"
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, ""))
 		}), []string{"warning Runs the stored data of Backup backup-1 is missing; check what deleted it in location main"}},
-		"no right on Restores": {func(s *Snapshot) { s.Restores.Err = forbidden },
-			[]string{"note Runs not checked: no right to list restores", "note Clean-up not checked: no right to list restores"}},
+		"no right on Restores": {
+			func(s *Snapshot) { s.Restores.Err = forbidden },
+			[]string{"note Runs not checked: no right to list restores", "note Clean-up not checked: no right to list restores"},
+		},
 
 		"overdue clean-up": {withBackup(func(b *v1alpha1.Backup) {
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupOverdue, "thaw failed"))
@@ -331,14 +342,18 @@ func TestDiagnose(t *testing.T) {
 		"clean-up of a run in progress": {change: withBackup(func(b *v1alpha1.Backup) {
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "thaw must run"))
 		})},
-		"a hook that is retried": {func(s *Snapshot) {
-			s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, false)}
+		"a hook that is retried": {
+			func(s *Snapshot) {
+				s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, false)}
+			},
+			[]string{"warning Hooks HookRun hook-1 (PostBackup example.io/freeze of Backup backup-1) failed 5 times since 1h0m0s ago: connection refused; fix the cause, or cancel the run"},
 		},
-			[]string{"warning Hooks HookRun hook-1 (PostBackup example.io/freeze of Backup backup-1) failed 5 times since 1h0m0s ago: connection refused; fix the cause, or cancel the run"}},
-		"owed clean-up that is retried": {func(s *Snapshot) {
-			s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, true)}
+		"owed clean-up that is retried": {
+			func(s *Snapshot) {
+				s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, true)}
+			},
+			[]string{"failed 5 times since 1h0m0s ago: connection refused; fix the cause; see docs/usage.md#cleanupowed-is-true"},
 		},
-			[]string{"failed 5 times since 1h0m0s ago: connection refused; fix the cause; see docs/usage.md#cleanupowed-is-true"}},
 		"a hook that failed once": {change: func(s *Snapshot) {
 			s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 1, time.Hour, false)}
 		}},

@@ -184,7 +184,7 @@ func checkSchedule(s *Snapshot, r *report, o *v1alpha1.Schedule) {
 // checkScheduledBackups checks the outcome of the Backups of a Schedule.
 func checkScheduledBackups(s *Snapshot, r *report, o *v1alpha1.Schedule) {
 	status := &o.Status
-	if phase := backupPhase(s, status.LastBackup); isFailure(phase) {
+	if phase := backupPhase(s, status.LastBackup); IsFailure(phase) {
 		severity := Error
 		if phase == v1alpha1.RunPhasePartiallyFailed {
 			severity = Warning
@@ -215,8 +215,8 @@ func backupPhase(s *Snapshot, name string) v1alpha1.RunPhase {
 	return ""
 }
 
-// isFailure reports whether a run ended without doing everything that it should.
-func isFailure(phase v1alpha1.RunPhase) bool {
+// IsFailure reports whether a run ended without doing everything that it should.
+func IsFailure(phase v1alpha1.RunPhase) bool {
 	switch phase {
 	case v1alpha1.RunPhasePartiallyFailed, v1alpha1.RunPhaseFailed, v1alpha1.RunPhaseFailedValidation,
 		v1alpha1.RunPhaseFailedPreBackupActions, v1alpha1.RunPhaseFailedPreRestoreActions:

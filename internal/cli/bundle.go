@@ -104,17 +104,23 @@ func (b *bundle) addFile(content io.Reader, segments ...string) error {
 
 // newName returns a name that no file has yet, and that does not leave the directory of the bundle.
 func (b *bundle) newName(segments []string) string {
+	name := bundlePath(segments...)
+	extension := path.Ext(name)
+	base := strings.TrimSuffix(name, extension)
+	for i := 2; b.names[name]; i++ {
+		name = fmt.Sprintf("%s_%d%s", base, i, extension)
+	}
+	b.names[name] = true
+	return name
+}
+
+// bundlePath returns the path of a file in some directories, whatever their names are.
+func bundlePath(segments ...string) string {
 	var parts []string
 	for _, segment := range segments {
 		parts = append(parts, sanitizeName(segment))
 	}
-	name := path.Join(parts...)
-	for i := 2; b.names[name]; i++ {
-		extension := path.Ext(parts[len(parts)-1])
-		name = fmt.Sprintf("%s_%d%s", strings.TrimSuffix(path.Join(parts...), extension), i, extension)
-	}
-	b.names[name] = true
-	return name
+	return path.Join(parts...)
 }
 
 // sanitizeName returns a name for a file that is a path on no system. Its end, the extension, is kept.

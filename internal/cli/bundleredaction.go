@@ -36,6 +36,24 @@ func (r objectRedactor) redactObject(object *unstructured.Unstructured) {
 	}
 }
 
+// redactTexts returns a value without the secrets that are known by now, those of other objects, too. It may change maps
+// and lists in place.
+func (r objectRedactor) redactTexts(value any) any {
+	switch v := value.(type) {
+	case string:
+		return r.String(v)
+	case map[string]any:
+		for key := range v {
+			v[key] = r.redactTexts(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = r.redactTexts(v[i])
+		}
+	}
+	return value
+}
+
 // redactField returns the value of a field without secrets. It may change maps and lists in place.
 func (r objectRedactor) redactField(key string, value any) any {
 	switch v := value.(type) {

@@ -9,5 +9,5 @@
 // characters before it is printed.
 //
 // The exit code is 0 if the command succeeded, or the run that it waited for is Completed; 2 if that
-// run is PartiallyFailed; and 1 otherwise.
+// run is PartiallyFailed, or doctor has warnings; and 1 otherwise.
 package cli

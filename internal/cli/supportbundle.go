@@ -176,7 +176,8 @@ func (k *bundleCollector) listObjects(ctx context.Context) {
 func (k *bundleCollector) addObjects() error {
 	for i, resource := range diagnosis.Resources() {
 		for _, object := range k.objects[i] {
-			content, err := yaml.Marshal(object.Object)
+			// Here and not only by line: YAML breaks long texts.
+			content, err := yaml.Marshal(k.redactor.redactTexts(object.Object))
 			if err != nil {
 				return err
 			}
@@ -375,7 +376,7 @@ func (k *bundleCollector) addDownload(
 	case archiveErr != nil || errors.Is(err, download.ErrNoOperator):
 		return cmp.Or(archiveErr, err)
 	case err != nil:
-		k.leaveOut(path.Join(segments...), err)
+		k.leaveOut(bundlePath(segments...), err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,8 +72,11 @@ func tarSize(size int) int64 { return int64(tarBlock + (size+tarBlock-1)/tarBloc
 // leaveOut records that something is not in the bundle.
 func (b *bundle) leaveOut(what string, err error) {
 	why := err.Error()
-	if apierrors.IsForbidden(err) {
+	switch {
+	case apierrors.IsForbidden(err):
 		why = "you have no right to read it"
+	case errors.Is(err, context.DeadlineExceeded):
+		why = fmt.Sprintf("there was no time left after %s", bundleTimeout)
 	}
 	line := strings.Join(strings.Fields(stripControl(what+": "+why)), " ")
 	b.leftOut = append(b.leftOut, b.redactor.String(line))
@@ -92,7 +96,7 @@ func (b *bundle) addFile(content io.Reader, segments ...string) error {
 			return nil
 		}
 	}
-	text, dropped := kept.tail()
+	text, dropped := kept.lastLines()
 	if tarSize(len(text)) > b.remaining {
 		b.leaveOut(name, errFull)
 		return nil
@@ -180,12 +184,12 @@ type tailBuffer struct {
 func (t *tailBuffer) writeLine(line string) {
 	t.content = append(append(t.content, line...), '\n')
 	if len(t.content) > 2*maxBundleFile {
-		t.trim()
+		t.trimToLimit()
 	}
 }
 
-// trim removes all lines but the last ones.
-func (t *tailBuffer) trim() {
+// trimToLimit removes all lines but the last ones.
+func (t *tailBuffer) trimToLimit() {
 	excess := len(t.content) - maxBundleFile
 	if excess <= 0 {
 		return
@@ -195,9 +199,9 @@ func (t *tailBuffer) trim() {
 	t.content = append([]byte(nil), t.content[excess:]...)
 }
 
-// tail returns the last lines, and how many bytes there were before them.
-func (t *tailBuffer) tail() (content []byte, dropped int64) {
-	t.trim()
+// lastLines returns the last lines, and how many bytes there were before them.
+func (t *tailBuffer) lastLines() (content []byte, dropped int64) {
+	t.trimToLimit()
 	return t.content, t.dropped
 }
 
@@ -213,8 +217,8 @@ func (b *bundle) writeEntry(name string, content []byte) error {
 	return err
 }
 
-// close writes the index, and ends the archive.
-func (b *bundle) close() error {
+// writeIndexAndClose writes the index, and ends the archive.
+func (b *bundle) writeIndexAndClose() error {
 	var index tailBuffer
 	for _, line := range []string{
 		"A support bundle of Grapnel, for a bug report. Values that may be secret are replaced by " + redact.Placeholder + ".",
@@ -233,6 +237,6 @@ func (b *bundle) close() error {
 	for _, line := range append(b.leftOut, "Secrets, and the archives of backups: always") {
 		index.writeLine("  " + line)
 	}
-	content, _ := index.tail()
+	content, _ := index.lastLines()
 	return errors.Join(b.writeEntry(bundleIndex, content), b.tar.Close(), b.compressed.Close())
 }

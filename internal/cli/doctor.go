@@ -34,7 +34,7 @@ func (a *app) newDoctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			findings := diagnosis.Diagnose(snapshot)
+			findings := diagnosis.DiagnoseInstallation(snapshot)
 			if err := a.printFindings(findings, output); err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func checkReadable(s *diagnosis.Snapshot) error {
 
 // diagnosisError returns an error with the exit code for some findings; nil if there is nothing to do.
 func diagnosisError(findings []diagnosis.Finding) error {
-	switch diagnosis.Worst(findings) {
+	switch diagnosis.WorstSeverity(findings) {
 	case diagnosis.Error:
 		return &exitError{code: exitFailure}
 	case diagnosis.Warning:

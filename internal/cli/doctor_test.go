@@ -20,7 +20,7 @@ func breakInstallation(f *fakeCluster) {
 	f.answers["/apis"] = object{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{newGroup(v1alpha1.GroupVersion), newGroup(velero)}}
 	f.answers["/apis/velero.io/v1"] = newAPIs(velero, "backups", "restores")
 	f.answers[grapnelPath+"/plugins"] = newList("Plugin", v1alpha1.GroupVersion, object{
-		"metadata": object{"name": "freeze", "creationTimestamp": ago(time.Hour)},
+		"metadata": object{"name": "freeze", "creationTimestamp": timeAgo(time.Hour)},
 		"status": object{
 			"message":    "the program exits\u001b[2J at once",
 			"conditions": []any{object{"type": "Ready", "status": "False", "reason": "ExitedAtOnce"}},
@@ -28,11 +28,11 @@ func breakInstallation(f *fakeCluster) {
 	})
 	f.answers[namespacedPath+"/backupstoragelocations"] = newList("BackupStorageLocation", v1alpha1.GroupVersion)
 	f.answers[namespacedPath+"/schedules"] = newList("Schedule", v1alpha1.GroupVersion, object{
-		"metadata": object{"name": "nightly", "creationTimestamp": ago(1000 * time.Hour)},
+		"metadata": object{"name": "nightly", "creationTimestamp": timeAgo(1000 * time.Hour)},
 		"spec":     object{"schedule": "@daily"}, "status": object{"lastBackup": "nightly-1"},
 	})
 	f.answers[namespacedPath+"/backups"] = newList("Backup", v1alpha1.GroupVersion, object{
-		"metadata": object{"name": "nightly-1", "creationTimestamp": ago(time.Hour)},
+		"metadata": object{"name": "nightly-1", "creationTimestamp": timeAgo(time.Hour)},
 		"status": object{"phase": "FailedPreBackupActions", "conditions": []any{
 			object{"type": "CleanupOwed", "status": "True", "reason": "CleanupOverdue", "message": "thaw failed"},
 		}},

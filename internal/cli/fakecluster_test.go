@@ -65,7 +65,7 @@ func newGroup(gv schema.GroupVersion) object {
 // newFakeCluster returns a cluster with a good installation, all of which a user may read but Plugins.
 func newFakeCluster() *fakeCluster {
 	var names []string
-	for _, r := range diagnosis.Resources() {
+	for _, r := range diagnosis.KnownResources() {
 		names = append(names, r.Name)
 	}
 	f := &fakeCluster{files: map[string]string{}, answers: map[string]any{
@@ -88,7 +88,7 @@ func newFakeCluster() *fakeCluster {
 		},
 		corePath + "/services/grapnel-downloads": object{"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "grapnel-downloads"}},
 	}}
-	for _, r := range diagnosis.Resources() {
+	for _, r := range diagnosis.KnownResources() {
 		if _, exists := f.answers[namespacedPath+"/"+r.Name]; !exists && r.Kind != "Plugin" {
 			f.answers[namespacedPath+"/"+r.Name] = newList(r.Kind, v1alpha1.GroupVersion)
 		}
@@ -154,8 +154,8 @@ func (f *fakeCluster) run(t *testing.T, version string, args ...string) (code in
 	return code, stdout.String(), stderr.String()
 }
 
-// ago returns a time as JSON has it.
-func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+// timeAgo returns a time as JSON has it.
+func timeAgo(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
 
 // compareGolden compares a text with a file in testdata. With GRAPNEL_UPDATE_GOLDEN set, it writes the file.
 func compareGolden(t *testing.T, name, text string) {

@@ -122,14 +122,14 @@ type bundleCollector struct {
 	c        *connection
 	snapshot *diagnosis.Snapshot
 	redactor objectRedactor
-	// objects are Grapnel's objects, redacted, in the order of diagnosis.Resources.
+	// objects are Grapnel's objects, redacted, in the order of diagnosis.KnownResources.
 	objects [][]unstructured.Unstructured
 }
 
 // writeBundle writes a bundle. The error is for a cluster that cannot be reached, and a user who may not read Grapnel's
 // objects.
 func (a *app) writeBundle(ctx context.Context, c *connection, w io.Writer, now time.Time, failedRuns int) (*bundle, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, bundleTimeout, fmt.Errorf("the collection took longer than %s", bundleTimeout))
+	limited, cancel := context.WithTimeout(ctx, bundleTimeout)
 	defer cancel()
 	snapshot, err := a.observeInstallation(limited, c)
 	if err != nil {
@@ -144,7 +144,7 @@ func (a *app) writeBundle(ctx context.Context, c *connection, w io.Writer, now t
 		func() error { return k.addEvents(limited) },
 		func() error { return k.addRuns(limited, failedRuns) },
 		k.addObjects,
-		k.close,
+		k.writeIndexAndClose,
 	} {
 		if err := cmp.Or(add(), ctx.Err()); err != nil { // an interruption of the user, not the timeout
 			return nil, err
@@ -155,7 +155,7 @@ func (a *app) writeBundle(ctx context.Context, c *connection, w io.Writer, now t
 
 // listObjects reads and redacts all objects. It comes first: values that are secret in objects are also removed from logs.
 func (k *bundleCollector) listObjects(ctx context.Context) {
-	for _, resource := range diagnosis.Resources() {
+	for _, resource := range diagnosis.KnownResources() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(resource.Kind + "List"))
 		if err := k.c.List(ctx, list, client.InNamespace(k.c.namespace)); err != nil {
@@ -174,7 +174,7 @@ func (k *bundleCollector) listObjects(ctx context.Context) {
 
 // addObjects adds a file for each object.
 func (k *bundleCollector) addObjects() error {
-	for i, resource := range diagnosis.Resources() {
+	for i, resource := range diagnosis.KnownResources() {
 		for _, object := range k.objects[i] {
 			// Here and not only by line: YAML breaks long texts.
 			content, err := yaml.Marshal(k.redactor.redactTexts(object.Object))
@@ -192,7 +192,7 @@ func (k *bundleCollector) addObjects() error {
 // addDiagnosis adds the findings of doctor, and the versions.
 func (k *bundleCollector) addDiagnosis(ctx context.Context, version string) error {
 	var findings, versions bytes.Buffer
-	if err := writeFindings(&findings, diagnosis.Diagnose(k.snapshot)); err != nil {
+	if err := writeFindings(&findings, diagnosis.DiagnoseInstallation(k.snapshot)); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(&versions, "kubectl-grapnel: %s\nnamespace: %s\n", version, k.c.namespace)

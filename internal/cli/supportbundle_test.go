@@ -23,31 +23,31 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 )
 
-// secrets is where a secret is put: the canaries that no bundle may have.
-func secret(place string) string { return "canary-" + place + "-1f9c" }
+// newCanary returns a secret that is put in a place, and that no bundle may have.
+func newCanary(place string) string { return "canary-" + place + "-1f9c" }
 
 // phrase is a secret of several lines in YAML.
 var phrase = strings.Repeat("canary phrase ", 20) + "end"
 
 // addHostileObjects adds objects, events and logs with secrets, and with names that are paths.
 func addHostileObjects(f *fakeCluster) {
-	key := "-----BEGIN PRIVATE KEY-----\n" + secret("key") + "\n-----END PRIVATE KEY-----\n"
+	key := "-----BEGIN PRIVATE KEY-----\n" + newCanary("key") + "\n-----END PRIVATE KEY-----\n"
 	run := func(kind, name string, age time.Duration) object {
 		return object{
 			"metadata": object{
-				"name": name, "creationTimestamp": ago(age), "managedFields": []any{object{"manager": "kubectl"}},
+				"name": name, "creationTimestamp": timeAgo(age), "managedFields": []any{object{"manager": "kubectl"}},
 				"annotations": object{
-					"kubectl.kubernetes.io/last-applied-configuration": `{"x":"` + secret("applied") + `"}`,
-					"kapp.k14s.io/original":                            strings.Repeat("x", 100) + secret("original"),
-					"example.io/token":                                 secret("annotation"),
+					"kubectl.kubernetes.io/last-applied-configuration": `{"x":"` + newCanary("applied") + `"}`,
+					"kapp.k14s.io/original":                            strings.Repeat("x", 100) + newCanary("original"),
+					"example.io/token":                                 newCanary("annotation"),
 					"freeze/prebackup":                                 "skip",
 				},
 			},
-			"spec": object{"parameters": object{"example.io/freeze": object{"mode": secret("parameter"), "level": "3"}}},
+			"spec": object{"parameters": object{"example.io/freeze": object{"mode": newCanary("parameter"), "level": "3"}}},
 			"status": object{
-				"phase": "Failed", "startTimestamp": ago(age), "message": kind + " failed: password=" + secret("message"),
+				"phase": "Failed", "startTimestamp": timeAgo(age), "message": kind + " failed: password=" + newCanary("message"),
 				"failureReason": "the program prints " + phrase,
-				"backupOutputs": object{"example.io/freeze": object{"lock": secret("output")}},
+				"backupOutputs": object{"example.io/freeze": object{"lock": newCanary("output")}},
 			},
 		}
 	}
@@ -56,18 +56,18 @@ func addHostileObjects(f *fakeCluster) {
 	f.answers[namespacedPath+"/restores"] = newList("Restore", v1alpha1.GroupVersion, run("Restore", "restore-1", time.Minute))
 	f.answers[grapnelPath+"/plugins"] = newList("Plugin", v1alpha1.GroupVersion,
 		object{"metadata": object{"name": "process"}, "spec": object{"executor": object{"process": object{
-			"command": "init/freeze", "args": []string{"--password", secret("argument"), "--verbose"},
-			"env": []any{object{"name": "MODE", "value": secret("variable")}, object{"name": "DB_PASSWORD", "value": "Xk3!q9"}, object{"name": "LEVEL", "value": "info"}, object{"name": "PHRASE", "value": phrase}},
+			"command": "init/freeze", "args": []string{"--password", newCanary("argument"), "--verbose"},
+			"env": []any{object{"name": "MODE", "value": newCanary("variable")}, object{"name": "DB_PASSWORD", "value": "Xk3!q9"}, object{"name": "LEVEL", "value": "info"}, object{"name": "PHRASE", "value": phrase}},
 		}}}},
 		object{"metadata": object{"name": "webhook"}, "spec": object{"executor": object{
-			"webhook": object{"url": "https://hooks.example.com/services/" + secret("url"), "tokenSecret": object{"name": "hook-token", "key": "value"}},
+			"webhook": object{"url": "https://hooks.example.com/services/" + newCanary("url"), "tokenSecret": object{"name": "hook-token", "key": "value"}},
 		}}})
 	f.answers[namespacedPath+"/downloadrequests"] = newList("DownloadRequest", v1alpha1.GroupVersion,
-		object{"metadata": object{"name": "d"}, "spec": object{"tokenHash": secret("hash")}})
+		object{"metadata": object{"name": "d"}, "spec": object{"tokenHash": newCanary("hash")}})
 	f.answers[corePath+"/events"] = newList("Event", corev1.SchemeGroupVersion,
 		object{
 			"metadata": object{"name": "b"}, "type": "Warning", "reason": "Failed", "lastTimestamp": "2026-01-02T03:04:06Z",
-			"involvedObject": object{"kind": "Backup", "name": "old"}, "message": "Authorization: Bearer " + secret("event"),
+			"involvedObject": object{"kind": "Backup", "name": "old"}, "message": "Authorization: Bearer " + newCanary("event"),
 		},
 		object{
 			"metadata": object{"name": "a"}, "type": "Normal", "reason": "Started", "lastTimestamp": "2026-01-02T03:04:05Z",
@@ -76,15 +76,15 @@ func addHostileObjects(f *fakeCluster) {
 	f.answers[corePath+"/pods"] = newList("Pod", corev1.SchemeGroupVersion, object{
 		"metadata": object{"name": "pod-a"}, "status": object{"phase": "Running", "containerStatuses": []any{object{
 			"name": "manager", "restartCount": 1, "ready": true,
-			"lastState": object{"terminated": object{"exitCode": 137, "reason": "OOMKilled", "message": "token=" + secret("exit")}},
+			"lastState": object{"terminated": object{"exitCode": 137, "reason": "OOMKilled", "message": "token=" + newCanary("exit")}},
 		}}},
 	})
-	f.files["pod-a"] = "starting\n" + key + "variable is " + secret("variable") + " and Xk3!q9\n\x1b[31mend"
+	f.files["pod-a"] = "starting\n" + key + "variable is " + newCanary("variable") + " and Xk3!q9\n\x1b[31mend"
 	f.files["pod-atrue"] = "the one before\n"
-	f.files["BackupLog/old"] = "line 1 secret_key=" + secret("log") + "\nlast line\n"
+	f.files["BackupLog/old"] = "line 1 secret_key=" + newCanary("log") + "\nlast line\n"
 	f.files["BackupLog/.._.._etc_passwd"] = "newest\n"
 	f.files["RestoreLog/restore-1"] = "restoring\n"
-	f.files["RestorePostLog/restore-1"] = "thawing with " + secret("parameter") + "\n"
+	f.files["RestorePostLog/restore-1"] = "thawing with " + newCanary("parameter") + "\n"
 	f.files["RestoreResults/restore-1"] = `{"errors":{"cluster":["x"]},"warnings":{}}`
 }
 
@@ -242,7 +242,7 @@ func TestBundle_Limits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.close(); err != nil {
+	if err := b.writeIndexAndClose(); err != nil {
 		t.Fatal(err)
 	}
 	files, names := readBundle(t, &archive)

@@ -32,11 +32,11 @@ var (
 	missing   = apierrors.NewNotFound(schema.GroupResource{}, "any")
 )
 
-// ago returns a time before now.
-func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
+// timeAgo returns a time before now.
+func timeAgo(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
 
 func newMeta(name string, age time.Duration) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: "grapnel-system", Name: name, CreationTimestamp: *ago(age)}
+	return metav1.ObjectMeta{Namespace: "grapnel-system", Name: name, CreationTimestamp: *timeAgo(age)}
 }
 
 func newCondition(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -53,7 +53,7 @@ func newServed(gv schema.GroupVersion, verbs metav1.Verbs, names ...string) *met
 
 func resourceNames() []string {
 	var names []string
-	for _, r := range Resources() {
+	for _, r := range KnownResources() {
 		names = append(names, r.Name)
 	}
 	return names
@@ -92,7 +92,7 @@ func newSnapshot() *Snapshot {
 
 func newLocation(name string) v1alpha1.BackupStorageLocation {
 	l := v1alpha1.BackupStorageLocation{ObjectMeta: newMeta(name, time.Hour)}
-	l.Status.Phase, l.Status.LastValidationTime = v1alpha1.LocationPhaseAvailable, ago(30*time.Second)
+	l.Status.Phase, l.Status.LastValidationTime = v1alpha1.LocationPhaseAvailable, timeAgo(30*time.Second)
 	l.Status.Conditions = []metav1.Condition{
 		newCondition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAvailable, ""),
 		newCondition(v1alpha1.ConditionWritable, metav1.ConditionTrue, v1alpha1.ReasonWritable, ""),
@@ -110,14 +110,14 @@ func newPlugin(name string, ready metav1.ConditionStatus, reason string) v1alpha
 func newSchedule(name string) v1alpha1.Schedule {
 	o := v1alpha1.Schedule{ObjectMeta: newMeta(name, 1000*time.Hour), Spec: v1alpha1.ScheduleSpec{Schedule: "@daily"}}
 	o.Status.Phase, o.Status.LastBackup = v1alpha1.SchedulePhaseEnabled, name+"-1"
-	o.Status.LastSuccessfulTime, o.Status.NextScheduleTime = ago(12*time.Hour), ago(-12*time.Hour)
+	o.Status.LastSuccessfulTime, o.Status.NextScheduleTime = timeAgo(12*time.Hour), timeAgo(-12*time.Hour)
 	return o
 }
 
 // newBackup returns a Backup that began 10 hours ago. It has ended if the phase is final.
 func newBackup(name string, phase v1alpha1.RunPhase) v1alpha1.Backup {
 	b := v1alpha1.Backup{ObjectMeta: newMeta(name, 10*time.Hour)}
-	b.Status.Phase, b.Status.StartTimestamp = phase, ago(10*time.Hour)
+	b.Status.Phase, b.Status.StartTimestamp = phase, timeAgo(10*time.Hour)
 	succeeded := metav1.ConditionUnknown
 	switch phase {
 	case v1alpha1.RunPhaseCompleted:
@@ -127,7 +127,7 @@ func newBackup(name string, phase v1alpha1.RunPhase) v1alpha1.Backup {
 	default:
 	}
 	if succeeded != metav1.ConditionUnknown {
-		b.Status.CompletionTimestamp = ago(9 * time.Hour)
+		b.Status.CompletionTimestamp = timeAgo(9 * time.Hour)
 	}
 	b.Status.Conditions = []metav1.Condition{newCondition(v1alpha1.ConditionSucceeded, succeeded, string(phase), "")}
 	return b
@@ -137,12 +137,12 @@ func newHookRun(name string, failures int32, started time.Duration, owed bool) v
 	h := v1alpha1.HookRun{ObjectMeta: newMeta(name, time.Hour)}
 	h.Spec.Hook, h.Spec.ActionName, h.Spec.Owed = v1alpha1.HookPostBackup, "example.io/freeze", owed
 	h.Spec.ParentRef = v1alpha1.ParentReference{Kind: "Backup", Name: "backup-1"}
-	h.Status.StartTimestamp, h.Status.Failures, h.Status.Message = ago(started), failures, "connection refused"
+	h.Status.StartTimestamp, h.Status.Failures, h.Status.Message = timeAgo(started), failures, "connection refused"
 	return h
 }
 
-// TestDiagnose has one problem per row, and the findings that differ from those of an installation without problems.
-func TestDiagnose(t *testing.T) {
+// TestDiagnoseInstallation has one problem per row, and the findings that differ from those of an installation without problems.
+func TestDiagnoseInstallation(t *testing.T) {
 	withBackup := func(change func(*v1alpha1.Backup)) func(*Snapshot) {
 		return func(s *Snapshot) {
 			b := newBackup("backup-1", v1alpha1.RunPhaseInProgress)
@@ -228,7 +228,7 @@ func TestDiagnose(t *testing.T) {
 			more.Spec.Default = true
 			s.Locations.Value.Items = append(s.Locations.Value.Items, more)
 		}, []string{"error Locations several locations are the default (main, more)"}},
-		"a default that is being deleted": {withLocation(func(l *v1alpha1.BackupStorageLocation) { l.DeletionTimestamp = ago(time.Minute) }), []string{"warning Locations no location is the default"}},
+		"a default that is being deleted": {withLocation(func(l *v1alpha1.BackupStorageLocation) { l.DeletionTimestamp = timeAgo(time.Minute) }), []string{"warning Locations no location is the default"}},
 		"an unavailable location": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
 			l.Status.Conditions[0].Status, l.Status.Message = metav1.ConditionFalse, "bucket\ndoes not exist"
 		}), []string{"error Locations location main is unavailable: bucket does not exist; fix the location"}},
@@ -251,12 +251,12 @@ func TestDiagnose(t *testing.T) {
 			l.Status.Conditions = append(l.Status.Conditions, newCondition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonSyncFailed, "cannot list"))
 		}), []string{"warning Locations location main was not imported completely: cannot list"}},
 		"a new location": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
-			l.CreationTimestamp, l.Status = *ago(time.Minute), v1alpha1.BackupStorageLocationStatus{ObservedGeneration: -1}
+			l.CreationTimestamp, l.Status = *timeAgo(time.Minute), v1alpha1.BackupStorageLocationStatus{ObservedGeneration: -1}
 		}), []string{"note Locations location main was not checked yet"}},
 		"a location that is never checked": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
 			l.Status = v1alpha1.BackupStorageLocationStatus{ObservedGeneration: -1}
 		}), []string{"error Locations location main was never checked; check that the operator runs"}},
-		"a location that is no longer checked": {withLocation(func(l *v1alpha1.BackupStorageLocation) { l.Status.LastValidationTime = ago(time.Hour) }), []string{"error Locations no location was checked for 1h0m0s"}},
+		"a location that is no longer checked": {withLocation(func(l *v1alpha1.BackupStorageLocation) { l.Status.LastValidationTime = timeAgo(time.Hour) }), []string{"error Locations no location was checked for 1h0m0s"}},
 		"no right on locations":                {func(s *Snapshot) { s.Locations.Err = forbidden }, []string{"note Locations not checked: no right to list backupstoragelocations"}},
 
 		"a Plugin that is not ready": {withPlugin(newPlugin("p", metav1.ConditionFalse, "CrashLoop")), []string{"error Plugins Plugin p is not ready (CrashLoop), and every run"}},
@@ -286,8 +286,8 @@ func TestDiagnose(t *testing.T) {
 			o.Status.Message = "denied"
 		}), []string{"error Schedules Schedule nightly creates no Backups: denied"}},
 		"a Schedule that is never processed":   {withSchedule(func(o *v1alpha1.Schedule) { o.Status.ObservedGeneration = -1 }), []string{"error Schedules Schedule nightly was never processed"}},
-		"an overdue Schedule":                  {withSchedule(func(o *v1alpha1.Schedule) { o.Status.NextScheduleTime = ago(10 * time.Minute) }), []string{"error Schedules Schedule nightly should have created a Backup 10m0s ago"}},
-		"a Schedule that waits for its Backup": {change: withSchedule(func(o *v1alpha1.Schedule) { o.Status.NextScheduleTime, o.Status.Active = ago(10*time.Minute), 1 })},
+		"an overdue Schedule":                  {withSchedule(func(o *v1alpha1.Schedule) { o.Status.NextScheduleTime = timeAgo(10 * time.Minute) }), []string{"error Schedules Schedule nightly should have created a Backup 10m0s ago"}},
+		"a Schedule that waits for its Backup": {change: withSchedule(func(o *v1alpha1.Schedule) { o.Status.NextScheduleTime, o.Status.Active = timeAgo(10*time.Minute), 1 })},
 		"a failed Backup of a Schedule": {
 			func(s *Snapshot) { s.Backups.Value.Items[0].Status.Phase = v1alpha1.RunPhaseFailedPreBackupActions },
 			[]string{"error Schedules the last Backup of Schedule nightly, nightly-1, is FailedPreBackupActions; kubectl grapnel backup describe nightly-1"},
@@ -296,37 +296,37 @@ func TestDiagnose(t *testing.T) {
 			func(s *Snapshot) { s.Backups.Value.Items[0].Status.Phase = v1alpha1.RunPhasePartiallyFailed },
 			[]string{"warning Schedules the last Backup of Schedule nightly, nightly-1, is PartiallyFailed"},
 		},
-		"an old success":              {withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = ago(61 * time.Hour) }), []string{"warning Schedules the last Completed Backup of Schedule nightly is 61h0m0s old"}},
-		"a success of the day before": {change: withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = ago(35 * time.Hour) })},
-		"no success":                  {withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = nil }), []string{"warning Schedules no Backup of Schedule nightly was ever Completed, although it exists for 1000h0m0s"}},
+		"an old success":              {withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = timeAgo(61 * time.Hour) }), []string{"warning Schedules the last Completed Backup of Schedule nightly is 61h0m0s old"}},
+		"a success of the day before": {change: withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = timeAgo(35 * time.Hour) })},
+		"no success":                  {withSchedule(func(o *v1alpha1.Schedule) { o.Status.LastSuccessfulTime = nil }), []string{"warning Schedules no Backup of Schedule nightly was ever Completed, although it has existed for 1000h0m0s"}},
 		"a new Schedule": {change: withSchedule(func(o *v1alpha1.Schedule) {
-			o.CreationTimestamp, o.Status.LastSuccessfulTime = *ago(13 * time.Hour), nil
+			o.CreationTimestamp, o.Status.LastSuccessfulTime = *timeAgo(13 * time.Hour), nil
 		})},
 
 		"a Backup that is not processed": {withBackup(func(b *v1alpha1.Backup) {
 			b.Status = v1alpha1.BackupStatus{RunStatus: v1alpha1.RunStatus{ObservedGeneration: -1}}
-		}), []string{"error Runs Backup backup-1 exists for 10h0m0s, and the operator does not process it"}},
-		"a Backup that waits": {withBackup(func(b *v1alpha1.Backup) { b.Status.StartTimestamp, b.Status.Message = nil, "waits for a slot" }), []string{"warning Runs Backup backup-1 waits for 10h0m0s: waits for a slot"}},
+		}), []string{"error Runs Backup backup-1 has existed for 10h0m0s, and the operator does not process it"}},
+		"a Backup that waits": {withBackup(func(b *v1alpha1.Backup) { b.Status.StartTimestamp, b.Status.Message = nil, "waits for a slot" }), []string{"warning Runs Backup backup-1 has waited for 10h0m0s: waits for a slot"}},
 		"a Backup that is near its deadline": {withBackup(func(b *v1alpha1.Backup) {
 			b.Spec.Timeouts = &v1alpha1.BackupTimeouts{Run: &metav1.Duration{Duration: 11 * time.Hour}}
 			b.Status.Message = "Archiving"
-		}), []string{"warning Runs Backup backup-1 is InProgress for 10h0m0s, and fails after 11h0m0s: Archiving; increase its spec.timeouts.run"}},
+		}), []string{"warning Runs Backup backup-1 has been InProgress for 10h0m0s, and fails after 11h0m0s: Archiving; increase its spec.timeouts.run"}},
 		"a Backup past its deadline": {withBackup(func(b *v1alpha1.Backup) {
 			b.Spec.Timeouts = &v1alpha1.BackupTimeouts{Run: &metav1.Duration{Duration: time.Hour}}
-		}), []string{"error Runs Backup backup-1 is InProgress for 10h0m0s, although its timeout is 1h0m0s; check that the operator runs"}},
+		}), []string{"error Runs Backup backup-1 has been InProgress for 10h0m0s, although its timeout is 1h0m0s; check that the operator runs"}},
 		"a Backup in progress":           {change: withBackup(func(*v1alpha1.Backup) {})},
-		"a Backup in progress for a day": {withBackup(func(b *v1alpha1.Backup) { b.Status.StartTimestamp = ago(25 * time.Hour) }), []string{"warning Runs Backup backup-1 is InProgress for 25h0m0s"}},
+		"a Backup in progress for a day": {withBackup(func(b *v1alpha1.Backup) { b.Status.StartTimestamp = timeAgo(25 * time.Hour) }), []string{"warning Runs Backup backup-1 has been InProgress for 25h0m0s"}},
 		"a Restore in progress for a day": {func(s *Snapshot) {
 			o := v1alpha1.Restore{ObjectMeta: newMeta("restore-1", 25*time.Hour)}
-			o.Status.Phase, o.Status.StartTimestamp = v1alpha1.RunPhaseInProgress, ago(25*time.Hour)
+			o.Status.Phase, o.Status.StartTimestamp = v1alpha1.RunPhaseInProgress, timeAgo(25*time.Hour)
 			o.Status.Conditions = []metav1.Condition{newCondition(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, "", "")}
 			s.Restores.Value.Items = []v1alpha1.Restore{o}
-		}, []string{"warning Runs Restore restore-1 is InProgress for 25h0m0s"}},
+		}, []string{"warning Runs Restore restore-1 has been InProgress for 25h0m0s"}},
 		"missing data": {withBackup(func(b *v1alpha1.Backup) {
 			*b = newBackup("backup-1", v1alpha1.RunPhaseCompleted)
-			b.Status.StorageLocation = "main"
+			b.Status.StorageLocation = "ma\nin" // hostile
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, ""))
-		}), []string{"warning Runs the stored data of Backup backup-1 is missing; check what deleted it in location main"}},
+		}), []string{"warning Runs the stored data of Backup backup-1 is missing; check what deleted it in location ma in"}},
 		"no right on Restores": {
 			func(s *Snapshot) { s.Restores.Err = forbidden },
 			[]string{"note Runs not checked: no right to list restores", "note Clean-up not checked: no right to list restores"},
@@ -338,7 +338,7 @@ func TestDiagnose(t *testing.T) {
 		"clean-up after a run": {withBackup(func(b *v1alpha1.Backup) {
 			*b = newBackup("backup-1", v1alpha1.RunPhaseCompleted)
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "thaw must run"))
-		}), []string{"warning Clean-up Backup backup-1 owes clean-up since 9h0m0s ago: thaw must run"}},
+		}), []string{"warning Clean-up Backup backup-1 has owed clean-up for 9h0m0s: thaw must run"}},
 		"clean-up of a run in progress": {change: withBackup(func(b *v1alpha1.Backup) {
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "thaw must run"))
 		})},
@@ -346,13 +346,13 @@ func TestDiagnose(t *testing.T) {
 			func(s *Snapshot) {
 				s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, false)}
 			},
-			[]string{"warning Hooks HookRun hook-1 (PostBackup example.io/freeze of Backup backup-1) failed 5 times since 1h0m0s ago: connection refused; fix the cause, or cancel the run"},
+			[]string{"warning Hooks HookRun hook-1 (PostBackup example.io/freeze of Backup backup-1) has failed 5 times in 1h0m0s: connection refused; fix the cause, or cancel the run"},
 		},
 		"owed clean-up that is retried": {
 			func(s *Snapshot) {
 				s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, true)}
 			},
-			[]string{"failed 5 times since 1h0m0s ago: connection refused; fix the cause; see docs/usage.md#cleanupowed-is-true"},
+			[]string{"has failed 5 times in 1h0m0s: connection refused; fix the cause; see docs/usage.md#cleanupowed-is-true"},
 		},
 		"a hook that failed once": {change: func(s *Snapshot) {
 			s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 1, time.Hour, false)}
@@ -361,10 +361,10 @@ func TestDiagnose(t *testing.T) {
 			s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 3, time.Minute, false)}
 		}},
 		"a stuck deletion": {withBackup(func(b *v1alpha1.Backup) {
-			b.DeletionTimestamp, b.Finalizers = ago(time.Hour), []string{v1alpha1.FinalizerRun}
-		}), []string{"warning Finalizers Backup backup-1 is being deleted for 1h0m0s, held by grapnel.dev/run"}},
+			b.DeletionTimestamp, b.Finalizers = timeAgo(time.Hour), []string{v1alpha1.FinalizerRun}
+		}), []string{"warning Finalizers Backup backup-1 has been terminating for 1h0m0s, held by grapnel.dev/run"}},
 		"a recent deletion": {change: withBackup(func(b *v1alpha1.Backup) {
-			b.DeletionTimestamp, b.Finalizers = ago(time.Minute), []string{v1alpha1.FinalizerRun}
+			b.DeletionTimestamp, b.Finalizers = timeAgo(time.Minute), []string{v1alpha1.FinalizerRun}
 		})},
 		"many": {func(s *Snapshot) {
 			for i := range 30 {
@@ -376,7 +376,7 @@ func TestDiagnose(t *testing.T) {
 			s := newSnapshot()
 			tc.change(s)
 			var got []string
-			for _, f := range Diagnose(s) {
+			for _, f := range DiagnoseInstallation(s) {
 				if f.Severity != OK {
 					got = append(got, fmt.Sprintf("%s %s %s", f.Severity, f.Check, f))
 				}
@@ -393,7 +393,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-func TestWorst(t *testing.T) {
+func TestWorstSeverity(t *testing.T) {
 	for want, severities := range map[Severity][]Severity{
 		OK: nil, Note: {OK, Note}, Warning: {Warning, Note, OK}, Error: {Note, Error, Warning},
 	} {
@@ -401,7 +401,7 @@ func TestWorst(t *testing.T) {
 		for _, severity := range severities {
 			findings = append(findings, Finding{Severity: severity})
 		}
-		if got := Worst(findings); got != want {
+		if got := WorstSeverity(findings); got != want {
 			t.Errorf("%v: %s, want %s", severities, got, want)
 		}
 	}

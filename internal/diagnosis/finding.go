@@ -68,9 +68,9 @@ type report struct {
 	summary string
 }
 
-func (r *report) add(severity Severity, action, format string, args ...any) {
-	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
-	r.findings = append(r.findings, Finding{Severity: severity, Message: text.Truncate(message, maxMessageBytes), Action: action})
+func (r *report) addFinding(severity Severity, action, format string, args ...any) {
+	toLine := func(s string) string { return text.Truncate(strings.Join(strings.Fields(s), " "), maxMessageBytes) }
+	r.findings = append(r.findings, Finding{Severity: severity, Message: toLine(fmt.Sprintf(format, args...)), Action: toLine(action)})
 }
 
 // addUnread reports whether something could not be read, and adds a finding about it. What names the right that is
@@ -80,11 +80,11 @@ func (r *report) addUnread(err error, what string) bool {
 	case err == nil:
 		return false
 	case apierrors.IsForbidden(err):
-		r.add(Note, "", "not checked: no right to %s", what)
+		r.addFinding(Note, "", "not checked: no right to %s", what)
 	case apierrors.IsNotFound(err):
-		r.add(Note, "", "not checked: the cluster does not have what is needed to %s", what)
+		r.addFinding(Note, "", "not checked: the cluster does not have what is needed to %s", what)
 	default:
-		r.add(Warning, "", "not checked: the attempt to %s failed: %v", what, err)
+		r.addFinding(Warning, "", "not checked: the attempt to %s failed: %v", what, err)
 	}
 	return true
 }
@@ -95,7 +95,7 @@ func (r *report) toFindings(check string) []Finding {
 		r.findings = []Finding{{Severity: OK, Message: r.summary}}
 	}
 	if hidden := len(r.findings) - maxFindings; hidden > 0 {
-		worst := Worst(r.findings[maxFindings:])
+		worst := WorstSeverity(r.findings[maxFindings:])
 		r.findings = append(r.findings[:maxFindings:maxFindings], Finding{Severity: worst, Message: fmt.Sprintf("and %d more", hidden)})
 	}
 	for i := range r.findings {
@@ -104,8 +104,8 @@ func (r *report) toFindings(check string) []Finding {
 	return r.findings
 }
 
-// Worst returns the highest severity of some findings.
-func Worst(findings []Finding) Severity {
+// WorstSeverity returns the highest severity of some findings.
+func WorstSeverity(findings []Finding) Severity {
 	rank := map[Severity]int{OK: 0, Note: 1, Warning: 2, Error: 3}
 	worst := OK
 	for _, f := range findings {
@@ -116,8 +116,8 @@ func Worst(findings []Finding) Severity {
 	return worst
 }
 
-// Diagnose returns the findings of all checks, in a fixed order. A check that found nothing has one with the severity OK.
-func Diagnose(s *Snapshot) []Finding {
+// DiagnoseInstallation returns the findings of all checks, in a fixed order. A check that found nothing has one with the severity OK.
+func DiagnoseInstallation(s *Snapshot) []Finding {
 	var all []Finding
 	for _, check := range []struct {
 		name string

@@ -59,30 +59,30 @@ func checkDefinitions(s *Snapshot, r *report) {
 		}
 	}
 	if len(ours)+len(other) == 0 && s.Failed[v1alpha1.GroupVersion] == nil {
-		r.add(Error, "install it, or choose another context with --context", "the cluster has no Grapnel")
+		r.addFinding(Error, "install it, or choose another context with --context", "the cluster has no Grapnel")
 		return
 	}
-	for _, resource := range Resources() {
+	for _, resource := range KnownResources() {
 		name := resource.Name + "." + v1alpha1.GroupVersion.Group
 		served, isServed := ours[resource.Name]
 		switch {
 		case isServed && !slices.Contains(served.verbs, "create"):
 			// The API server offers no other verbs for a CRD that is terminating.
-			r.add(Error, seeOperatorGone, "CRD %s is being deleted, and all its objects with it", name)
+			r.addFinding(Error, seeOperatorGone, "CRD %s is being deleted, and all its objects with it", name)
 		case !isServed && other[resource.Name] != "":
-			r.add(Error, "use a command line of the operator's version", "CRD %s is served as %s, not as %s",
+			r.addFinding(Error, "use a command line of the operator's version", "CRD %s is served as %s, not as %s",
 				name, other[resource.Name], v1alpha1.GroupVersion.Version)
 		case !isServed:
-			r.add(Error, "apply the CRDs of the operator's version (config/crd)", "CRD %s is missing", name)
+			r.addFinding(Error, "apply the CRDs of the operator's version (config/crd)", "CRD %s is missing", name)
 		}
 	}
-	r.summary = fmt.Sprintf("all %d kinds are served as %s", len(Resources()), v1alpha1.GroupVersion)
+	r.summary = fmt.Sprintf("all %d kinds are served as %s", len(KnownResources()), v1alpha1.GroupVersion)
 }
 
 // checkGroups checks that the API server knows what all API groups serve.
 func checkGroups(s *Snapshot, r *report) {
 	for _, gv := range slices.SortedFunc(maps.Keys(s.Failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) }) {
-		r.add(Warning, "fix or delete its APIService; until then, backups that include it are PartiallyFailed", "API %s does not answer: %v", gv, s.Failed[gv])
+		r.addFinding(Warning, "fix or delete its APIService; until then, backups that include it are PartiallyFailed", "API %s does not answer: %v", gv, s.Failed[gv])
 	}
 	r.summary = "all API groups answer"
 }
@@ -92,13 +92,13 @@ func checkNames(s *Snapshot, r *report) {
 	shared := map[string][]string{}
 	for _, served := range listServed(s) {
 		isOurs := func(resource Resource) bool { return resource.Name == served.Resource }
-		if served.Group != v1alpha1.GroupVersion.Group && slices.ContainsFunc(Resources(), isOurs) {
+		if served.Group != v1alpha1.GroupVersion.Group && slices.ContainsFunc(KnownResources(), isOurs) {
 			shared[served.Group] = append(shared[served.Group], served.Resource)
 		}
 	}
 	for _, group := range slices.Sorted(maps.Keys(shared)) {
 		resources := slices.Compact(slices.Sorted(slices.Values(shared[group])))
-		r.add(Note, "write "+resources[0]+"."+v1alpha1.GroupVersion.Group+", or use kubectl grapnel",
+		r.addFinding(Note, "write "+resources[0]+"."+v1alpha1.GroupVersion.Group+", or use kubectl grapnel",
 			"the API group %s has %s, too, which kubectl get may show instead", group, strings.Join(resources, ", "))
 	}
 	r.summary = "no other API group has resources of the same names"
@@ -110,7 +110,7 @@ const maxClockSkew = 30 * time.Second
 // checkClock compares the clock of this machine with that of the API server.
 func checkClock(s *Snapshot, r *report) {
 	if err := s.ServerTime.Err; err != nil {
-		r.add(Note, "", "not checked: %v", err)
+		r.addFinding(Note, "", "not checked: %v", err)
 		return
 	}
 	if skew := s.ClockSkew.Round(time.Second); skew.Abs() > maxClockSkew {
@@ -118,7 +118,7 @@ func checkClock(s *Snapshot, r *report) {
 		if skew < 0 {
 			direction = "behind"
 		}
-		r.add(Note, "set the clock that is wrong; see docs/usage.md#when-a-clock-is-wrong",
+		r.addFinding(Note, "set the clock that is wrong; see docs/usage.md#when-a-clock-is-wrong",
 			"the clock of this machine is %s %s that of the API server", skew.Abs(), direction)
 	}
 	r.summary = "this machine and the API server agree on the time"
@@ -130,7 +130,7 @@ func checkOperator(s *Snapshot, r *report) {
 		return
 	}
 	if len(s.Deployments.Value.Items) == 0 {
-		r.add(Error, "install it, or set --namespace to that of the operator", "namespace %s has no Deployment of the operator", s.Namespace)
+		r.addFinding(Error, "install it, or set --namespace to that of the operator", "namespace %s has no Deployment of the operator", s.Namespace)
 	}
 	var healthy []string
 	for i := range s.Deployments.Value.Items {
@@ -142,11 +142,11 @@ func checkOperator(s *Snapshot, r *report) {
 		available := d.Status.AvailableReplicas
 		switch state := fmt.Sprintf("Deployment %s: %d of %d replicas are available", d.Name, available, wanted); {
 		case wanted == 0:
-			r.add(Error, "scale it to 1", "Deployment %s is scaled to 0: nothing runs", d.Name)
+			r.addFinding(Error, "scale it to 1", "Deployment %s is scaled to 0: nothing runs", d.Name)
 		case available == 0:
-			r.add(Error, "check its pods; "+seeInstallation, "%s%s", state, deploymentProblem(d))
+			r.addFinding(Error, "check its pods; "+seeInstallation, "%s%s", state, deploymentProblem(d))
 		case available < wanted:
-			r.add(Warning, "check its pods; "+seeInstallation, "%s%s", state, deploymentProblem(d))
+			r.addFinding(Warning, "check its pods; "+seeInstallation, "%s%s", state, deploymentProblem(d))
 		default:
 			healthy = append(healthy, state)
 		}
@@ -197,9 +197,9 @@ func checkVersion(s *Snapshot, r *report) {
 		ours, err := version.ParseGeneric(s.ClientVersion)
 		switch {
 		case operatorErr != nil || err != nil:
-			r.add(Note, "", "not compared: the image of the operator is %s, the command line is %s", image, s.ClientVersion)
+			r.addFinding(Note, "", "not compared: the image of the operator is %s, the command line is %s", image, s.ClientVersion)
 		case operator.Major() != ours.Major() || operator.Minor() != ours.Minor():
-			r.add(Warning, "use a command line of the operator's version", "the operator is %s, the command line is %s", imageVersion(image), s.ClientVersion)
+			r.addFinding(Warning, "use a command line of the operator's version", "the operator is %s, the command line is %s", imageVersion(image), s.ClientVersion)
 		default:
 			r.summary = fmt.Sprintf("the operator is %s, the command line is %s", imageVersion(image), s.ClientVersion)
 		}
@@ -211,18 +211,18 @@ func checkLeader(s *Snapshot, r *report) {
 	l := &s.Lease.Value
 	switch {
 	case apierrors.IsNotFound(s.Lease.Err):
-		r.add(Warning, "check the operator's pods and that it has --leader-elect; "+seeInstallation, "namespace %s has no lease of an operator", s.Namespace)
+		r.addFinding(Warning, "check the operator's pods and that it has --leader-elect; "+seeInstallation, "namespace %s has no lease of an operator", s.Namespace)
 		return
 	case r.addUnread(s.Lease.Err, "get leases"):
 		return
 	case l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil:
-		r.add(Error, "check the operator's pods; "+seeInstallation, "no operator is active: lease %s has no holder", l.Name)
+		r.addFinding(Error, "check the operator's pods; "+seeInstallation, "no operator is active: lease %s has no holder", l.Name)
 		return
 	}
 	// Between two renewals of a healthy leader is less than the duration.
-	renewed := s.age(l.Spec.RenewTime.Time)
+	renewed := s.timeSince(l.Spec.RenewTime.Time)
 	if renewed > time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second {
-		r.add(Error, "check the operator's pods; "+seeInstallation,
+		r.addFinding(Error, "check the operator's pods; "+seeInstallation,
 			"no operator is active: %s renewed lease %s %s ago", *l.Spec.HolderIdentity, l.Name, renewed)
 	}
 	r.summary = *l.Spec.HolderIdentity + " is active"
@@ -239,16 +239,16 @@ func checkPolicies(s *Snapshot, r *report) {
 		binding := slices.IndexFunc(s.Bindings.Value.Items, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == name })
 		switch {
 		case policy < 0:
-			r.add(Warning, action, "ValidatingAdmissionPolicy %s is missing", name)
+			r.addFinding(Warning, action, "ValidatingAdmissionPolicy %s is missing", name)
 			continue
 		case binding < 0:
-			r.add(Warning, action, "ValidatingAdmissionPolicy %s has no binding", name)
+			r.addFinding(Warning, action, "ValidatingAdmissionPolicy %s has no binding", name)
 		case !slices.Contains(s.Bindings.Value.Items[binding].Spec.ValidationActions, admissionv1.Deny) && name != "grapnel-no-exec":
 			// config/components/pod-exec lets that policy only audit.
-			r.add(Warning, action, "ValidatingAdmissionPolicyBinding %s denies nothing", s.Bindings.Value.Items[binding].Name)
+			r.addFinding(Warning, action, "ValidatingAdmissionPolicyBinding %s denies nothing", s.Bindings.Value.Items[binding].Name)
 		}
 		if checked := s.Policies.Value.Items[policy].Status.TypeChecking; checked != nil && len(checked.ExpressionWarnings) > 0 {
-			r.add(Warning, action, "ValidatingAdmissionPolicy %s: %s", name, checked.ExpressionWarnings[0].Warning)
+			r.addFinding(Warning, action, "ValidatingAdmissionPolicy %s: %s", name, checked.ExpressionWarnings[0].Warning)
 		}
 	}
 	r.summary = fmt.Sprintf("all %d policies are enforced", len(PolicyNames()))
@@ -257,7 +257,7 @@ func checkPolicies(s *Snapshot, r *report) {
 // checkDownloads checks that there is the Service through which files come.
 func checkDownloads(s *Snapshot, r *report) {
 	if apierrors.IsNotFound(s.Downloads.Err) {
-		r.add(Warning, "apply the operator's config/manager; see docs/usage.md#read-logs-results-and-archives",
+		r.addFinding(Warning, "apply the operator's config/manager; see docs/usage.md#read-logs-results-and-archives",
 			"the Service of downloads is missing: kubectl grapnel logs, results, ls, find, cat, download, plan and diff do not work")
 		return
 	}

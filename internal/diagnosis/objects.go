@@ -28,7 +28,7 @@ const (
 
 // isUnobserved reports whether the operator should have reconciled an object by now, and has not.
 func isUnobserved(s *Snapshot, o metav1.Object, observed int64) bool {
-	return observed < 0 && s.age(o.GetCreationTimestamp().Time) > observationTime
+	return observed < 0 && s.timeSince(o.GetCreationTimestamp().Time) > observationTime
 }
 
 // checkLocations checks that Backups have a location, and that all locations can be used.
@@ -38,7 +38,7 @@ func checkLocations(s *Snapshot, r *report) {
 	}
 	list := s.Locations.Value.Items
 	if len(list) == 0 {
-		r.add(Error, "create one with kubectl grapnel location create, or set --namespace to that of the operator; see docs/usage.md#where-backups-go",
+		r.addFinding(Error, "create one with kubectl grapnel location create, or set --namespace to that of the operator; see docs/usage.md#where-backups-go",
 			"namespace %s has no location", s.Namespace)
 		return
 	}
@@ -57,11 +57,11 @@ func checkLocations(s *Snapshot, r *report) {
 	}
 	switch {
 	case len(defaults) > 1:
-		r.add(Error, "set spec.default of only one of them", "several locations are the default (%s): Backups that name none fail", strings.Join(defaults, ", "))
+		r.addFinding(Error, "set spec.default of only one of them", "several locations are the default (%s): Backups that name none fail", strings.Join(defaults, ", "))
 	case len(defaults) == 1:
 		byName = defaults[0]
 	case byName == "":
-		r.add(Warning, "set spec.default of one of them", "no location is the default: Backups must name one")
+		r.addFinding(Warning, "set spec.default of one of them", "no location is the default: Backups must name one")
 	}
 	checkLastValidation(s, r)
 	r.summary = fmt.Sprintf("%s available, the default is %s", countOf(len(list), "location"), byName)
@@ -73,30 +73,30 @@ func checkLocation(s *Snapshot, r *report, l *v1alpha1.BackupStorageLocation) {
 	writable := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionWritable)
 	switch {
 	case isUnobserved(s, l, l.Status.ObservedGeneration):
-		r.add(Error, operatorInactive, "location %s was never checked", l.Name)
+		r.addFinding(Error, operatorInactive, "location %s was never checked", l.Name)
 		return
 	case l.Status.ObservedGeneration < 0:
-		r.add(Note, "", "location %s was not checked yet", l.Name)
+		r.addFinding(Note, "", "location %s was not checked yet", l.Name)
 		return
 	case !isTrue(v1alpha1.ConditionAvailable):
-		r.add(Error, "fix the location, its credentials or the network; see docs/usage.md#where-backups-go", "location %s is unavailable: %s", l.Name, l.Status.Message)
+		r.addFinding(Error, "fix the location, its credentials or the network; see docs/usage.md#where-backups-go", "location %s is unavailable: %s", l.Name, l.Status.Message)
 	case l.Spec.AccessMode == v1alpha1.AccessModeReadOnly && l.Spec.Default:
-		r.add(Warning, "make another location the default, or set its spec.accessMode to ReadWrite",
+		r.addFinding(Warning, "make another location the default, or set its spec.accessMode to ReadWrite",
 			"location %s is the default and read-only: Backups that name no other fail", l.Name)
 	case l.Spec.AccessMode == v1alpha1.AccessModeReadOnly:
-		r.add(Note, "", "location %s is read-only", l.Name)
+		r.addFinding(Note, "", "location %s is read-only", l.Name)
 	case writable != nil && writable.Status == metav1.ConditionFalse:
-		r.add(Error, "delete backups, or make the location larger", "location %s takes no new backups: %s", l.Name, writable.Message)
+		r.addFinding(Error, "delete backups, or make the location larger", "location %s takes no new backups: %s", l.Name, writable.Message)
 	case writable != nil && writable.Reason == v1alpha1.ReasonAlmostFull:
-		r.add(Warning, "delete backups, or make the location larger", "location %s: %s", l.Name, writable.Message)
+		r.addFinding(Warning, "delete backups, or make the location larger", "location %s: %s", l.Name, writable.Message)
 	}
 	if isTrue(v1alpha1.ConditionExpiryHeld) {
 		held := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionExpiryHeld)
-		r.add(Warning, "see docs/usage.md#when-a-clock-is-wrong", "Backups of location %s do not expire: %s", l.Name, held.Message)
+		r.addFinding(Warning, "see docs/usage.md#when-a-clock-is-wrong", "Backups of location %s do not expire: %s", l.Name, held.Message)
 	}
 	synced := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionSynced)
 	if synced != nil && synced.Status == metav1.ConditionFalse && isTrue(v1alpha1.ConditionAvailable) {
-		r.add(Warning, "see docs/usage.md#backups-of-other-clusters-and-of-velero", "location %s was not imported completely: %s", l.Name, synced.Message)
+		r.addFinding(Warning, "see docs/usage.md#backups-of-other-clusters-and-of-velero", "location %s was not imported completely: %s", l.Name, synced.Message)
 	}
 }
 
@@ -108,8 +108,8 @@ func checkLastValidation(s *Snapshot, r *report) {
 			newest = at.Time
 		}
 	}
-	if age := s.age(newest); !newest.IsZero() && age > checkTime {
-		r.add(Error, operatorInactive, "no location was checked for %s: the operator does not run, or its clock is wrong", age)
+	if age := s.timeSince(newest); !newest.IsZero() && age > checkTime {
+		r.addFinding(Error, operatorInactive, "no location was checked for %s: the operator does not run, or its clock is wrong", age)
 	}
 }
 
@@ -124,19 +124,19 @@ func checkPlugins(s *Snapshot, r *report) {
 		switch {
 		case !p.DeletionTimestamp.IsZero():
 		case p.Spec.Suspend:
-			r.add(Note, "", "Plugin %s is suspended: no new run uses it", p.Name)
+			r.addFinding(Note, "", "Plugin %s is suspended: no new run uses it", p.Name)
 		case isUnobserved(s, p, p.Status.ObservedGeneration):
-			r.add(Error, operatorInactive, "Plugin %s was never loaded", p.Name)
+			r.addFinding(Error, operatorInactive, "Plugin %s was never loaded", p.Name)
 		case ready == nil || ready.Reason == v1alpha1.ReasonLoading:
-			r.add(Note, "", "Plugin %s is being loaded", p.Name)
+			r.addFinding(Note, "", "Plugin %s is being loaded", p.Name)
 		case ready.Status != metav1.ConditionTrue && p.Spec.FailurePolicy == v1alpha1.FailurePolicyIgnore:
-			r.add(Warning, seeTroubleshooting, "Plugin %s is not ready (%s), and left out of runs: %s", p.Name, ready.Reason, p.Status.Message)
+			r.addFinding(Warning, seeTroubleshooting, "Plugin %s is not ready (%s), and left out of runs: %s", p.Name, ready.Reason, p.Status.Message)
 		case ready.Status != metav1.ConditionTrue:
-			r.add(Error, seeTroubleshooting, "Plugin %s is not ready (%s), and every run that it applies to fails its validation: %s",
+			r.addFinding(Error, seeTroubleshooting, "Plugin %s is not ready (%s), and every run that it applies to fails its validation: %s",
 				p.Name, ready.Reason, p.Status.Message)
 		}
 		if duplicate := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDuplicateActions); duplicate != nil && duplicate.Status == metav1.ConditionTrue {
-			r.add(Warning, seeTroubleshooting, "Plugin %s: %s", p.Name, duplicate.Message)
+			r.addFinding(Warning, seeTroubleshooting, "Plugin %s: %s", p.Name, duplicate.Message)
 		}
 	}
 	r.summary = countOf(len(s.Plugins.Value.Items), "Plugin") + " ready"
@@ -164,19 +164,19 @@ func checkSchedule(s *Snapshot, r *report, o *v1alpha1.Schedule) {
 	next := status.NextScheduleTime
 	switch {
 	case o.Spec.Suspend:
-		r.add(Note, "kubectl grapnel schedule resume "+o.Name, "Schedule %s is paused", o.Name)
+		r.addFinding(Note, "kubectl grapnel schedule resume "+o.Name, "Schedule %s is paused", o.Name)
 		return
 	case isUnobserved(s, o, status.ObservedGeneration):
-		r.add(Error, operatorInactive, "Schedule %s was never processed", o.Name)
+		r.addFinding(Error, operatorInactive, "Schedule %s was never processed", o.Name)
 		return
 	case status.Phase == v1alpha1.SchedulePhaseFailedValidation:
-		r.add(Error, "fix its spec", "Schedule %s is invalid: %s", o.Name, status.Message)
+		r.addFinding(Error, "fix its spec", "Schedule %s is invalid: %s", o.Name, status.Message)
 		return
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled):
-		r.add(Error, "see docs/usage.md#schedules", "Schedule %s creates no Backups: %s", o.Name, status.Message)
+		r.addFinding(Error, "see docs/usage.md#schedules", "Schedule %s creates no Backups: %s", o.Name, status.Message)
 		return
-	case next != nil && s.age(next.Time) > observationTime && status.Active == 0:
-		r.add(Error, operatorInactive, "Schedule %s should have created a Backup %s ago", o.Name, s.age(next.Time))
+	case next != nil && s.timeSince(next.Time) > observationTime && status.Active == 0:
+		r.addFinding(Error, operatorInactive, "Schedule %s should have created a Backup %s ago", o.Name, s.timeSince(next.Time))
 	}
 	checkScheduledBackups(s, r, o)
 }
@@ -189,19 +189,19 @@ func checkScheduledBackups(s *Snapshot, r *report, o *v1alpha1.Schedule) {
 		if phase == v1alpha1.RunPhasePartiallyFailed {
 			severity = Warning
 		}
-		r.add(severity, "kubectl grapnel backup describe "+status.LastBackup, "the last Backup of Schedule %s, %s, is %s", o.Name, status.LastBackup, phase)
+		r.addFinding(severity, "kubectl grapnel backup describe "+status.LastBackup, "the last Backup of Schedule %s, %s, is %s", o.Name, status.LastBackup, phase)
 	}
 	cron, err := schedule.Parse(o.Spec.Schedule, o.Spec.TimeZone)
 	if err != nil {
 		return // the operator reports it in the status
 	}
-	since, what := o.CreationTimestamp.Time, "no Backup of Schedule %s was ever Completed, although it exists for %s"
+	since, what := o.CreationTimestamp.Time, "no Backup of Schedule %s was ever Completed, although it has existed for %s"
 	if status.LastSuccessfulTime != nil {
 		since, what = status.LastSuccessfulTime.Time, "the last Completed Backup of Schedule %s is %s old"
 	}
 	// The Backup of the newest time may still run, and that of the time before should have succeeded.
-	if due := cron.Next(cron.Next(since)); !due.IsZero() && due.Before(s.now()) {
-		r.add(Warning, "kubectl grapnel backup get -l "+v1alpha1.LabelScheduleName+"="+o.Name, what+", which is more than two of its intervals", o.Name, s.age(since))
+	if due := cron.Next(cron.Next(since)); !due.IsZero() && due.Before(s.currentTime()) {
+		r.addFinding(Warning, "kubectl grapnel backup get -l "+v1alpha1.LabelScheduleName+"="+o.Name, what+", which is more than two of its intervals", o.Name, s.timeSince(since))
 	}
 }
 

@@ -87,16 +87,16 @@ func checkRuns(s *Snapshot, r *report) {
 func checkRun(s *Snapshot, r *report, o namedRun) {
 	status := o.Run()
 	if b, ok := o.run.(*v1alpha1.Backup); ok && meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionDataAvailable) {
-		r.add(Warning, "check what deleted it in location "+b.Location(), "the stored data of %s is missing", o)
+		r.addFinding(Warning, "check what deleted it in location "+b.Location(), "the stored data of %s is missing", o)
 	}
-	age := s.age(o.GetCreationTimestamp().Time)
+	age := s.timeSince(o.GetCreationTimestamp().Time)
 	succeeded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded)
 	switch {
 	case isUnobserved(s, o, status.ObservedGeneration):
-		r.add(Error, operatorInactive, "%s exists for %s, and the operator does not process it", o, age)
+		r.addFinding(Error, operatorInactive, "%s has existed for %s, and the operator does not process it", o, age)
 	case succeeded == nil || succeeded.Status != metav1.ConditionUnknown: // its outcome is final, or it is new
 	case status.StartTimestamp == nil && age > waitingTime:
-		r.add(Warning, seeTroubleshooting, "%s waits for %s: %s", o, age, status.Message)
+		r.addFinding(Warning, seeTroubleshooting, "%s has waited for %s: %s", o, age, status.Message)
 	case status.StartTimestamp != nil:
 		checkDeadline(s, r, o)
 	}
@@ -104,14 +104,14 @@ func checkRun(s *Snapshot, r *report, o namedRun) {
 
 // checkDeadline checks that a run in progress is not too slow.
 func checkDeadline(s *Snapshot, r *report, o namedRun) {
-	elapsed, timeout := s.age(o.Run().StartTimestamp.Time), o.RunTimeout()
+	elapsed, timeout := s.timeSince(o.Run().StartTimestamp.Time), o.RunTimeout()
 	switch {
 	case timeout > 0 && elapsed > timeout+observationTime:
-		r.add(Error, operatorInactive, "%s is %s for %s, although its timeout is %s", o, o.GetPhase(), elapsed, timeout)
+		r.addFinding(Error, operatorInactive, "%s has been %s for %s, although its timeout is %s", o, o.GetPhase(), elapsed, timeout)
 	case timeout > 0 && elapsed > timeout/5*4:
-		r.add(Warning, "increase its spec.timeouts.run, or cancel it", "%s is %s for %s, and fails after %s: %s", o, o.GetPhase(), elapsed, timeout, o.Run().Message)
+		r.addFinding(Warning, "increase its spec.timeouts.run, or cancel it", "%s has been %s for %s, and fails after %s: %s", o, o.GetPhase(), elapsed, timeout, o.Run().Message)
 	case timeout == 0 && elapsed > defaultRunTimeout:
-		r.add(Warning, seeTroubleshooting, "%s is %s for %s: %s", o, o.GetPhase(), elapsed, o.Run().Message)
+		r.addFinding(Warning, seeTroubleshooting, "%s has been %s for %s: %s", o, o.GetPhase(), elapsed, o.Run().Message)
 	}
 }
 
@@ -128,9 +128,9 @@ func checkCleanup(s *Snapshot, r *report) {
 		ended := o.Run().CompletionTimestamp
 		switch {
 		case c.Reason == v1alpha1.ReasonCleanupOverdue || c.Reason == v1alpha1.ReasonCleanupLost:
-			r.add(Error, seeCleanupOwed, "%s owes clean-up (%s): %s", o, c.Reason, c.Message)
-		case ended != nil && s.age(ended.Time) > cleanupTime:
-			r.add(Warning, seeCleanupOwed, "%s owes clean-up since %s ago: %s", o, s.age(ended.Time), c.Message)
+			r.addFinding(Error, seeCleanupOwed, "%s owes clean-up (%s): %s", o, c.Reason, c.Message)
+		case ended != nil && s.timeSince(ended.Time) > cleanupTime:
+			r.addFinding(Warning, seeCleanupOwed, "%s has owed clean-up for %s: %s", o, s.timeSince(ended.Time), c.Message)
 		}
 	}
 	r.summary = "no run owes clean-up"
@@ -147,15 +147,15 @@ func checkHooks(s *Snapshot, r *report) {
 	for i := range s.HookRuns.Value.Items {
 		h := &s.HookRuns.Value.Items[i]
 		started := h.Status.StartTimestamp
-		if started == nil || h.Status.CompletionTimestamp != nil || h.Status.Failures < minFailures || s.age(started.Time) < retryingTime {
+		if started == nil || h.Status.CompletionTimestamp != nil || h.Status.Failures < minFailures || s.timeSince(started.Time) < retryingTime {
 			continue
 		}
 		action := "fix the cause, or cancel the run"
 		if h.Spec.Owed {
 			action = "fix the cause; " + seeCleanupOwed
 		}
-		r.add(Warning, action, "HookRun %s (%s %s of %s %s) failed %d times since %s ago: %s", h.Name, h.Spec.Hook, h.Spec.ActionName,
-			h.Spec.ParentRef.Kind, h.Spec.ParentRef.Name, h.Status.Failures, s.age(started.Time), h.Status.Message)
+		r.addFinding(Warning, action, "HookRun %s (%s %s of %s %s) has failed %d times in %s: %s", h.Name, h.Spec.Hook, h.Spec.ActionName,
+			h.Spec.ParentRef.Kind, h.Spec.ParentRef.Name, h.Status.Failures, s.timeSince(started.Time), h.Status.Message)
 	}
 	r.summary = countOf(len(s.HookRuns.Value.Items), "HookRun") + "; none is retried for long"
 }
@@ -168,12 +168,12 @@ func checkFinalizers(s *Snapshot, r *report) {
 	} {
 		_ = meta.EachListItem(list, func(item runtime.Object) error { // these are lists
 			o, err := meta.Accessor(item)
-			if err != nil || o.GetDeletionTimestamp().IsZero() || s.age(o.GetDeletionTimestamp().Time) < terminatingTime {
+			if err != nil || o.GetDeletionTimestamp().IsZero() || s.timeSince(o.GetDeletionTimestamp().Time) < terminatingTime {
 				return err
 			}
 			kind := strings.TrimPrefix(fmt.Sprintf("%T", item), "*v1alpha1.")
-			r.add(Warning, "let the operator finish its clean-up ("+strings.TrimPrefix(seeCleanupOwed, "see ")+"), or "+seeOperatorGone,
-				"%s %s is being deleted for %s, held by %s", kind, o.GetName(), s.age(o.GetDeletionTimestamp().Time), strings.Join(o.GetFinalizers(), ", "))
+			r.addFinding(Warning, "let the operator finish its clean-up ("+strings.TrimPrefix(seeCleanupOwed, "see ")+"), or "+seeOperatorGone,
+				"%s %s has been terminating for %s, held by %s", kind, o.GetName(), s.timeSince(o.GetDeletionTimestamp().Time), strings.Join(o.GetFinalizers(), ", "))
 			return nil
 		})
 	}

@@ -22,8 +22,8 @@ type Resource struct {
 	Name, Kind string
 }
 
-// Resources returns all kinds of Grapnel, in the order of their names.
-func Resources() []Resource {
+// KnownResources returns all kinds of Grapnel, in the order of their names.
+func KnownResources() []Resource {
 	return []Resource{
 		{"asyncoperations", "AsyncOperation"},
 		{"backups", "Backup"},
@@ -88,13 +88,15 @@ type Snapshot struct {
 	AsyncOperations Observed[v1alpha1.AsyncOperationList]
 }
 
-// now returns the current time, by the clock of the API server if it is known: the times of objects are the operator's.
-func (s *Snapshot) now() time.Time {
+// currentTime returns the current time, by the clock of the API server if it is known: the times of objects are the operator's.
+func (s *Snapshot) currentTime() time.Time {
 	if s.ServerTime.Err == nil && !s.ServerTime.Value.IsZero() {
 		return s.ServerTime.Value
 	}
 	return s.LocalTime
 }
 
-// age returns how long ago a time was, without fractions of seconds.
-func (s *Snapshot) age(at time.Time) time.Duration { return s.now().Sub(at).Round(time.Second) }
+// timeSince returns how long ago a time was, without fractions of seconds.
+func (s *Snapshot) timeSince(at time.Time) time.Duration {
+	return s.currentTime().Sub(at).Round(time.Second)
+}

@@ -13,12 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	certutil "k8s.io/client-go/util/cert"
@@ -40,6 +42,10 @@ const (
 	pathPrefix = "/v1/downloads/"
 	// maxDownloads is how many files are sent at a time. The memory of each is that of a few buffers.
 	maxDownloads = 16
+	// maxConnections bounds the memory of idle clients: any pod may connect. One that sends no request is
+	// disconnected after readHeaderTimeout.
+	maxConnections    = 256
+	readHeaderTimeout = 10 * time.Second
 	// certificateAge is longer than any process lives.
 	certificateAge = 10 * 365 * 24 * time.Hour
 	// shutdownTimeout is how long downloads may continue when the operator stops.
@@ -83,20 +89,21 @@ func (s *Server) Listen(address string) (*manager.Server, error) {
 		host = parsed.Hostname()
 	}
 	s.certificate = sync.OnceValues(func() (servingCertificate, error) { return generateCertificate(host) })
-	listener, err := tls.Listen("tcp", address, &tls.Config{
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening at --download-bind-address: %w", err)
+	}
+	encrypted := tls.NewListener(netutil.LimitListener(listener, maxConnections), &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			certificate, err := s.certificate()
 			return &certificate.pair, err
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listening at --download-bind-address: %w", err)
-	}
 	timeout := shutdownTimeout
 	return &manager.Server{
-		Name: "downloads", Listener: listener, ShutdownTimeout: &timeout,
-		Server: &http.Server{Handler: s.newHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10},
+		Name: "downloads", Listener: encrypted, ShutdownTimeout: &timeout,
+		Server: &http.Server{Handler: s.newHandler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10},
 	}, nil
 }
 

@@ -8,9 +8,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -443,4 +445,46 @@ func TestFileSender_BrokenStore(t *testing.T) {
 			t.Errorf("%d bytes, %v; want an unexpected end", n, err)
 		}
 	})
+}
+
+// TestListen_MaxConnections opens as many connections as there may be, and one more, which is served
+// when another one is closed.
+func TestListen_MaxConnections(t *testing.T) {
+	server, err := (&Server{Namespace: testNamespace}).Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	connect := func(timeout time.Duration) (io.Closer, error) {
+		dialer := &net.Dialer{Timeout: timeout}
+		return tls.DialWithDialer(dialer, "tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the address is local
+	}
+	var open []io.Closer
+	for range maxConnections {
+		c, err := connect(time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	if c, err := connect(100 * time.Millisecond); err == nil {
+		_ = c.Close()
+		t.Error("there is a connection too many")
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	c, err := connect(time.Minute)
+	if err != nil {
+		t.Fatalf("after the others were closed: %v", err)
+	}
+	_ = c.Close()
 }

@@ -52,8 +52,8 @@ var _ = Describe("Problems", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("says that nothing is wrong, and what was not checked", func(ctx context.Context) {
-		Expect(task(ctx, viewer, 0, "doctor")).To(And(
-			MatchRegexp(`(?m)^ok +CRDs +all 9 kinds are served`), MatchRegexp(`(?m)^ok +Clock `), MatchRegexp(`(?m)^ok +Locations +1 location available, the default is files$`),
+		Expect(showTask(ctx, 1, "is everything installed, and does it work?", viewer, 0, "doctor")).To(And(
+			MatchRegexp(`(?m)^ok +CRDs +all 10 kinds are served`), MatchRegexp(`(?m)^ok +Clock `), MatchRegexp(`(?m)^ok +Locations +1 location available, the default is files$`),
 			MatchRegexp(`(?m)^ok +Runs `), MatchRegexp(`(?m)^note +Plugins +not checked: no right to list plugins`),
 			MatchRegexp(`(?m)^note +Policies +not checked`), MatchRegexp(`(?m)^note +Leader +not checked`), Not(ContainSubstring("warning"))))
 		Expect(grapnel(ctx, stranger, "", "doctor").err).To(ContainSubstring("one of the roles grapnel-viewer"))
@@ -89,7 +89,7 @@ var _ = Describe("Problems", Ordered, ContinueOnFailure, func() {
 		task(ctx, viewer, 1, "backup wait late --timeout 1m")
 
 		path := filepath.Join(GinkgoT().TempDir(), "bundle.tar.gz")
-		out := task(ctx, viewer, 0, "support-bundle -o "+path)
+		out := showTask(ctx, 17, "collect what a bug report needs", viewer, 0, "support-bundle -o FILE", path)
 		Expect(out).To(And(ContainSubstring("  doctor.txt\n"), ContainSubstring("  runs/backup-late/ ("), ContainSubstring("Review it before you share it")))
 		Expect(out).To(And(ContainSubstring("Left out: plugins: you have no right"), ContainSubstring("Left out: pods of the operator and their logs: you have no right")))
 		file, err := os.Open(path)

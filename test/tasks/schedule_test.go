@@ -36,7 +36,7 @@ var _ = Describe("Schedule run", Ordered, func() {
 	})
 
 	It("creates a Backup of a paused Schedule, and waits for its outcome", func(ctx context.Context) {
-		out := task(ctx, backupOperator, 0, run+" --wait --timeout 1m")
+		out := showTask(ctx, 13, "back up with a Schedule now", backupOperator, 0, run+" --wait --timeout 1m")
 		Expect(out).To(MatchRegexp(created.String()))
 		first = created.FindStringSubmatch(out)[1]
 		Expect(out).To(ContainSubstring("Backup " + first + ": Completed"))

@@ -115,6 +115,34 @@ func grapnel(ctx context.Context, user, answer string, args ...string) output {
 	return o
 }
 
+// interruptingBuffer calls a function once its text contains another one.
+type interruptingBuffer struct {
+	bytes.Buffer
+	text  string
+	found func()
+}
+
+// Write implements io.Writer.
+func (b *interruptingBuffer) Write(p []byte) (int, error) {
+	n, err := b.Buffer.Write(p)
+	if strings.Contains(b.String(), b.text) {
+		b.found()
+	}
+	return n, err
+}
+
+// interruptWhen runs a command line as a user, and interrupts it, as Ctrl-C does, when it has shown a text.
+func interruptWhen(ctx context.Context, text, user string, args ...string) output {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var out bytes.Buffer
+	errOut := &interruptingBuffer{text: text, found: cancel}
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: errOut}
+	code := cli.Run(ctx, streams, "test", append([]string{"--kubeconfig", kubeconfigPath(user)}, args...))
+	return output{code: code, out: out.String(), err: errOut.String()}
+}
+
 // task performs a task with one command, and returns what it printed. It fails if the exit code is another one.
 func task(ctx context.Context, user string, code int, command string) string {
 	GinkgoHelper()

@@ -38,7 +38,7 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("backs up now, and waits for the outcome", func(ctx context.Context) {
-		out := task(ctx, backupOperator, 0, "backup create shop-1 --include-namespaces shop --wait --timeout 1m")
+		out := showTask(ctx, 2, "back up now, wait, and get an exit code", backupOperator, 0, "backup create shop-1 --include-namespaces shop --wait --timeout 1m")
 		Expect(out).To(And(ContainSubstring("Backup shop-1 created"), ContainSubstring("Backup shop-1: Completed")))
 	})
 
@@ -65,21 +65,22 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("prints the log and the results", func(ctx context.Context) {
-		Expect(task(ctx, viewer, 0, "logs shop-1")).To(ContainSubstring("Archiving objects"))
-		Expect(task(ctx, viewer, 0, "logs backup/shop-1 -f")).To(ContainSubstring("Archiving objects"))
+		Expect(showTask(ctx, 4, "read the log of a run", viewer, 0, "logs shop-1")).To(ContainSubstring("Archiving objects"))
+		Expect(showTask(ctx, 5, "follow the log of a run", viewer, 0, "logs backup/shop-1 -f")).To(ContainSubstring("Archiving objects"))
 		Expect(task(ctx, viewer, 0, "results shop-1")).To(ContainSubstring("0 errors, "))
 	})
 
 	It("lists what is in a backup, and finds the backups of an object", func(ctx context.Context) {
-		Expect(task(ctx, viewer, 0, "ls shop-1")).To(And(ContainSubstring("v1/ConfigMap shop/settings\n"), ContainSubstring("v1/Secret shop/db\n")))
-		for _, object := range []string{"configmap/shop/settings", "ConfigMap/shop/settings", "configmaps/shop/settings", "namespace/shop"} {
+		Expect(showTask(ctx, 6, "what is in a backup?", viewer, 0, "ls shop-1")).To(And(ContainSubstring("v1/ConfigMap shop/settings\n"), ContainSubstring("v1/Secret shop/db\n")))
+		Expect(showTask(ctx, 14, "which backups have an object?", viewer, 0, "find configmap/shop/settings")).To(ContainSubstring("shop-1"))
+		for _, object := range []string{"ConfigMap/shop/settings", "configmaps/shop/settings", "namespace/shop"} {
 			Expect(task(ctx, viewer, 0, "find "+object)).To(MatchRegexp(`^\S+ \S+  Completed  shop-1\n$`), object)
 		}
 		Expect(grapnel(ctx, viewer, "", "find", "secret/shop/missing").err).To(ContainSubstring("none of 1 backups has secret/shop/missing"))
 	})
 
 	It("prints one object of a backup, for those who may", func(ctx context.Context) {
-		Expect(task(ctx, administrator, 0, "cat shop-1 secret/shop/db")).To(And(ContainSubstring("kind: Secret"), ContainSubstring("password: c3dvcmRmaXNo")))
+		Expect(showTask(ctx, 7, "see one object of a backup, or get it back", administrator, 0, "cat shop-1 secret/shop/db")).To(And(ContainSubstring("kind: Secret"), ContainSubstring("password: c3dvcmRmaXNo")))
 		Expect(task(ctx, administrator, 0, "cat shop-1 configmaps/shop/settings")).NotTo(ContainSubstring("\x1b"))
 		o := grapnel(ctx, backupOperator, "", "cat", "shop-1", "secret/shop/db")
 		Expect(o.code).To(Equal(1))
@@ -88,7 +89,7 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 
 	It("downloads an archive, for those who may", func(ctx context.Context) {
 		path := filepath.Join(GinkgoT().TempDir(), "shop.tar.gz")
-		Expect(task(ctx, administrator, 0, "download shop-1 -o "+path)).To(ContainSubstring(" bytes"))
+		Expect(showTask(ctx, 8, "download the archive", administrator, 0, "download shop-1 -o FILE", path)).To(ContainSubstring(" bytes"))
 		info, err := os.Stat(path)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Size()).To(BeNumerically(">", 100))
@@ -97,7 +98,7 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("shows what a backup would do", func(ctx context.Context) {
-		out := task(ctx, backupOperator, 0, "plan backup --include-namespaces shop")
+		out := showTask(ctx, 19, "what would a backup do?", backupOperator, 0, "plan backup --include-namespaces shop")
 		Expect(out).To(And(MatchRegexp(`(?m)^secrets +1 +\d+ B$`), ContainSubstring("Plan: Completed (A Backup would archive")))
 		Expect(task(ctx, backupOperator, 2, "plan backup --include-namespaces shop,shopp")).To(ContainSubstring(`namespace "shopp" does not exist`))
 		Expect(task(ctx, backupOperator, 1, "plan backup --storage-location nowhere")).To(ContainSubstring("would fail validation"))
@@ -110,9 +111,9 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("shows what a restore would do, and does it", func(ctx context.Context) {
-		out := task(ctx, restoreOperator, 0, "plan restore shop-1 --namespace-mappings shop=shop-copy")
+		out := showTask(ctx, 9, "what would a restore change?", restoreOperator, 0, "plan restore shop-1 --namespace-mappings shop=shop-copy")
 		Expect(out).To(And(ContainSubstring("v1/Secret shop-copy/db"), ContainSubstring("created")))
-		out = task(ctx, restoreOperator, 0, "restore create copy --from-backup shop-1 --namespace-mappings shop=shop-copy --wait --timeout 1m")
+		out = showTask(ctx, 20, "restore into another namespace, and wait", restoreOperator, 0, "restore create copy --from-backup shop-1 --namespace-mappings shop=shop-copy --wait --timeout 1m")
 		Expect(out).To(ContainSubstring("Restore copy: Completed"))
 		Expect(task(ctx, restoreOperator, 0, "plan restore shop-1 --namespace-mappings shop=shop-copy")).NotTo(ContainSubstring("created "))
 		Expect(task(ctx, viewer, 0, "restore describe copy")).To(MatchRegexp(`(?m)^Outcomes: +\d+ created, 0 updated`))
@@ -125,7 +126,7 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 		world.Patch(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "settings"}}, `{"data":{"color":"red"}}`)
 		world.Delete(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "db"}})
 		env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: app, Name: "more"}})
-		Expect(task(ctx, restoreOperator, 1, "diff shop-1 --cluster")).To(And(
+		Expect(showTask(ctx, 16, "what has changed since a backup?", restoreOperator, 1, "diff shop-1 --cluster")).To(And(
 			ContainSubstring("changed  v1/ConfigMap shop/settings\n"), ContainSubstring("missing  v1/Secret shop/db\n"), Not(ContainSubstring("more"))))
 		task(ctx, backupOperator, 0, "backup create shop-2 --include-namespaces shop --wait --timeout 1m")
 		Expect(task(ctx, administrator, 1, "diff shop-1 shop-2")).To(Equal(
@@ -146,10 +147,17 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("destroys a backup", func(ctx context.Context) {
+		task(ctx, backupOperator, 0, "backup create gone --include-namespaces shop --wait --timeout 1m")
+		showTask(ctx, 15, "destroy a backup with its data", backupOperator, 0, "backup delete gone --confirm --wait")
 		o := grapnel(ctx, backupOperator, "y\n", "backup", "delete", "now", "--wait", "--timeout", "1m")
 		Expect(o.code).To(Equal(0), o.String())
 		Expect(o.err).To(ContainSubstring("Destroy backup now and its data?"))
 		Expect(grapnel(ctx, viewer, "", "backup", "describe", "now").code).To(Equal(1))
+	})
+
+	It("converts the objects of Velero", func(ctx context.Context) {
+		out := showTask(ctx, 18, "come from Velero", viewer, 2, "migrate velero -f FILE", filepath.Join("testdata", "velero.yaml"))
+		Expect(out).To(And(ContainSubstring("apiVersion: grapnel.dev/v1alpha1\nkind: Schedule\n"), ContainSubstring("ttl: 720h0m0s")))
 	})
 
 	It("shows locations and plugins", func(ctx context.Context) {

@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 	t.Run("the operator restores rights that it does not have", s.testRoles)
 	t.Run("a role over its namespace gives nothing of Grapnel", s.testOutsiders)
 	t.Run("the operator works with HookRuns", s.testOperator)
-	t.Run("others may only cancel HookRuns", s.testUser)
+	t.Run("others may only cancel, retry and skip HookRuns", s.testUser)
 	t.Run("only the operator writes status", s.testStatus)
 	t.Run("a HookRun goes with its Backup", s.testGarbageCollection)
 	t.Run("a HookRun goes with its namespace", s.testNamespace)
@@ -195,6 +195,46 @@ func (s *suite) testUser(t *testing.T) {
 		"cancel owed clean-up": {owed: true, do: func(run *v1alpha1.HookRun) error {
 			return s.user.Patch(ctx, run, patch(t, "spec", "desiredState", "Cancel"))
 		}},
+		"retry it": {allow: true, do: func(run *v1alpha1.HookRun) error {
+			return s.user.Patch(ctx, run, patch(t, "spec", "intervention", interventionBy("jane")))
+		}},
+		"skip owed clean-up": {owed: true, allow: true, do: func(run *v1alpha1.HookRun) error {
+			return s.user.Patch(ctx, run, patch(t, "spec", "intervention", interventionBy("jane")))
+		}},
+		"retry it in the name of another user": {do: func(run *v1alpha1.HookRun) error {
+			return s.user.Patch(ctx, run, patch(t, "spec", "intervention", interventionBy("joe")))
+		}},
+		"take an intervention over": {do: func(run *v1alpha1.HookRun) error {
+			if err := s.user.Patch(ctx, run, patch(t, "spec", "intervention", interventionBy("jane"))); err != nil {
+				return nil
+			}
+			return s.user.Patch(ctx, run, patch(t, "spec", "intervention", map[string]any{"id": "2", "user": "joe"}))
+		}},
+		"give another reason later": {do: func(run *v1alpha1.HookRun) error {
+			if err := s.user.Patch(ctx, run, patch(t, "spec", "intervention", interventionBy("jane"))); err != nil {
+				return nil
+			}
+			return s.user.Patch(ctx, run, patch(t, "spec", "intervention", map[string]any{"reason": "because"}))
+		}},
+		"remove an intervention": {do: func(run *v1alpha1.HookRun) error {
+			if err := s.user.Patch(ctx, run, patch(t, "spec", "intervention", interventionBy("jane"))); err != nil {
+				return nil
+			}
+			return s.user.Patch(ctx, run, patch(t, "spec", "intervention", nil))
+		}},
+		"retry it with more time": {do: func(run *v1alpha1.HookRun) error {
+			run.Spec.Intervention = interventionBy("jane")
+			run.Spec.Retries = 10
+			return s.user.Update(ctx, run)
+		}},
+		"retry and cancel it at once": {do: func(run *v1alpha1.HookRun) error {
+			run.Spec.Intervention = interventionBy("jane")
+			run.Spec.DesiredState = v1alpha1.HookDesiredStateCancel
+			return s.user.Update(ctx, run)
+		}},
+		"say that it was retried": {do: func(run *v1alpha1.HookRun) error {
+			return s.user.Status().Patch(ctx, run, patch(t, "status", "lastIntervention", map[string]any{"id": "1"}))
+		}},
 		"give more time": {do: func(run *v1alpha1.HookRun) error {
 			return s.user.Patch(ctx, run, patch(t, "spec", "timeout", "9h"))
 		}},
@@ -319,6 +359,11 @@ func ownerReference(backup *v1alpha1.Backup) metav1.OwnerReference {
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Backup", Name: backup.Name, UID: backup.UID,
 		Controller: &yes, BlockOwnerDeletion: &yes,
 	}
+}
+
+// interventionBy returns a request to retry an action.
+func interventionBy(user string) *v1alpha1.HookIntervention {
+	return &v1alpha1.HookIntervention{ID: "1", Type: v1alpha1.HookInterventionRetry, User: user, Reason: "the server is repaired"}
 }
 
 func hookRun(namespace, name string) *v1alpha1.HookRun {

@@ -48,6 +48,7 @@ func (s *suite) testPeople(t *testing.T) {
 	requestable := schedule("of-a-person")
 	requestable.Spec.Suspend = true
 	create(t, s.admin, requestable)
+	hook := create(t, s.admin, hookRun(namespace, "of-a-backup"))
 	dryRun := func(object client.Object) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
 			return c.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
@@ -104,6 +105,14 @@ func (s *suite) testPeople(t *testing.T) {
 			b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-person"}}
 			return c.Patch(ctx, b, patch(t, "spec", "desiredState", "Cancel"), client.DryRunAll)
 		}, "b a"},
+		"retry a HookRun": {func(ctx context.Context, c client.Client) error {
+			for letter := range people {
+				if users[letter] == c {
+					return c.Patch(ctx, hook.DeepCopy(), patch(t, "spec", "intervention", interventionBy("person-"+letter)), client.DryRunAll)
+				}
+			}
+			return nil
+		}, "b r a"},
 		"write the status of a Backup": {func(ctx context.Context, c client.Client) error {
 			b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-person"}}
 			return c.Status().Patch(ctx, b, patch(t, "status", "message", "x"), client.DryRunAll)

@@ -248,6 +248,16 @@ func TestHookRunAdmission(t *testing.T) {
 		"no parent's UID":  {body: `{spec: {parentRef: {kind: Backup, name: b}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.parentRef.uid: Required value"},
 		"nameless plugin":  {body: `{spec: {pluginRef: {name: ""}, timeout: 10m, desiredState: Wait}}`, rejected: "spec.pluginRef.name"},
 		"too many retries": {body: with(`timeout: 10m, desiredState: Wait, retries: 11`), rejected: "spec.retries"},
+		"an intervention":  {body: with(`timeout: 10m, desiredState: Wait, intervention: {id: a.b-1, type: Skip, user: jane, reason: not needed}`)},
+		"what to do":       {body: with(`timeout: 10m, desiredState: Wait, intervention: {id: a, type: Stop, user: jane, reason: x}`), rejected: `supported values: "Retry", "Skip"`},
+		"no id":            {body: with(`timeout: 10m, desiredState: Wait, intervention: {type: Skip, user: jane, reason: x}`), rejected: "spec.intervention.id: Required value"},
+		"an odd id":        {body: with(`timeout: 10m, desiredState: Wait, intervention: {id: "a b", type: Skip, user: jane, reason: x}`), rejected: "spec.intervention.id"},
+		"no user":          {body: with(`timeout: 10m, desiredState: Wait, intervention: {id: a, type: Skip, reason: x}`), rejected: "spec.intervention.user: Required value"},
+		"no reason":        {body: with(`timeout: 10m, desiredState: Wait, intervention: {id: a, type: Skip, user: jane, reason: ""}`), rejected: "spec.intervention.reason"},
+		"too long a reason": {
+			body:     with(`timeout: 10m, desiredState: Wait, intervention: {id: a, type: Skip, user: jane, reason: "` + strings.Repeat("x", 257) + `"}`),
+			rejected: "spec.intervention.reason",
+		},
 	})
 }
 

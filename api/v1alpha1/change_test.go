@@ -227,7 +227,9 @@ func TestBackupChanges_ImportedFrom(t *testing.T) {
 }
 
 func TestHookRunChanges(t *testing.T) {
-	const oneWay, only = "goes from Wait to Run to Cancel and never back", "only desiredState can be changed"
+	const oneWay, only = "goes from Wait to Run to Cancel and never back", "only desiredState and intervention can be changed"
+	const newID = "intervention cannot be removed, and a new one needs a new id"
+	retry := `intervention: {id: a, type: Retry, user: jane, reason: repaired}`
 	body := func(state string) string {
 		return `{spec: {` + hookRun + `, timeout: 10m, order: 1, retries: 1, owed: true, runOn: [Failed], parameters: {a: b}, desiredState: ` + state + `}}`
 	}
@@ -239,6 +241,11 @@ func TestHookRunChanges(t *testing.T) {
 		"pause":                  {body: body("Run"), patch: `{"spec":{"desiredState":"Wait"}}`, rejected: oneWay},
 		"start what was stopped": {body: body("Cancel"), patch: `{"spec":{"desiredState":"Run"}}`, rejected: oneWay},
 		"wait after a stop":      {body: body("Cancel"), patch: `{"spec":{"desiredState":"Wait"}}`, rejected: oneWay},
+		"retry":                  {body: body("Run"), patch: `{"spec":{"intervention":{"id":"a","type":"Retry","user":"jane","reason":"repaired"}}}`},
+		"retry a second time":    {body: body("Run, " + retry), patch: `{"spec":{"intervention":{"id":"b"}}}`},
+		"start a retried one":    {body: body("Wait, " + retry), patch: `{"spec":{"desiredState":"Run"}}`},
+		"change a request":       {body: body("Run, " + retry), patch: `{"spec":{"intervention":{"reason":"other"}}}`, rejected: newID},
+		"withdraw a request":     {body: body("Run, " + retry), patch: `{"spec":{"intervention":null}}`, rejected: newID},
 	}
 	for field, value := range map[string]string{
 		"hook": `"PostBackup"`, "actionName": `"other"`, "pluginRef": `{"name":"other"}`, "parentRef": `{"uid":"other"}`,

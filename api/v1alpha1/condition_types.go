@@ -210,6 +210,13 @@ const (
 	ReasonIgnored = "FailureIgnored"
 	// ReasonNotNeeded surfaces when a planned action had nothing to do.
 	ReasonNotNeeded = "NotNeeded"
+	// ReasonSkippedByUser surfaces when a user skipped an action, also in an event of its parent.
+	ReasonSkippedByUser = "SkippedByUser"
+	// ReasonRetriedByUser surfaces in an event when a user retried an action.
+	ReasonRetriedByUser = "RetriedByUser"
+	// ReasonInterventionRefused surfaces in an event when a user requested to retry or skip an
+	// action that cannot be retried or skipped.
+	ReasonInterventionRefused = "InterventionRefused"
 )
 
 // Reasons of AsyncOperation conditions, and of the conditions of a Backup or Restore about

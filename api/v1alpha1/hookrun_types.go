@@ -20,11 +20,12 @@ const (
 )
 
 // HookRunSpec is one planned execution of one action, as it was resolved when the plan
-// was made. Only desiredState may change.
+// was made. Only desiredState and intervention may change.
 //
-// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.actionName == oldSelf.actionName && self.pluginRef == oldSelf.pluginRef && self.parentRef == oldSelf.parentRef && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState can be changed"
-// +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState can be changed"
-// +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState can be changed"
+// +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.actionName == oldSelf.actionName && self.pluginRef == oldSelf.pluginRef && self.parentRef == oldSelf.parentRef && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState and intervention can be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState and intervention can be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState and intervention can be changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.intervention) || (has(self.intervention) && (self.intervention == oldSelf.intervention || self.intervention.id != oldSelf.intervention.id))",message="intervention cannot be removed, and a new one needs a new id"
 type HookRunSpec struct {
 	// hook is the point at which the action runs.
 	// +required
@@ -90,6 +91,50 @@ type HookRunSpec struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="oldSelf == self || oldSelf == 'Wait' || (oldSelf == 'Run' && self == 'Cancel')",message="goes from Wait to Run to Cancel and never back"
 	DesiredState HookDesiredState `json:"desiredState,omitempty"`
+
+	// intervention is the last request of a user to retry or skip this action. The operator
+	// handles each of them once and records it in status.lastIntervention.
+	// +optional
+	Intervention *HookIntervention `json:"intervention,omitempty"`
+}
+
+// HookInterventionType is what a user requests for one action.
+// +kubebuilder:validation:Enum=Retry;Skip
+type HookInterventionType string
+
+// The types of interventions.
+const (
+	// HookInterventionRetry begins the next attempt now.
+	HookInterventionRetry HookInterventionType = "Retry"
+	// HookInterventionSkip ends the action, and the run continues without it. Owed clean-up is
+	// abandoned.
+	HookInterventionSkip HookInterventionType = "Skip"
+)
+
+// HookIntervention is the request of a user to retry or skip one action.
+type HookIntervention struct {
+	// id distinguishes this request from earlier ones; any unique string.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
+	ID string `json:"id,omitempty"`
+
+	// type is Retry or Skip.
+	// +required
+	Type HookInterventionType `json:"type,omitempty"`
+
+	// user is the name of the user who sends the request. A policy rejects other names.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	User string `json:"user,omitempty"`
+
+	// reason says why. It is shown to everyone who can read the HookRun or its parent.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
 }
 
 // PluginReference names a Plugin.
@@ -140,7 +185,7 @@ const (
 	HookRunPhaseFailed HookRunPhase = "Failed"
 	// HookRunPhaseCancelled means it was stopped while it was running.
 	HookRunPhaseCancelled HookRunPhase = "Cancelled"
-	// HookRunPhaseSkipped means it was planned but did not have to run.
+	// HookRunPhaseSkipped means it was planned but did not have to run, or a user skipped it.
 	HookRunPhaseSkipped HookRunPhase = "Skipped"
 )
 
@@ -169,6 +214,51 @@ type HookAttempt struct {
 	Reason string `json:"reason,omitempty"`
 
 	// message says in one sentence how the attempt failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// HookInterventionOutcome is what became of an intervention.
+// +kubebuilder:validation:Enum=Accepted;Refused
+type HookInterventionOutcome string
+
+// The outcomes of an intervention.
+const (
+	HookInterventionAccepted HookInterventionOutcome = "Accepted"
+	HookInterventionRefused  HookInterventionOutcome = "Refused"
+)
+
+// HandledHookIntervention is an intervention that the operator has handled.
+type HandledHookIntervention struct {
+	// id of the intervention.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id,omitempty"`
+
+	// type is Retry or Skip.
+	// +optional
+	Type HookInterventionType `json:"type,omitempty"`
+
+	// user is the name of the user who sent the request.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	User string `json:"user,omitempty"`
+
+	// reason is the reason that the user gave, without known secrets.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+
+	// handledTimestamp is when the operator handled it.
+	// +optional
+	HandledTimestamp metav1.Time `json:"handledTimestamp,omitempty,omitzero"`
+
+	// outcome is Accepted or Refused.
+	// +optional
+	Outcome HookInterventionOutcome `json:"outcome,omitempty"`
+
+	// message says in one sentence what the operator does, or why it refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -222,8 +312,8 @@ type HookRunStatus struct {
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// failures is how many attempts failed. Attempts that were interrupted because the
-	// operator stopped are not counted.
+	// failures is how many attempts failed since the last retry that a user requested. Attempts
+	// that were interrupted because the operator stopped are not counted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
@@ -243,6 +333,10 @@ type HookRunStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Outputs map[string]ParameterValue `json:"outputs,omitempty"`
+
+	// lastIntervention is the last intervention that the operator has handled.
+	// +optional
+	LastIntervention *HandledHookIntervention `json:"lastIntervention,omitempty"`
 }
 
 // HookRun is one execution of one action for one Backup, Restore or DeletionRun. Only

@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case b.Spec.ImportedFrom != nil: // an entry of the catalog never runs
 		return ctrl.Result{}, nil
 	case lifecycle.IsFinalized(b):
-		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, b)
+		return ctrl.Result{}, r.driver.ReconcileFinalized(ctx, b)
 	}
 	s, err := r.driver.Begin(ctx, b)
 	if s == nil || err != nil {

@@ -140,7 +140,7 @@ func (r *Reconciler) executorFor(run *v1alpha1.HookRun, ended *callOutcome) exec
 
 // observeAttempt returns what is known of the current attempt besides its status.
 func (r *Reconciler) observeAttempt(run *v1alpha1.HookRun, ended *callOutcome, known bool) observed {
-	seen := observed{inFlight: known, result: ended}
+	seen := observed{inFlight: known, result: ended, redact: r.Logs.Redactor().String}
 	if run.Status.Attempt == 0 {
 		return seen
 	}

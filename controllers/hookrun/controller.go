@@ -126,7 +126,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if run.Status.CompletionTimestamp != nil {
 		r.nextCalls.Forget(req.NamespacedName)
-		return r.reconcileFinished(ctx, &run)
+		if requested, err := r.shouldHandleRequest(ctx, &run); err != nil {
+			return ctrl.Result{}, err
+		} else if !requested {
+			return r.reconcileFinished(ctx, &run)
+		}
+		r.calls.Forget(leftoversID(&run))
 	}
 	ended, known := r.calls.LookupOutcome(attemptID(&run))
 	if ended != nil && ended.Value.superseded {
@@ -137,6 +142,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !known {
 		if stays, after, err := r.shouldSkip(ctx, &run); stays || err != nil {
 			return ctrl.Result{RequeueAfter: after}, err
+		}
+	}
+	if run.Status.CompletionTimestamp != nil {
+		if err := r.addFinalizerForRetry(ctx, &run); err != nil {
+			return ctrl.Result{}, ignoreConflictAndNotFound(err) // the watch delivers the newer object
 		}
 	}
 	before := run.DeepCopy()
@@ -167,14 +177,24 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, run *v1alpha1.Hook
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, run, patch); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		if ignoreConflictAndNotFound(err) == nil {
 			return false, nil
 		}
 		return false, fmt.Errorf("writing the status of HookRun %s: %w", run.Name, err)
 	}
 	r.Metrics.recordStatusUpdate(before, run)
+	r.emitIntervention(before, run)
 	r.emitEvent(ctx, before, run)
 	return true, nil
+}
+
+// ignoreConflictAndNotFound drops the error of a write that lost against a newer one, or whose object no
+// longer exists.
+func ignoreConflictAndNotFound(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // isCachedCopyCurrent reports whether the cached HookRun is unchanged in the API server. Resuming

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/backoff"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -54,6 +55,8 @@ type observed struct {
 	// mayLeaveResources means that resources of the action may still exist when the HookRun
 	// finishes.
 	mayLeaveResources bool
+	// redact removes known secrets from the reason of an intervention.
+	redact func(string) string
 }
 
 // decision is what to do after the status was written.
@@ -93,10 +96,14 @@ const (
 
 // decide advances the status of a HookRun.
 func decide(run *v1alpha1.HookRun, seen observed, now time.Time) decision {
-	if run.Status.CompletionTimestamp != nil {
-		return decision{}
+	finished := run.Status.CompletionTimestamp != nil
+	next, decided := decideIntervention(run, seen, now)
+	if finished {
+		return next
 	}
-	next := decideUnfinished(run, seen, now)
+	if !decided {
+		next = decideUnfinished(run, seen, now)
+	}
 	run.Status.Removing = run.Status.CompletionTimestamp != nil && run.Status.Attempt > 0 && seen.mayLeaveResources
 	return next
 }
@@ -132,8 +139,11 @@ func decideUnfinished(run *v1alpha1.HookRun, seen observed, now time.Time) decis
 }
 
 // shouldCancel reports whether to cancel the HookRun. Owed clean-up that has started is not
-// canceled, unless a user abandoned it.
+// canceled, unless a user abandoned or skipped it.
 func shouldCancel(run *v1alpha1.HookRun) bool {
+	if intervention.IsSkipping(run) {
+		return true
+	}
 	abandoned := run.Annotations[v1alpha1.AnnotationAbandonCleanup] == "true"
 	if run.Spec.Owed && run.Status.StartTimestamp != nil && !abandoned {
 		return false
@@ -302,6 +312,8 @@ func decideAfterCall(run *v1alpha1.HookRun, ended callOutcome, seen observed, no
 		return scheduleNextCall(run, ended.Value.Answer, now)
 	case ended.Err == nil:
 		return recordSuccess(run, ended.Value.Answer, now)
+	case interruption && intervention.IsSkipping(run):
+		return finishSkipped(run, now)
 	case interruption && shouldCancel(run):
 		closeAttempt(run, v1alpha1.ReasonCancelled, "canceled", now)
 		return finishHookRun(run, v1alpha1.HookRunPhaseCancelled, v1alpha1.ReasonCancelled, "Canceled while running", now)
@@ -372,6 +384,9 @@ func recordSuccess(run *v1alpha1.HookRun, value executor.Answer, now time.Time) 
 // recordFailure records a failed attempt and decides whether to retry.
 func recordFailure(run *v1alpha1.HookRun, reason, text string, now time.Time) decision {
 	closeAttempt(run, reason, text, now)
+	if intervention.IsSkipping(run) {
+		return finishSkipped(run, now)
+	}
 	failed := numFailedAttempts(run)
 	if run.Spec.Owed || (failed <= run.Spec.Retries && reason != v1alpha1.ReasonInvalid && reason != v1alpha1.ReasonInterrupted) {
 		pause := backoff.Delay(wait.Backoff{Duration: minRetryBackoff, Factor: 2, Cap: maxRetryBackoff}, int(max(failed, 1)))
@@ -390,8 +405,12 @@ func recordFailure(run *v1alpha1.HookRun, reason, text string, now time.Time) de
 
 // numFailedAttempts returns how many attempts failed. Attempts that were interrupted when the
 // operator stopped do not count, because they must not use up retries. The listed attempts are
-// counted as well, because earlier versions of the operator did not record the number.
+// counted as well, because earlier versions of the operator did not record the number, unless an
+// intervention was handled: that records the number, and a retry resets it.
 func numFailedAttempts(run *v1alpha1.HookRun) int32 {
+	if run.Status.LastIntervention != nil {
+		return run.Status.Failures
+	}
 	listed := int32(0)
 	for _, attempt := range run.Status.Attempts {
 		if isFailureReason(attempt.Reason) {
@@ -420,6 +439,9 @@ func closeAttempt(run *v1alpha1.HookRun, reason, text string, now time.Time) {
 
 // finishWithoutCall finishes a HookRun that is canceled while no call runs.
 func finishWithoutCall(run *v1alpha1.HookRun, now time.Time) decision {
+	if intervention.IsSkipping(run) {
+		return finishSkipped(run, now)
+	}
 	if run.Status.StartTimestamp == nil {
 		return finishHookRun(run, v1alpha1.HookRunPhaseSkipped, v1alpha1.ReasonNotNeeded, "Not needed", now)
 	}

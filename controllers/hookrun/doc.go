@@ -15,6 +15,7 @@
 //
 //	controller.go        one reconcile: observe, decide, write status once, then act
 //	decide.go            the state machine, as a pure function
+//	intervention.go      retries and skips that users request
 //	call.go              the call of the action
 //	parent.go            the Backup, Restore or DeletionRun: what an action receives of it
 //	pluginload.go        the wait for a plugin that is not loaded yet

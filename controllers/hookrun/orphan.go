@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -94,9 +93,5 @@ func (r *Reconciler) lastParentState(run *v1alpha1.HookRun) client.Object {
 			return copied
 		}
 	}
-	stub := newParent(run)
-	stub.SetNamespace(run.Namespace)
-	stub.SetName(run.Spec.ParentRef.Name)
-	stub.SetUID(types.UID(run.Spec.ParentRef.UID))
-	return stub
+	return newParentStub(run)
 }

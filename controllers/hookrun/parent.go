@@ -32,6 +32,15 @@ func newParent(run *v1alpha1.HookRun) client.Object {
 	return &v1alpha1.Backup{}
 }
 
+// newParentStub returns the parent with the fields that the HookRun has.
+func newParentStub(run *v1alpha1.HookRun) client.Object {
+	stub := newParent(run)
+	stub.SetNamespace(run.Namespace)
+	stub.SetName(run.Spec.ParentRef.Name)
+	stub.SetUID(types.UID(run.Spec.ParentRef.UID))
+	return stub
+}
+
 var errReplaced = errors.New("replaced by another object of the same name")
 
 // readParent reads the parent of a HookRun. The error is errReplaced or NotFound if the parent

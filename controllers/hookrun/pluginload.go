@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 )
 
 // pluginLoadID identifies the wait for the plugin of a HookRun.
@@ -32,7 +33,9 @@ func (r *Reconciler) isPluginLoadAttempted(run *v1alpha1.HookRun) bool {
 // loaded their plugins, and no attempt may fail because of that. The HookRun is enqueued when
 // the wait ends, or requeued after the returned time.
 func (r *Reconciler) requeueUntilCallable(ctx context.Context, run *v1alpha1.HookRun) (waiting bool, after time.Duration, err error) {
-	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || (shouldCancel(run) && !hasUnansweredCall(run)) {
+	request := intervention.UnhandledRequest(run)
+	skips := request != nil && request.Type == v1alpha1.HookInterventionSkip
+	if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait || ((skips || shouldCancel(run)) && !hasUnansweredCall(run)) {
 		return false, 0, nil
 	}
 	return r.requeueUntilPluginLoaded(ctx, run)

@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if err := lifecycle.ObserveGeneration(ctx, r.Client, o); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, r.driver.RemoveFinalizer(ctx, o)
+		return ctrl.Result{}, r.driver.ReconcileFinalized(ctx, o)
 	}
 	s, err := r.driver.Begin(ctx, o)
 	if s == nil || err != nil {

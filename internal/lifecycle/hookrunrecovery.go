@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/hook"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 )
 
 // recreateHookRun recreates a HookRun that a user deleted after removing its finalizer. A
@@ -156,6 +158,9 @@ func (k KindTraits) reconstructHookRun(s Object, point v1alpha1.HookPoint, actio
 		v1alpha1.ActionPhaseFailed:    v1alpha1.HookRunPhaseFailed,
 	}[action.Phase]; ended {
 		run.Status.Phase = phase
+	}
+	if run.Status.Phase == v1alpha1.HookRunPhaseSkipped && intervention.IsSkipMessage(action.Message) {
+		conditions.Set(run, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonSkippedByUser, action.Message)
 	}
 	return run
 }

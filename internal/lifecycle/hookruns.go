@@ -73,6 +73,7 @@ func (d *Driver[T]) createHookRun(ctx context.Context, o T, point v1alpha1.HookP
 	if err := d.Reader.Get(ctx, client.ObjectKeyFromObject(run), &existing); err != nil {
 		return nil, fmt.Errorf("reading HookRun %s: %w", run.Name, err)
 	}
+	run.Spec.Intervention = existing.Spec.Intervention // a user may have skipped it already
 	if existing.Labels[v1alpha1.LabelParentUID] == string(o.GetUID()) && existing.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(existing.Spec, run.Spec) {
 		return &existing, nil
@@ -193,8 +194,8 @@ func (d *Driver[T]) patchHookRun(s *Scope[T], run *v1alpha1.HookRun, change map[
 }
 
 // finalizeHookRuns removes the finalizers of the HookRuns of a finalized run. It returns false
-// if it skipped a HookRun whose resources are still being removed. If the plan was not recorded,
-// it also deletes the HookRuns.
+// if it skipped a HookRun whose resources are still being removed, or that a user retries. If the plan
+// was not recorded, it also deletes the HookRuns.
 func (d *Driver[T]) finalizeHookRuns(ctx context.Context, o T) (all bool, err error) {
 	var list v1alpha1.HookRunList
 	err = d.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabels{v1alpha1.LabelParentUID: string(o.GetUID())})
@@ -204,7 +205,7 @@ func (d *Driver[T]) finalizeHookRuns(ctx context.Context, o T) (all bool, err er
 	all = true
 	for i := range list.Items {
 		run := &list.Items[i]
-		if run.Status.Removing {
+		if run.Status.Removing || isHookRunRetried(run) {
 			all = false
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 )
 
 // RunPostActions is the ReconcileFunc that runs the actions that match the outcome, one after the
@@ -131,7 +132,7 @@ func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
 // markCleanupOwed records that an action which is about to start must be undone.
 func (s *Scope[T]) markCleanupOwed(pre *v1alpha1.HookRun) {
 	for _, run := range s.Post {
-		if run.Spec.Owed && run.Spec.ActionName == pre.Spec.ActionName {
+		if run.Spec.Owed && run.Spec.ActionName == pre.Spec.ActionName && !isHookRunFinished(run) {
 			conditions.Set(s.Object, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending,
 				describeAction(run)+" must run, whatever happens")
 		}
@@ -164,7 +165,11 @@ func (s *Scope[T]) updateCleanupOwed(now time.Time, abandoned bool) bool {
 	case len(d.owed) > 0:
 		set(metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, strings.Join(d.owed, ", ")+" must run, whatever happens")
 	case len(d.abandoned) > 0:
-		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupAbandoned, "abandoned with the annotation: "+strings.Join(d.abandoned, ", "))
+		how := "abandoned: "
+		if abandoned {
+			how = "abandoned with the annotation: "
+		}
+		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupAbandoned, how+strings.Join(d.abandoned, ", "))
 	case conditions.IsTrue(s.Object, v1alpha1.ConditionCleanupOwed):
 		set(metav1.ConditionFalse, v1alpha1.ReasonCleanupDone, "no clean-up is owed anymore")
 	}
@@ -191,7 +196,7 @@ func (s *Scope[T]) collectOwedCleanup(now time.Time, abandoned bool) owedCleanup
 			what += " (" + run.Status.Message + ")"
 		}
 		switch late, left := cleanupTimeLeft(run, now); {
-		case abandoned && isHookRunFinished(run):
+		case isHookRunFinished(run) && (abandoned || intervention.IsSkipped(run)):
 			d.abandoned = append(d.abandoned, what)
 			continue
 		case isHookRunFinished(run) && run.UID == "": // see reconstructHookRun

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 )
 
 // RunPreActions is the ReconcileFunc that runs the actions before the work, one after the other.
@@ -24,7 +25,7 @@ func (d *Driver[T]) RunPreActions(_ context.Context, s *Scope[T]) (bool, error) 
 	}
 	for _, run := range s.Pre {
 		switch {
-		case isHookRunCompleted(run):
+		case isHookRunCompleted(run), intervention.IsSkipped(run):
 			continue
 		case isHookRunFinished(run):
 			s.RecordOutcome(s.outcomeForFailedPre(run), d.Now())
@@ -75,11 +76,13 @@ func (s *Scope[T]) outcomeForFailedPre(run *v1alpha1.HookRun) Outcome {
 	}
 }
 
-// IgnoredFailureWarnings returns a warning for each failure that a failure policy ignores.
+// IgnoredFailureWarnings returns a warning for each failure that a failure policy ignores, and for each
+// action that a user skipped.
 func IgnoredFailureWarnings(runs []*v1alpha1.HookRun) []string {
 	var warnings []string
 	for _, run := range runs {
-		if c := conditions.Get(run, v1alpha1.ConditionSucceeded); c != nil && c.Reason == v1alpha1.ReasonIgnored {
+		c := conditions.Get(run, v1alpha1.ConditionSucceeded)
+		if (c != nil && c.Reason == v1alpha1.ReasonIgnored) || intervention.IsSkipped(run) {
 			warnings = append(warnings, fmt.Sprintf("%s: %s", describeAction(run), run.Status.Message))
 		}
 	}

@@ -160,7 +160,8 @@ type stateCase struct {
 }
 
 func (tc stateCase) test(t *testing.T) {
-	got := decide(tc.run, observed{inFlight: tc.known, result: tc.ended, resumable: tc.resumes, actionRemoved: tc.withdrawn}, start.Add(tc.at))
+	seen := observed{inFlight: tc.known, result: tc.ended, resumable: tc.resumes, actionRemoved: tc.withdrawn, redact: redactPassword}
+	got := decide(tc.run, seen, start.Add(tc.at))
 	if got != tc.step {
 		t.Errorf("next is %+v, want %+v", got, tc.step)
 	}

@@ -170,6 +170,9 @@ func TestRun_BadInput(t *testing.T) {
 		"a run of what kind":   {"logs pod/x", `"pod/x" is neither backup/NAME nor restore/NAME`},
 		"no API server":        {"backup get", "cannot be reached"},
 		"no schedule":          {"schedule create x", `required flag(s) "schedule" not set`},
+		"no reason":            {"hook retry x", `required flag(s) "reason" not set`},
+		"an empty reason":      {"hook skip x --reason=", "--reason is empty"},
+		"too long a reason":    {"hook skip x --reason " + strings.Repeat("ä", 257), "--reason has 257 characters; the limit is 256"},
 		"an unknown flag":      {"backup create x --snapshot-volumes", "unknown flag: --snapshot-volumes"},
 		"a confirmation, none": {"restore delete x", "cannot be reached"},
 	} {
@@ -284,6 +287,55 @@ func TestReportOutcome(t *testing.T) {
 			wantText := "Backup b: " + string(phase) + " (what happened)\n  Error Forbidden: pods a/b:[2J no\n  and 2 more: kubectl grapnel results backup/b\n"
 			if code != want || out.String() != wantText {
 				t.Errorf("exit code %d, want %d\n%q, want\n%q", code, want, out.String(), wantText)
+			}
+		})
+	}
+}
+
+// TestPrintHooks: a hook has its interventions, and what to do about a failed one.
+func TestPrintHooks(t *testing.T) {
+	at := metav1.NewTime(time.Now().Add(-90 * time.Second))
+	handled := func(what v1alpha1.HookInterventionType, outcome v1alpha1.HookInterventionOutcome, message string) *v1alpha1.HandledHookIntervention {
+		return &v1alpha1.HandledHookIntervention{Type: what, Outcome: outcome, Message: message, HandledTimestamp: at}
+	}
+	for name, tc := range map[string]struct {
+		status v1alpha1.HookRunStatus
+		want   string // %s is the time of the intervention
+	}{
+		"completed": {
+			status: v1alpha1.HookRunStatus{Phase: v1alpha1.HookRunPhaseCompleted, StartTimestamp: &at, CompletionTimestamp: &at, Message: "Done"},
+			want:   "  PostBackup   example.io/thaw: Completed (Done)\n",
+		},
+		"failed": {
+			status: v1alpha1.HookRunStatus{Phase: v1alpha1.HookRunPhaseFailed, StartTimestamp: &at, CompletionTimestamp: &at, Message: "it is down"},
+			want: "  PostBackup   example.io/thaw: Failed (it is down)\n" +
+				"    To retry it now: kubectl grapnel hook retry nightly-post-0 --reason TEXT\n",
+		},
+		"retried": {
+			status: v1alpha1.HookRunStatus{
+				Phase: v1alpha1.HookRunPhaseInProgress, StartTimestamp: &at, Attempt: 2, Message: "Running attempt 2",
+				LastIntervention: handled(v1alpha1.HookInterventionRetry, v1alpha1.HookInterventionAccepted, "Retried by jane: \x1b[2Jit is up"),
+			},
+			want: "  PostBackup   example.io/thaw: InProgress, attempt 2 (Running attempt 2)\n    Retried by jane: [2Jit is up, %s\n",
+		},
+		"skipped": {
+			status: v1alpha1.HookRunStatus{
+				Phase: v1alpha1.HookRunPhaseSkipped, CompletionTimestamp: &at, Message: "Skipped by jane: not needed",
+				LastIntervention: handled(v1alpha1.HookInterventionSkip, v1alpha1.HookInterventionAccepted, "Skipped by jane: not needed"),
+				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Reason: v1alpha1.ReasonSkippedByUser}},
+			},
+			want: "  PostBackup   example.io/thaw: Skipped (Skipped by jane: not needed)\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			d := &description{out: newTerminal(&out)}
+			h := v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "nightly-post-0"}, Status: tc.status}
+			h.Spec.Hook, h.Spec.ActionName, h.Spec.DesiredState = v1alpha1.HookPostBackup, "example.io/thaw", v1alpha1.HookDesiredStateRun
+			d.printHooks([]v1alpha1.HookRun{h})
+			want := "\nHooks\n" + strings.ReplaceAll(tc.want, "%s", describeTime(&at))
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

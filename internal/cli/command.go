@@ -77,7 +77,7 @@ func (a *app) newRootCommand() *cobra.Command {
 	for _, command := range []*cobra.Command{
 		a.newRunCommand(backups, a.newCreateBackupCommand(), a.newDeleteBackupCommand()),
 		a.newRunCommand(restores, a.newCreateRestoreCommand(), a.newDeleteRestoreCommand()),
-		a.newScheduleCommand(), a.newLocationCommand(), a.newPluginCommand(),
+		a.newHookCommand(), a.newScheduleCommand(), a.newLocationCommand(), a.newPluginCommand(),
 	} {
 		command.GroupID = "objects"
 		root.AddCommand(command)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 	"github.com/grapnel-dev/grapnel/internal/names"
 )
 
@@ -173,6 +174,12 @@ func (d *description) printHooks(hooks []v1alpha1.HookRun) {
 			d.printf(" (%s)", h.Status.Message)
 		}
 		d.printf("\n")
+		if last := h.Status.LastIntervention; last != nil && !intervention.IsSkipped(h) {
+			d.printf("    %s, %s\n", last.Message, describeTime(&last.HandledTimestamp))
+		}
+		if intervention.RefusalReason(h, v1alpha1.HookInterventionRetry) == "" {
+			d.printf("    To retry it now: kubectl grapnel hook retry %s --reason TEXT\n", h.Name)
+		}
 	}
 }
 

@@ -299,6 +299,7 @@ func TestPrintHooks(t *testing.T) {
 		return &v1alpha1.HandledHookIntervention{Type: what, Outcome: outcome, Message: message, HandledTimestamp: at}
 	}
 	for name, tc := range map[string]struct {
+		owed   bool
 		status v1alpha1.HookRunStatus
 		want   string // %s is the time of the intervention
 	}{
@@ -311,6 +312,15 @@ func TestPrintHooks(t *testing.T) {
 			want: "  PostBackup   example.io/thaw: Failed (it is down)\n" +
 				"    To retry it now: kubectl grapnel hook retry nightly-post-0 --reason TEXT\n",
 		},
+		"owed, and failing": {
+			owed: true,
+			status: v1alpha1.HookRunStatus{
+				Phase: v1alpha1.HookRunPhaseInProgress, StartTimestamp: &at, NextCallTimestamp: &at, Attempt: 7, Message: "Attempt 7 failed",
+			},
+			want: "  PostBackup   example.io/thaw: InProgress, attempt 7 (Attempt 7 failed)\n" +
+				"    To retry it now: kubectl grapnel hook retry nightly-post-0 --reason TEXT\n" +
+				"    To abandon it: kubectl grapnel hook skip nightly-post-0 --reason TEXT\n",
+		},
 		"retried": {
 			status: v1alpha1.HookRunStatus{
 				Phase: v1alpha1.HookRunPhaseInProgress, StartTimestamp: &at, Attempt: 2, Message: "Running attempt 2",
@@ -322,7 +332,7 @@ func TestPrintHooks(t *testing.T) {
 			status: v1alpha1.HookRunStatus{
 				Phase: v1alpha1.HookRunPhaseSkipped, CompletionTimestamp: &at, Message: "Skipped by jane: not needed",
 				LastIntervention: handled(v1alpha1.HookInterventionSkip, v1alpha1.HookInterventionAccepted, "Skipped by jane: not needed"),
-				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Reason: v1alpha1.ReasonSkippedByUser}},
+				Conditions:       []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Reason: v1alpha1.ReasonSkippedByUser}},
 			},
 			want: "  PostBackup   example.io/thaw: Skipped (Skipped by jane: not needed)\n",
 		},
@@ -332,6 +342,7 @@ func TestPrintHooks(t *testing.T) {
 			d := &description{out: newTerminal(&out)}
 			h := v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "nightly-post-0"}, Status: tc.status}
 			h.Spec.Hook, h.Spec.ActionName, h.Spec.DesiredState = v1alpha1.HookPostBackup, "example.io/thaw", v1alpha1.HookDesiredStateRun
+			h.Spec.Owed = tc.owed
 			d.printHooks([]v1alpha1.HookRun{h})
 			want := "\nHooks\n" + strings.ReplaceAll(tc.want, "%s", describeTime(&at))
 			if diff := cmp.Diff(want, out.String()); diff != "" {

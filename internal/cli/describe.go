@@ -179,6 +179,9 @@ func (d *description) printHooks(hooks []v1alpha1.HookRun) {
 		}
 		if intervention.RefusalReason(h, v1alpha1.HookInterventionRetry) == "" {
 			d.printf("    To retry it now: kubectl grapnel hook retry %s --reason TEXT\n", h.Name)
+			if h.Spec.Owed {
+				d.printf("    To abandon it: kubectl grapnel hook skip %s --reason TEXT\n", h.Name)
+			}
 		}
 	}
 }

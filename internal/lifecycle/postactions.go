@@ -132,7 +132,7 @@ func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
 // markCleanupOwed records that an action which is about to start must be undone.
 func (s *Scope[T]) markCleanupOwed(pre *v1alpha1.HookRun) {
 	for _, run := range s.Post {
-		if run.Spec.Owed && run.Spec.ActionName == pre.Spec.ActionName && !isHookRunFinished(run) {
+		if run.Spec.Owed && run.Spec.ActionName == pre.Spec.ActionName && !intervention.IsSkipped(run) {
 			conditions.Set(s.Object, v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending,
 				describeAction(run)+" must run, whatever happens")
 		}

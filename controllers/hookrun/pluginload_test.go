@@ -24,11 +24,14 @@ var _ = Describe("A HookRun whose plugin is not loaded", Label("hooks"), func() 
 		})
 		ofPlugin := func(run *v1alpha1.HookRun) { run.Spec.PluginRef.Name = name }
 		run, cancelled, orphan := plan(env, backup, ofPlugin), plan(env, backup, ofPlugin), plan(env, backup)
+		unwanted := plan(env, backup, ofPlugin)
 		do := working()
 		do.plugin, do.loading = name, make(chan struct{})
 		operator(t, env, do)
 
-		// These two do not wait: one is canceled, the other has no Plugin.
+		// These do not wait: one is canceled, one is skipped, and one has no Plugin.
+		request(env, unwanted, "1", v1alpha1.HookInterventionSkip)
+		waitForPhase(env, unwanted, v1alpha1.HookRunPhaseSkipped)
 		suite.UpdateWithRetry(env, cancelled, desire(v1alpha1.HookDesiredStateCancel))
 		waitForPhase(env, cancelled, v1alpha1.HookRunPhaseSkipped)
 		waitForPhase(env, orphan, v1alpha1.HookRunPhaseFailed)

@@ -6,6 +6,7 @@ package hookrun
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/intervention"
 )
 
 // TestDecide_RandomWalk runs thousands of HookRuns through random events (answers,
@@ -51,6 +53,8 @@ type walk struct {
 	known bool
 	ended *callOutcome
 	last  decision
+	// requests counts the interventions of users.
+	requests int
 }
 
 func newWalk(t testing.TB, seed uint64) *walk {
@@ -58,7 +62,7 @@ func newWalk(t testing.TB, seed uint64) *walk {
 	w := &walk{t: t, rand: rand.New(rand.NewPCG(seed, 1)), now: start.Add(time.Duration(seed%1000) * time.Millisecond)}
 	w.run = build(wants(waits), retries(int32(w.rand.IntN(4))))
 	w.run.Spec.Timeout = metav1.Duration{Duration: time.Duration(1+w.rand.IntN(20000)) * time.Millisecond}
-	for _, edit := range []func(*v1alpha1.HookRun){owed, ignoring, failOnInterruption} {
+	for _, edit := range []func(*v1alpha1.HookRun){owed, ignoring, failOnInterruption, postAction} {
 		if w.rand.IntN(3) == 0 {
 			edit(w.run)
 		}
@@ -70,7 +74,7 @@ func newWalk(t testing.TB, seed uint64) *walk {
 func (w *walk) pass() {
 	w.t.Helper()
 	before := w.run.DeepCopy()
-	next := decide(w.run, observed{inFlight: w.known, result: w.ended}, w.now)
+	next := decide(w.run, observed{inFlight: w.known, result: w.ended, redact: redactPassword}, w.now)
 	changed := !equality.Semantic.DeepEqual(before.Status, w.run.Status)
 	w.checkPass(before, next, changed)
 	if w.ended != nil {
@@ -91,7 +95,11 @@ func (w *walk) checkPass(before *v1alpha1.HookRun, next decision, changed bool) 
 			w.t.Errorf("%s\nnext %+v\nbefore %+v\nafter  %+v", what, next, before.Status, *s)
 		}
 	}
-	must(before.Status.CompletionTimestamp == nil || (!changed && next == decision{}), "a finished HookRun changed")
+	requested := intervention.UnhandledRequest(before) != nil
+	must(before.Status.CompletionTimestamp == nil || requested || (!changed && next == decision{}), "a finished HookRun changed without a request")
+	accepted := s.LastIntervention != nil && s.LastIntervention.Outcome == v1alpha1.HookInterventionAccepted
+	must(before.Status.CompletionTimestamp == nil || s.CompletionTimestamp != nil || (accepted && next.command == startCall && before.Status.Phase == failedPhase),
+		"a finished HookRun was opened again without an accepted retry of a failure")
 	must(next.command != startCall || (changed && openAttempt(w.run) != nil), "an unrecorded call is made")
 	must(next.command != startCall || !w.known || w.ended != nil, "a call is made while another one runs")
 	must(next.command != startCall || w.run.Spec.DesiredState == v1alpha1.HookDesiredStateRun || (w.run.Spec.Owed && before.Status.StartTimestamp != nil), "a call is made without a request to run")
@@ -105,11 +113,12 @@ func (w *walk) checkPass(before *v1alpha1.HookRun, next decision, changed bool) 
 	if s.CompletionTimestamp == nil {
 		idle := next.command != startCall && next.command != cancelCall && next.requeueAfter <= 0 && (!w.known || w.ended != nil)
 		must(!idle || w.run.Spec.DesiredState == waits, "the HookRun waits without a reason")
+		must(!intervention.IsSkipping(w.run) || next.command == cancelCall || changed, "a skipped HookRun continues")
 		return
 	}
 	must(openAttempt(w.run) == nil && s.NextCallTimestamp == nil, "the HookRun finished with an open attempt or call")
 	if w.run.Spec.Owed && s.StartTimestamp != nil {
-		must(s.Phase == completed && s.Conditions[0].Reason == v1alpha1.ReasonCompleted, "owed clean-up finished without success")
+		must((s.Phase == completed && s.Conditions[0].Reason == v1alpha1.ReasonCompleted) || intervention.IsSkipped(w.run), "owed clean-up finished without success")
 	}
 }
 
@@ -125,6 +134,10 @@ func (w *walk) happen() {
 		w.known, w.ended = false, nil // the operator is killed and another one starts
 	case n == 1 && w.run.Spec.DesiredState != cancel:
 		w.run.Spec.DesiredState = cancel
+	case n == 2:
+		w.requests++
+		what := []v1alpha1.HookInterventionType{v1alpha1.HookInterventionRetry, v1alpha1.HookInterventionRetry, v1alpha1.HookInterventionSkip}[w.rand.IntN(3)]
+		requests(strconv.Itoa(w.requests), what)(w.run)
 	case n < 12 && w.run.Spec.DesiredState == waits:
 		w.run.Spec.DesiredState = v1alpha1.HookDesiredStateRun
 	}

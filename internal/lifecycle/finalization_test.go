@@ -11,12 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -165,4 +171,106 @@ func finishOnce(t *testing.T, d *Driver[*v1alpha1.Backup], b *v1alpha1.Backup, p
 	}
 	time.Sleep(time.Second)
 	synctest.Wait()
+}
+
+// TestDriver_ReconcileFinalized retries a Post action of a finalized Backup. The Backup stays finalized, and
+// records how the action runs and ends.
+func TestDriver_ReconcileFinalized(t *testing.T) {
+	t.Parallel()
+	failed := metav1.NewTime(noon.Add(-time.Hour))
+	ended := metav1.NewTime(noon)
+	for name, tc := range map[string]struct {
+		change       func(*v1alpha1.HookRun)
+		wantPhase    v1alpha1.ActionPhase
+		wantReason   string // of PostActionsSucceeded
+		wantMessage  string
+		wantReleased bool
+	}{
+		"it failed": {
+			change:    func(*v1alpha1.HookRun) {},
+			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; PostBackup action failed: a (it is down)",
+		},
+		"a retry was refused": {
+			change:    func(h *v1alpha1.HookRun) { h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{} },
+			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; PostBackup action failed: a (it is down)",
+		},
+		"it is retried": {
+			change: func(h *v1alpha1.HookRun) {
+				h.Status.Phase, h.Status.CompletionTimestamp, h.Status.Attempt = v1alpha1.HookRunPhaseInProgress, nil, 2
+				h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{}
+			},
+			wantPhase: v1alpha1.ActionPhaseInProgress, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; running PostBackup action a",
+		},
+		"the retry succeeded": {
+			change: func(h *v1alpha1.HookRun) {
+				h.Status.Phase, h.Status.CompletionTimestamp, h.Status.Attempt = v1alpha1.HookRunPhaseCompleted, &ended, 2
+				h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{}
+			},
+			wantPhase: v1alpha1.ActionPhaseCompleted, wantReason: v1alpha1.ReasonPostActionsSucceeded, wantMessage: "3 objects", wantReleased: true,
+		},
+		"the retry failed": {
+			change: func(h *v1alpha1.HookRun) {
+				h.Status.Message, h.Status.CompletionTimestamp, h.Status.Attempt = "it is still down", &ended, 2
+				h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{}
+			},
+			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed,
+			wantMessage: "3 objects; PostBackup action failed: a (it is still down)", wantReleased: true,
+		},
+		"the retry succeeded, and its Job is being removed": {
+			change: func(h *v1alpha1.HookRun) {
+				h.Status.Phase, h.Status.CompletionTimestamp, h.Status.Removing = v1alpha1.HookRunPhaseCompleted, &ended, true
+				h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{}
+			},
+			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; PostBackup action failed: a (it is down)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := begun(0)
+			b.Finalizers = nil
+			h := run(post, "a", v1alpha1.HookRunPhaseFailed, func(h *v1alpha1.HookRun) {
+				h.Namespace, h.UID, h.Labels = b.Namespace, "h-1", map[string]string{v1alpha1.LabelParentUID: string(b.UID)}
+				h.Finalizers = []string{v1alpha1.FinalizerHookRun}
+				h.Status.Message, h.Status.StartTimestamp, h.Status.CompletionTimestamp = "it is down", &failed, &failed
+			})
+			s := newScope(BackupKind, b)
+			s.Post = []*v1alpha1.HookRun{h}
+			s.RecordOutcome(Outcome{v1alpha1.RunPhaseCompleted, v1alpha1.ReasonCompleted, "3 objects"}, noon)
+			s.recordActionStatuses()
+			s.SetPostActionsCondition()
+			s.MarkFinalized()
+			tc.change(h)
+			d := driverWith(t, nil)
+			scheme := d.Client.Scheme()
+			d.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, h).WithStatusSubresource(b).Build()
+			d.Reader, d.Recorder, d.queue = d.Client, events.NewFakeRecorder(9), newQueue(1, func(types.NamespacedName) {})
+			var err error
+			if d.Logs, err = runlog.New(t.TempDir(), redact.New(), logr.Discard()); err != nil {
+				t.Fatal(err)
+			}
+			newList := func() client.ObjectList { return &v1alpha1.BackupList{} }
+			if d.metrics, err = newMetrics(prometheus.NewRegistry(), BackupKind, d.Client, newList, func(*v1alpha1.Backup) string { return "" }); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second pass changes nothing
+				if err := d.Client.Get(t.Context(), namespacedNameOf(b), b); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.ReconcileFinalized(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Client.Get(t.Context(), namespacedNameOf(h), h); err != nil {
+				t.Fatal(err)
+			}
+			action, condition := (*b.Status.PostBackupActionsStatuses)[0], conditions.Get(b, v1alpha1.ConditionPostActionsSucceeded)
+			if action.Phase != tc.wantPhase || condition.Reason != tc.wantReason || b.Status.Message != tc.wantMessage || !IsFinalized(b) {
+				t.Errorf("the Backup has %s, %s and %q, finalized: %t; want %s, %s and %q, finalized", action.Phase, condition.Reason,
+					b.Status.Message, IsFinalized(b), tc.wantPhase, tc.wantReason, tc.wantMessage)
+			}
+			if released := len(h.Finalizers) == 0; released != tc.wantReleased {
+				t.Errorf("the HookRun is released: %t, want %t", released, tc.wantReleased)
+			}
+		})
+	}
 }

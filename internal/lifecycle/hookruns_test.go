@@ -49,4 +49,11 @@ func TestFinalizeHookRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(true, false, false)
+	// A user retries one of them.
+	left.Finalizers = []string{v1alpha1.FinalizerHookRun}
+	left.Status.Attempt, left.Status.LastIntervention = 2, &v1alpha1.HandledHookIntervention{}
+	if err := d.Client.Update(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	check(false, true, false)
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
@@ -49,6 +51,12 @@ func began(ago time.Duration) func(*v1alpha1.HookRun) {
 		at := metav1.NewTime(noon.Add(-ago))
 		h.Status.StartTimestamp = &at
 	}
+}
+
+// skippedByUser makes it a HookRun that a user skipped.
+func skippedByUser(h *v1alpha1.HookRun) {
+	h.Status.Message = "Skipped by jane: it was dropped"
+	conditions.Set(h, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonSkippedByUser, h.Status.Message)
 }
 
 const (
@@ -107,6 +115,7 @@ func TestUpdateCleanupOwed(t *testing.T) {
 		done      bool
 		owed      metav1.ConditionStatus
 		reason    string
+		message   string // not compared if empty
 		stalled   bool
 		again     time.Duration
 	}{
@@ -149,6 +158,20 @@ func TestUpdateCleanupOwed(t *testing.T) {
 			post: run(post, "a", v1alpha1.HookRunPhaseCancelled, owed), abandoned: true, done: true,
 			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
 		},
+		"a user skipped it": {
+			post: run(post, "a", v1alpha1.HookRunPhaseSkipped, owed, began(time.Second), skippedByUser), done: true,
+			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned, message: "abandoned: PostBackup action a (Skipped by jane: it was dropped)",
+		},
+		"a user skipped it before its turn": {
+			post: run(post, "a", v1alpha1.HookRunPhaseSkipped, owed, skippedByUser), done: true,
+			owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
+		},
+		"a user skipped it, and its HookRun is lost": {
+			post: BackupKind.reconstructHookRun(
+				&v1alpha1.Backup{Status: v1alpha1.BackupStatus{PreBackupActionsStatuses: &[]v1alpha1.ActionStatus{{PluginName: "a"}}}}, post,
+				v1alpha1.ActionStatus{PluginName: "a", Message: "Skipped by jane: it was dropped", CompletionTimestamp: &metav1.Time{Time: noon}}),
+			done: true, owed: metav1.ConditionFalse, reason: v1alpha1.ReasonCleanupAbandoned,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScope(BackupKind, queued("b", 0))
@@ -159,6 +182,9 @@ func TestUpdateCleanupOwed(t *testing.T) {
 				t.Errorf("no clean-up owed: %v, want %v", got, tc.done)
 			}
 			c := conditions.Get(s.Object, v1alpha1.ConditionCleanupOwed)
+			if tc.message != "" && c.Message != tc.message {
+				t.Errorf("the message is %q, want %q", c.Message, tc.message)
+			}
 			if c.Status != tc.owed || c.Reason != tc.reason {
 				t.Errorf("CleanupOwed is %s, %s (%s); want %s, %s", c.Status, c.Reason, c.Message, tc.owed, tc.reason)
 			}
@@ -285,5 +311,37 @@ func TestFailValidation_ManyErrors(t *testing.T) {
 		if len(text) > maxMessageBytes || strings.ContainsRune(text, '\uFFFD') {
 			t.Errorf("a message has %d bytes or half a character", len(text))
 		}
+	}
+}
+
+// TestRunPreActions_Skipped checks that a run continues without a Pre action that a user skipped, with a
+// warning. A Pre action that a user canceled ends the run.
+func TestRunPreActions_Skipped(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		run          *v1alpha1.HookRun
+		wantFinished bool
+		wantWarnings []string
+	}{
+		"skipped": {
+			run:          run(pre, "a", v1alpha1.HookRunPhaseSkipped, skippedByUser),
+			wantWarnings: []string{"PreBackup action a: Skipped by jane: it was dropped"},
+		},
+		"canceled": {run: run(pre, "a", v1alpha1.HookRunPhaseSkipped), wantFinished: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := driverWith(t, nil)
+			d.queue = newQueue(1, func(types.NamespacedName) {})
+			s := newScope(BackupKind, begun(0))
+			s.Pre = []*v1alpha1.HookRun{tc.run}
+			done, err := d.RunPreActions(t.Context(), s)
+			if !done || err != nil || IsFinished(s.Object) != tc.wantFinished {
+				t.Errorf("done: %t, %v, and the run is finished: %t; want %t", done, err, IsFinished(s.Object), tc.wantFinished)
+			}
+			if diff := cmp.Diff(tc.wantWarnings, IgnoredFailureWarnings(s.Pre)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -133,37 +133,40 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		r.calls.Forget(leftoversID(&run))
 	}
-	ended, known := r.calls.LookupOutcome(attemptID(&run))
+	return r.advanceHookRun(ctx, &run)
+}
+
+// advanceHookRun advances a HookRun that is unfinished, or that has a request of a user to handle.
+func (r *Reconciler) advanceHookRun(ctx context.Context, run *v1alpha1.HookRun) (ctrl.Result, error) {
+	ended, known := r.calls.LookupOutcome(attemptID(run))
 	if ended != nil && ended.Value.superseded {
 		// The status in the API server decides how the attempt continues.
-		r.calls.Forget(attemptID(&run))
+		r.calls.Forget(attemptID(run))
 		ended, known = nil, false
 	}
 	if !known {
-		if stays, after, err := r.shouldSkip(ctx, &run); stays || err != nil {
+		if stays, after, err := r.shouldSkip(ctx, run); stays || err != nil {
 			return ctrl.Result{RequeueAfter: after}, err
 		}
 	}
-	if run.Status.CompletionTimestamp != nil {
-		if err := r.addFinalizerForRetry(ctx, &run); err != nil {
-			return ctrl.Result{}, ignoreConflictAndNotFound(err) // the watch delivers the newer object
-		}
+	if err := r.addFinalizerForRetry(ctx, run); err != nil {
+		return ctrl.Result{}, ignoreConflictAndNotFound(err) // the watch delivers the newer object
 	}
 	before := run.DeepCopy()
 	if ended != nil && ended.Err != nil && executor.ErrorKindOf(ended.Err) == "" {
 		ctrl.LoggerFrom(ctx).Error(ended.Err, "The call of an action failed inside the operator", "attempt", run.Status.Attempt)
 	}
-	next := decide(&run, r.observeAttempt(&run, ended, known), r.Now())
-	if current, err := r.patchStatus(ctx, before, &run, next); !current || err != nil {
+	next := decide(run, r.observeAttempt(run, ended, known), r.Now())
+	if current, err := r.patchStatus(ctx, before, run, next); !current || err != nil {
 		return ctrl.Result{}, err // the watch delivers the newer object
 	}
 	if ended != nil {
 		r.calls.Forget(attemptID(before))
 	}
 	if run.Status.Removing {
-		return r.startLeftoverRemoval(&run, r.executorFor(&run, ended)), nil //nolint:contextcheck // it outlives the reconcile that starts it; the runner gives it its context
+		return r.startLeftoverRemoval(run, r.executorFor(run, ended)), nil //nolint:contextcheck // it outlives the reconcile that starts it; the runner gives it its context
 	}
-	return r.executeDecision(&run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
+	return r.executeDecision(run, next) //nolint:contextcheck // a call outlives the reconcile that starts it; the runner gives it its context
 }
 
 // patchStatus writes the changes of the status. It reports whether run matches the object in the

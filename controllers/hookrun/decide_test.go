@@ -160,6 +160,7 @@ type stateCase struct {
 }
 
 func (tc stateCase) test(t *testing.T) {
+	t.Helper()
 	seen := observed{inFlight: tc.known, result: tc.ended, resumable: tc.resumes, actionRemoved: tc.withdrawn, redact: redactPassword}
 	got := decide(tc.run, seen, start.Add(tc.at))
 	if got != tc.step {

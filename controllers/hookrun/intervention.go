@@ -97,12 +97,12 @@ func (r *Reconciler) shouldHandleRequest(ctx context.Context, run *v1alpha1.Hook
 	return err == nil, err
 }
 
-// addFinalizerForRetry adds the finalizer to a HookRun that is about to be opened again: its parent
+// addFinalizerForRetry adds the finalizer to a finished HookRun that is about to be opened again: its parent
 // removes it from finished HookRuns.
 func (r *Reconciler) addFinalizerForRetry(ctx context.Context, run *v1alpha1.HookRun) error {
 	request := intervention.UnhandledRequest(run)
-	if request == nil || request.Type != v1alpha1.HookInterventionRetry || intervention.RefusalReason(run, request.Type) != "" ||
-		controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
+	if run.Status.CompletionTimestamp == nil || request == nil || request.Type != v1alpha1.HookInterventionRetry ||
+		intervention.RefusalReason(run, request.Type) != "" || controllerutil.ContainsFinalizer(run, v1alpha1.FinalizerHookRun) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(run.DeepCopy(), client.MergeFromWithOptimisticLock{})

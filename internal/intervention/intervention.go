@@ -25,25 +25,44 @@ func UnhandledRequest(run *v1alpha1.HookRun) *v1alpha1.HookIntervention {
 
 // RefusalReason returns why a HookRun cannot be retried or skipped now; empty if it can.
 func RefusalReason(run *v1alpha1.HookRun, request v1alpha1.HookInterventionType) string {
-	isPost := run.Spec.Hook == v1alpha1.HookPostBackup || run.Spec.Hook == v1alpha1.HookPostRestore
-	phase, finished, canceled := run.Status.Phase, run.Status.CompletionTimestamp != nil, run.Spec.DesiredState == v1alpha1.HookDesiredStateCancel
-	if request == v1alpha1.HookInterventionSkip {
-		isUndone := run.Spec.Owed && (phase == v1alpha1.HookRunPhaseFailed || phase == v1alpha1.HookRunPhaseCancelled)
-		if finished && !isUndone {
-			return fmt.Sprintf("it is %s already", phase)
-		}
-		return ""
-	}
+	finished := run.Status.CompletionTimestamp != nil
 	switch {
-	case finished && phase != v1alpha1.HookRunPhaseFailed:
-		return fmt.Sprintf("it is %s; only failed actions can be retried", phase)
-	case finished && !isPost:
+	case request == v1alpha1.HookInterventionRetry && finished:
+		return retryRefusalAfterEnd(run)
+	case request == v1alpha1.HookInterventionRetry:
+		return retryRefusal(run)
+	case finished && !isCleanupUndone(run):
+		return fmt.Sprintf("it is %s already", run.Status.Phase)
+	}
+	return ""
+}
+
+// isCleanupUndone reports whether a finished HookRun is owed clean-up that did not succeed.
+func isCleanupUndone(run *v1alpha1.HookRun) bool {
+	return run.Spec.Owed && (run.Status.Phase == v1alpha1.HookRunPhaseFailed || run.Status.Phase == v1alpha1.HookRunPhaseCancelled)
+}
+
+// retryRefusalAfterEnd returns why a finished HookRun cannot be retried. The outcome of a run depends on its
+// actions before the work.
+func retryRefusalAfterEnd(run *v1alpha1.HookRun) string {
+	isPost := run.Spec.Hook == v1alpha1.HookPostBackup || run.Spec.Hook == v1alpha1.HookPostRestore
+	switch {
+	case run.Status.Phase != v1alpha1.HookRunPhaseFailed:
+		return fmt.Sprintf("it is %s; only failed actions can be retried", run.Status.Phase)
+	case !isPost:
 		return fmt.Sprintf("the outcome of %s %s is recorded and does not change; create a new %s",
 			run.Spec.ParentRef.Kind, run.Spec.ParentRef.Name, run.Spec.ParentRef.Kind)
-	case canceled && (finished || !run.Spec.Owed):
+	case run.Spec.DesiredState == v1alpha1.HookDesiredStateCancel:
 		return "it was canceled"
-	case finished:
-		return ""
+	}
+	return ""
+}
+
+// retryRefusal returns why an unfinished HookRun cannot be retried now.
+func retryRefusal(run *v1alpha1.HookRun) string {
+	switch {
+	case run.Spec.DesiredState == v1alpha1.HookDesiredStateCancel && !run.Spec.Owed:
+		return "it was canceled"
 	case run.Status.StartTimestamp == nil:
 		return "it waits for its turn and has not failed"
 	case run.Status.NextCallTimestamp == nil:

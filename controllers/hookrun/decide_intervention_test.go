@@ -107,6 +107,10 @@ func TestDecide_Retry(t *testing.T) {
 			run: failedTwice, at: time.Hour, step: decision{command: startCall},
 			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 3. " + retried, attempt: 3, attempts: []string{"ActionFailed", "ActionFailed", "open"}},
 		}},
+		"a failed Post action whose call is still known": {outcome: accepted, message: retried, stateCase: stateCase{
+			run: build(postAction, calledAt(0), answeredAt(0, broken), retry), known: true, ended: &broken, at: time.Second, step: decision{command: startCall},
+			want: summary{phase: inProgress, reason: "Running", message: "Running attempt 2. " + retried, attempt: 2, attempts: []string{"ActionFailed", "open"}},
+		}},
 		"all retries are available again": {outcome: accepted, message: retried, failures: 1, stateCase: stateCase{
 			run:   build(func(run *v1alpha1.HookRun) { *run = *failedTwice.DeepCopy() }, reconciledAt(time.Hour)),
 			known: true, ended: &broken, at: time.Hour, step: decision{requeueAfter: time.Second},
@@ -223,15 +227,18 @@ func TestDecide_Skip(t *testing.T) {
 	}
 }
 
-// TestDecide_RetryByOldStatus checks that a retry also resets failures which only the list of attempts has.
-func TestDecide_RetryByOldStatus(t *testing.T) {
+// TestDecide_InterventionWithOldStatus checks that failures which only the list of attempts has are counted
+// after a request that is refused, and not after a retry.
+func TestDecide_InterventionWithOldStatus(t *testing.T) {
 	t.Parallel()
 	end := metav1.NewTime(start)
-	run := build(retries(1), postAction, retry)
-	run.Status.Phase, run.Status.Attempt, run.Status.StartTimestamp, run.Status.CompletionTimestamp = failedPhase, 2, &end, &end
-	run.Status.Attempts = slices.Repeat([]v1alpha1.HookAttempt{{CompletionTimestamp: &end, Reason: v1alpha1.ReasonActionFailed}}, 2)
-	reconciledAt(0)(run)
-	if got := numFailedAttempts(run); got != 0 {
-		t.Errorf("%d failures after the retry, want none", got)
+	for what, want := range map[v1alpha1.HookInterventionType]int32{v1alpha1.HookInterventionRetry: 0, v1alpha1.HookInterventionSkip: 2} {
+		run := build(retries(1), postAction, requests("1", what))
+		run.Status.Phase, run.Status.Attempt, run.Status.StartTimestamp, run.Status.CompletionTimestamp = failedPhase, 2, &end, &end
+		run.Status.Attempts = slices.Repeat([]v1alpha1.HookAttempt{{CompletionTimestamp: &end, Reason: v1alpha1.ReasonActionFailed}}, 2)
+		reconciledAt(0)(run)
+		if got := numFailedAttempts(run); got != want {
+			t.Errorf("%d failures after the request to %s, want %d", got, what, want)
+		}
 	}
 }

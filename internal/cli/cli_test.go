@@ -351,3 +351,28 @@ func TestPrintHooks(t *testing.T) {
 		})
 	}
 }
+
+func TestPrintIntervention(t *testing.T) {
+	for name, tc := range map[string]struct {
+		outcome           v1alpha1.HookInterventionOutcome
+		wantOut, wantText string
+	}{
+		"accepted": {outcome: v1alpha1.HookInterventionAccepted, wantOut: "HookRun h: InProgress (Running attempt 2)\n"},
+		"refused":  {outcome: v1alpha1.HookInterventionRefused, wantText: "Retry refused: it is running"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			a := &app{out: newTerminal(&out)}
+			h := &v1alpha1.HookRun{ObjectMeta: metav1.ObjectMeta{Name: "h"}}
+			h.Status.Phase, h.Status.Message = v1alpha1.HookRunPhaseInProgress, "Running attempt 2"
+			h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{Outcome: tc.outcome, Message: "Retry refused: it is running"}
+			text := ""
+			if err := a.printIntervention(h); err != nil {
+				text = err.Error()
+			}
+			if out.String() != tc.wantOut || text != tc.wantText {
+				t.Errorf("%q and the error %q, want %q and %q", out.String(), text, tc.wantOut, tc.wantText)
+			}
+		})
+	}
+}

@@ -190,6 +190,10 @@ func TestDriver_ReconcileFinalized(t *testing.T) {
 			change:    func(*v1alpha1.HookRun) {},
 			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; PostBackup action failed: a (it is down)",
 		},
+		"the HookRun differs, but not because of an intervention": {
+			change:    func(h *v1alpha1.HookRun) { h.Status.Phase = v1alpha1.HookRunPhaseCompleted },
+			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; PostBackup action failed: a (it is down)",
+		},
 		"a retry was refused": {
 			change:    func(h *v1alpha1.HookRun) { h.Status.LastIntervention = &v1alpha1.HandledHookIntervention{} },
 			wantPhase: v1alpha1.ActionPhaseFailed, wantReason: v1alpha1.ReasonPostActionFailed, wantMessage: "3 objects; PostBackup action failed: a (it is down)",

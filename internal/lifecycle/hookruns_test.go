@@ -5,12 +5,14 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/hook"
 )
 
 // TestFinalizeHookRuns finalizes the HookRuns of a Backup. One of them has a Job
@@ -56,4 +58,24 @@ func TestFinalizeHookRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(false, true, false)
+}
+
+// TestCreateHookRun_Intervention adopts a HookRun of a plan that was not recorded, which a user has skipped
+// already.
+func TestCreateHookRun_Intervention(t *testing.T) {
+	t.Parallel()
+	d, b := driverWith(t, nil), queued("nightly", 0)
+	step := hook.PlannedAction{Action: hook.Action{Name: "freeze", Plugin: "db", Timeout: time.Minute}}
+	first, err := d.createHookRun(t.Context(), b, pre, step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Spec.Intervention = &v1alpha1.HookIntervention{ID: "1", Type: v1alpha1.HookInterventionSkip, User: "jane", Reason: "not needed"}
+	if err := d.Client.Update(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	again, err := d.createHookRun(t.Context(), b, pre, step)
+	if err != nil || again.Spec.Intervention == nil {
+		t.Errorf("the HookRun is %+v, %v; want the one with the intervention", again, err)
+	}
 }

@@ -345,3 +345,23 @@ func TestRunPreActions_Skipped(t *testing.T) {
 		})
 	}
 }
+
+// TestMarkCleanupOwed checks that an action which starts owes its clean-up, unless a user has skipped that.
+func TestMarkCleanupOwed(t *testing.T) {
+	t.Parallel()
+	first := run(pre, "a", v1alpha1.HookRunPhasePending)
+	for name, tc := range map[string]struct {
+		post *v1alpha1.HookRun
+		want bool
+	}{
+		"waiting": {post: run(post, "a", v1alpha1.HookRunPhasePending, owed), want: true},
+		"skipped": {post: run(post, "a", v1alpha1.HookRunPhaseSkipped, owed, skippedByUser)},
+	} {
+		s := newScope(BackupKind, begun(0))
+		s.Pre, s.Post = []*v1alpha1.HookRun{first}, []*v1alpha1.HookRun{tc.post}
+		s.markCleanupOwed(first)
+		if got := conditions.IsTrue(s.Object, v1alpha1.ConditionCleanupOwed); got != tc.want {
+			t.Errorf("%s: clean-up is owed: %t, want %t", name, got, tc.want)
+		}
+	}
+}

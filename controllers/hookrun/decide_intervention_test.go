@@ -235,7 +235,7 @@ func TestDecide_InterventionWithOldStatus(t *testing.T) {
 	for what, want := range map[v1alpha1.HookInterventionType]int32{v1alpha1.HookInterventionRetry: 0, v1alpha1.HookInterventionSkip: 2} {
 		run := build(retries(1), postAction, requests("1", what))
 		run.Status.Phase, run.Status.Attempt, run.Status.StartTimestamp, run.Status.CompletionTimestamp = failedPhase, 2, &end, &end
-		run.Status.Attempts = slices.Repeat([]v1alpha1.HookAttempt{{CompletionTimestamp: &end, Reason: v1alpha1.ReasonActionFailed}}, 2)
+		run.Status.Attempts = slices.Repeat([]v1alpha1.HookAttempt{{CompletionTimestamp: new(v1alpha1.NewMicroTime(start)), Reason: v1alpha1.ReasonActionFailed}}, 2)
 		reconciledAt(0)(run)
 		if got := numFailedAttempts(run); got != want {
 			t.Errorf("%d failures after the request to %s, want %d", got, what, want)

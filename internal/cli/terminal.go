@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"unicode"
 
 	"golang.org/x/term"
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // terminal is where text is printed. It removes control characters, with which a name or a log line could move the
@@ -31,7 +31,7 @@ func newTerminal(w io.Writer) *terminal {
 
 // Write implements io.Writer.
 func (t *terminal) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(t.raw, stripControl(string(p))); err != nil {
+	if _, err := io.WriteString(t.raw, text.StripControl(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -61,32 +61,18 @@ func (t *terminal) copyData(data io.Reader) error {
 }
 
 // copyText copies a text of any size without control characters.
-func (t *terminal) copyText(text io.Reader) error {
-	_, err := io.Copy(t.raw, transform.NewReader(text, runes.Remove(runes.Predicate(isControl))))
+func (t *terminal) copyText(content io.Reader) error {
+	_, err := io.Copy(t.raw, transform.NewReader(content, runes.Remove(runes.Predicate(text.IsControl))))
 	return err
-}
-
-// stripControl removes control characters.
-func stripControl(text string) string {
-	return runes.Remove(runes.Predicate(isControl)).String(text)
-}
-
-// isControl reports whether a character can change what is shown elsewhere: all control characters but tabs and line
-// ends, and those that change the direction of the text.
-func isControl(r rune) bool {
-	if r == '\n' || r == '\t' {
-		return false
-	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // printPhase prints a line with a phase, in its color if a person reads it.
 func (t *terminal) printPhase(before string, phase v1alpha1.RunPhase, after string) error {
-	shown := stripControl(string(phase))
+	shown := text.StripControl(string(phase))
 	if color := phaseColor(phase); color != "" && t.isTerminal && os.Getenv("NO_COLOR") == "" {
 		shown = "\x1b[" + color + "m" + shown + "\x1b[0m"
 	}
-	_, err := io.WriteString(t.raw, stripControl(before)+shown+stripControl(after)+"\n")
+	_, err := io.WriteString(t.raw, text.StripControl(before)+shown+text.StripControl(after)+"\n")
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // rewatchInterval is the time between two watches: an API server ends each of them some time.
@@ -205,16 +206,16 @@ type progressPrinter struct {
 	last string
 }
 
-func (p *progressPrinter) show(text string) {
-	if text == p.last {
+func (p *progressPrinter) show(line string) {
+	if line == p.last {
 		return
 	}
-	p.last = text
+	p.last = line
 	if p.out.isTerminal {
-		_, _ = fmt.Fprint(p.out.raw, "\r\x1b[K"+truncateToWidth(stripControl(strings.ReplaceAll(text, "\n", " ")), p.out.width()))
+		_, _ = fmt.Fprint(p.out.raw, "\r\x1b[K"+truncateToWidth(text.StripControl(strings.ReplaceAll(line, "\n", " ")), p.out.width()))
 		return
 	}
-	_ = p.out.printf("%s\n", strings.ReplaceAll(text, "\n", " "))
+	_ = p.out.printf("%s\n", strings.ReplaceAll(line, "\n", " "))
 }
 
 // end removes the line from a terminal.

@@ -1,12 +1,15 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package text limits the length of texts that users read.
+// Package text limits the length of texts that users read, and removes control characters from them.
 package text
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/runes"
 )
 
 const ellipsis = "…"
@@ -25,4 +28,21 @@ func Truncate(s string, limit int) string {
 		end--
 	}
 	return s[:end] + ellipsis
+}
+
+// StripControl returns s without control characters; see IsControl. Invalid UTF-8 is replaced by U+FFFD.
+func StripControl(s string) string {
+	return runes.Remove(runes.Predicate(IsControl)).String(s)
+}
+
+// IsControl reports whether a character can change what is shown elsewhere: all control characters but tabs and line
+// ends, those that change the direction of the text, and the two noncharacters that XML does not allow.
+func IsControl(r rune) bool {
+	switch r {
+	case '\n', '\t':
+		return false
+	case '\uFFFE', '\uFFFF':
+		return true
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

@@ -41,6 +41,25 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+func TestStripControl(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ text, want string }{
+		"text":             {"Grüße, 世界\tok\n", "Grüße, 世界\tok\n"},
+		"colors":           {"\x1b[31mred\x1b[0m", "[31mred[0m"},
+		"moves the cursor": {"a\rb\bc\x7f\u009b2Jd", "abc2Jd"},
+		"changes of order": {"a\u202eb\u2066c", "abc"},
+		"no XML":           {"a\x00b\ufffec\uffffd", "abcd"},
+		"invalid UTF-8":    {"a\xffb", "a\ufffdb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := text.StripControl(tc.text); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func FuzzTruncate(f *testing.F) {
 	f.Add("a\xffb€", 5)
 	f.Fuzz(func(t *testing.T, s string, limit int) {

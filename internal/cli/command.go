@@ -94,6 +94,8 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newMigrateCommand(),
 		a.newDoctorCommand(),
 		a.newSupportBundleCommand(),
+		a.newTimelineCommand(),
+		a.newReportCommand(),
 		a.newVersionCommand(),
 	)
 	return root

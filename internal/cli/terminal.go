@@ -69,12 +69,15 @@ func (t *terminal) copyText(content io.Reader) error {
 // printPhase prints a line with a phase, in its color if a person reads it.
 func (t *terminal) printPhase(before string, phase v1alpha1.RunPhase, after string) error {
 	shown := text.StripControl(string(phase))
-	if color := phaseColor(phase); color != "" && t.isTerminal && os.Getenv("NO_COLOR") == "" {
+	if color := phaseColor(phase); color != "" && t.hasColors() {
 		shown = "\x1b[" + color + "m" + shown + "\x1b[0m"
 	}
 	_, err := io.WriteString(t.raw, text.StripControl(before)+shown+text.StripControl(after)+"\n")
 	return err
 }
+
+// hasColors reports whether texts may have colors.
+func (t *terminal) hasColors() bool { return t.isTerminal && os.Getenv("NO_COLOR") == "" }
 
 // phaseColor returns the color of a phase (ECMA-48); empty for none.
 func phaseColor(phase v1alpha1.RunPhase) string {

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/timeline"
 )
 
 // newTreeCommand returns the command that shows a run with everything that belongs to it.
@@ -27,11 +29,7 @@ func (a *app) newTreeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			hooks, err := c.listHookRuns(cmd.Context(), k, r)
-			if err != nil {
-				return err
-			}
-			operations, err := c.countOperations(cmd.Context(), k, r)
+			hooks, operations, err := c.listChildren(cmd.Context(), k, r)
 			if err != nil {
 				return err
 			}
@@ -39,9 +37,7 @@ func (a *app) newTreeCommand() *cobra.Command {
 			for i := range hooks {
 				root.children = append(root.children, newHookNode(&hooks[i]))
 			}
-			for _, text := range operations {
-				root.children = append(root.children, &treeNode{text: text})
-			}
+			root.children = append(root.children, newOperationNodes(operations)...)
 			return root.print(a.out, "", "")
 		},
 	}
@@ -81,28 +77,57 @@ func newHookNode(h *v1alpha1.HookRun) *treeNode {
 	}
 	for i := range h.Status.Attempts {
 		attempt := &h.Status.Attempts[i]
-		node.children = append(node.children, &treeNode{text: fmt.Sprintf("attempt %d: %s", attempt.Number, attempt.Message)})
+		line := fmt.Sprintf("attempt %d: ", attempt.Number)
+		if end := attempt.CompletionTimestamp; end == nil {
+			line += "running"
+		} else {
+			line += cmp.Or(attempt.Reason, "Succeeded") + ", " + timeline.FormatDuration(end.Sub(attempt.StartTimestamp.Time))
+		}
+		if attempt.Message != "" {
+			line += " (" + attempt.Message + ")"
+		}
+		node.children = append(node.children, &treeNode{text: line})
 	}
 	return node
 }
 
-// countOperations returns a line for each phase and action of the operations of a run.
-func (c *connection) countOperations(ctx context.Context, k runKind, r run) ([]string, error) {
+// listChildren returns the HookRuns of a run, see listHookRuns, and its AsyncOperations.
+func (c *connection) listChildren(ctx context.Context, k runKind, r run) ([]v1alpha1.HookRun, []v1alpha1.AsyncOperation, error) {
+	hooks, err := c.listHookRuns(ctx, k, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	operations, err := c.listOperations(ctx, k, r)
+	return hooks, operations, err
+}
+
+// listOperations returns the AsyncOperations of a run.
+func (c *connection) listOperations(ctx context.Context, k runKind, r run) ([]v1alpha1.AsyncOperation, error) {
 	var list v1alpha1.AsyncOperationList
 	label := client.MatchingLabels{k.label: names.LabelValue(r.GetName())}
 	if err := c.List(ctx, &list, client.InNamespace(c.namespace), label); err != nil {
 		return nil, err
 	}
-	counts := map[string]int{}
-	for i := range list.Items {
-		o := &list.Items[i]
-		if o.Spec.ParentRef.UID == string(r.GetUID()) {
-			counts[fmt.Sprintf("operations of %s: %s", o.Spec.ActionName, cmp.Or(string(o.Status.Phase), "New"))]++
+	return slices.DeleteFunc(list.Items, func(o v1alpha1.AsyncOperation) bool { return o.Spec.ParentRef.UID != string(r.GetUID()) }), nil
+}
+
+// newOperationNodes returns a node for each action, with the number of its operations in each phase.
+func newOperationNodes(operations []v1alpha1.AsyncOperation) []*treeNode {
+	counts := map[string]map[v1alpha1.AsyncOperationPhase]int{}
+	for i := range operations {
+		o := &operations[i]
+		if counts[o.Spec.ActionName] == nil {
+			counts[o.Spec.ActionName] = map[v1alpha1.AsyncOperationPhase]int{}
 		}
+		counts[o.Spec.ActionName][cmp.Or(o.Status.Phase, v1alpha1.AsyncOperationPhaseNew)]++
 	}
-	var lines []string
-	for _, text := range slices.Sorted(maps.Keys(counts)) {
-		lines = append(lines, fmt.Sprintf("%d %s", counts[text], text))
+	var nodes []*treeNode
+	for _, action := range slices.Sorted(maps.Keys(counts)) {
+		var phases []string
+		for _, phase := range slices.Sorted(maps.Keys(counts[action])) {
+			phases = append(phases, fmt.Sprintf("%d × %s", counts[action][phase], phase))
+		}
+		nodes = append(nodes, &treeNode{text: "operations of " + action + ": " + strings.Join(phases, ", ")})
 	}
-	return lines, nil
+	return nodes
 }

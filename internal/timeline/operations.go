@@ -48,6 +48,20 @@ func (g *OperationGroup) State() State {
 	return StateRunning
 }
 
+// Times returns the first start and the last end of the operations. The end is nil if one of them runs.
+func (g *OperationGroup) Times() (start time.Time, end *v1alpha1.MicroTime) {
+	for i := range g.Operations {
+		completion := g.Operations[i].Status.CompletionTimestamp
+		if completion == nil {
+			return operationStart(&g.Operations[0]), nil
+		}
+		if end == nil || end.Before(&completion.MicroTime) {
+			end = completion
+		}
+	}
+	return operationStart(&g.Operations[0]), end
+}
+
 // GroupOperations returns the operations in the order in which they started, each alone. If there are more than
 // maxSingleOperations, only the first ones that failed are alone, before all others.
 func GroupOperations(operations []v1alpha1.AsyncOperation) []OperationGroup {
@@ -90,19 +104,8 @@ func operationRows(operations []v1alpha1.AsyncOperation) []Row {
 	var rows []Row
 	for _, group := range GroupOperations(operations) {
 		state := group.State()
-		var end *v1alpha1.MicroTime // nil if one of them runs
-		for i := range group.Operations {
-			completion := group.Operations[i].Status.CompletionTimestamp
-			if completion == nil {
-				end = nil
-				break
-			}
-			if end == nil || end.Before(&completion.MicroTime) {
-				end = completion
-			}
-		}
-		span := newSpan(operationStart(&group.Operations[0]), end, state)
-		rows = append(rows, Row{Label: group.Label(), Detail: string(group.Phase), State: state, Spans: []Span{span}})
+		start, end := group.Times()
+		rows = append(rows, Row{Label: group.Label(), Detail: string(group.Phase), State: state, Spans: []Span{newSpan(start, end, state)}})
 	}
 	return rows
 }

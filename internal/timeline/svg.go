@@ -15,7 +15,7 @@ import (
 
 // The sizes of the SVG, in pixels. Times are percentages of its width, so that a page can make it as wide as itself.
 const (
-	svgSectionHeight = 46
+	svgSectionHeight = 52
 	svgRowHeight     = 34
 	svgMargin        = 12
 	svgTicks         = 4

@@ -245,12 +245,12 @@ func hookRows(hooks []v1alpha1.HookRun) []Row {
 	for i := range hooks {
 		h := &hooks[i]
 		row := Row{
-			Label: string(h.Spec.Hook) + " " + h.Spec.ActionName, Detail: cmp.Or(string(h.Status.Phase), "not called"), State: hookState(h.Status.Phase),
+			Label: string(h.Spec.Hook) + " " + h.Spec.ActionName, Detail: cmp.Or(string(h.Status.Phase), "not called"), State: HookState(h.Status.Phase),
 		}
 		var attempts []Row
 		for j := range h.Status.Attempts {
 			attempt := &h.Status.Attempts[j]
-			state, detail := attemptState(attempt)
+			state, detail := AttemptState(attempt)
 			span := newSpan(attempt.StartTimestamp.Time, attempt.CompletionTimestamp, state)
 			row.Spans = append(row.Spans, span)
 			attempts = append(attempts, Row{
@@ -271,7 +271,8 @@ func hookRows(hooks []v1alpha1.HookRun) []Row {
 	return rows
 }
 
-func hookState(phase v1alpha1.HookRunPhase) State {
+// HookState returns the state of a HookRun.
+func HookState(phase v1alpha1.HookRunPhase) State {
 	switch phase {
 	case v1alpha1.HookRunPhaseCompleted:
 		return StateSucceeded
@@ -286,8 +287,8 @@ func hookState(phase v1alpha1.HookRunPhase) State {
 	return StatePending
 }
 
-// attemptState returns the state of an attempt, and what became of it.
-func attemptState(attempt *v1alpha1.HookAttempt) (State, string) {
+// AttemptState returns the state of an attempt, and what became of it.
+func AttemptState(attempt *v1alpha1.HookAttempt) (State, string) {
 	switch {
 	case attempt.CompletionTimestamp == nil:
 		return StateRunning, "running"

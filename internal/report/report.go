@@ -284,7 +284,13 @@ func (r *Report) describeProblems() (shown []problem, more int64) {
 	return shown, total - int64(len(shown))
 }
 
+// newProblem returns a problem of a page, with its subject unless the message names it.
 func newProblem(severity v1alpha1.ProblemSeverity, p results.Problem) problem {
-	subject := strings.TrimSpace(p.Resource + " " + strings.Trim(p.Namespace+"/"+p.Name, "/"))
+	subject := strings.Trim(p.Namespace+"/"+p.Name, "/")
+	if strings.Contains(p.Message, subject) && strings.Contains(p.Message, p.Resource) {
+		subject = ""
+	} else {
+		subject = strings.TrimSpace(p.Resource + " " + subject)
+	}
 	return problem{Severity: severity, Reason: p.Reason, Subject: subject, Message: text.Truncate(p.Message, maxMessageBytes)}
 }

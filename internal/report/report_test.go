@@ -106,7 +106,7 @@ func newBackupReport() *report.Report {
 			Warnings: results.Problems{
 				{Reason: results.ReasonNoMatch, Message: "spec.includedNamespaces: no namespace matches shop-*"},
 				{
-					Subject: results.Subject{Resource: "events"}, Reason: results.ReasonNotServed, Message: "events: the cluster no longer serves this kind",
+					Subject: results.Subject{Resource: "events"}, Reason: results.ReasonNotServed, Message: "the cluster no longer serves this kind",
 				},
 				{
 					Subject: results.Subject{Resource: "pods", Namespace: "shop", Name: "web-7d9c8b5c4-x2x5v"}, Reason: results.ReasonBeingDeleted,
@@ -143,7 +143,7 @@ func newRestoreReport() *report.Report {
 	start := metav1.NewTime(noon)
 	r.Status.StartTimestamp, r.Status.Attempts, r.Status.Warnings = &start, 2, 7
 	r.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: 90, ItemsRestored: 31}
-	r.Status.Problems = []v1alpha1.Problem{{Severity: v1alpha1.ProblemSeverityWarning, Reason: "ItemDiffers", Resource: "secrets", Namespace: "copy", Name: "db", Message: "secrets copy/db differs"}}
+	r.Status.Problems = []v1alpha1.Problem{{Severity: v1alpha1.ProblemSeverityWarning, Reason: "ItemDiffers", Resource: "secrets", Namespace: "copy", Name: "db", Message: "it differs from the backup"}}
 	r.Status.Timeline = newStages(0, []string{"Queued", "VerifyingArchive", "Restoring"}, []float64{0, 0.2, 3})
 	r.Status.Timeline[2].CompletionTimestamp = nil
 	return &report.Report{

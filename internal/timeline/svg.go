@@ -19,6 +19,8 @@ const (
 	svgRowHeight     = 34
 	svgMargin        = 12
 	svgTicks         = 4
+	// maxMiddlePercent is where the label of a tick no longer fits on both of its sides on a phone.
+	maxMiddlePercent = 88
 	// minVisiblePercent is the width below which a bar has minVisibleWidth instead.
 	minVisiblePercent = 0.4
 	minVisibleWidth   = "3"
@@ -137,7 +139,7 @@ func (t *Timeline) svgTicks() []svgTick {
 		switch {
 		case tick == 0:
 			anchor = "start"
-		case x > 95:
+		case x > maxMiddlePercent:
 			anchor = "end"
 		}
 		ticks = append(ticks, svgTick{Label: formatTick(tick), X: fmt.Sprintf("%.3f%%", x), Anchor: anchor})

@@ -111,7 +111,7 @@ chaos: control-plane ## Disturb operators at random for DURATION, and check inva
 ##@ End-to-end tests, on a throw-away cluster on this machine, as root
 
 .PHONY: e2e
-e2e: e2e-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS are passed to its tests.
+e2e: e2e-packages browser-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS are passed to its tests.
 	test/node/test.sh
 
 .PHONY: e2e-up
@@ -125,6 +125,14 @@ e2e-down: e2e-node ## Take the cluster down, whatever its state.
 .PHONY: e2e-packages
 e2e-packages: ## Install containerd and the other packages that the cluster needs.
 	test/node/packages.sh
+
+.PHONY: browser-packages
+browser-packages: ## Install Chromium, for the test of pages.
+	test/node/packages.sh browser
+
+.PHONY: test-browser
+test-browser: browser-packages ## Check the pages of the command line in Chromium; needs no cluster.
+	cd test/e2e && CGO_ENABLED=0 $(GO) test -count=1 ./browser
 
 .PHONY: e2e-node
 e2e-node: ## Build bin/e2e/e2e, which brings the cluster up and down, and builds and loads images.

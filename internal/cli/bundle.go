@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 const (
@@ -78,7 +79,7 @@ func (b *bundle) leaveOut(what string, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		why = fmt.Sprintf("there was no time left after %s", bundleTimeout)
 	}
-	line := strings.Join(strings.Fields(stripControl(what+": "+why)), " ")
+	line := strings.Join(strings.Fields(text.StripControl(what+": "+why)), " ")
 	b.leftOut = append(b.leftOut, b.redactor.String(line))
 }
 
@@ -96,14 +97,14 @@ func (b *bundle) addFile(content io.Reader, segments ...string) error {
 			return nil
 		}
 	}
-	text, dropped := kept.lastLines()
-	if tarSize(len(text)) > b.remaining {
+	lines, dropped := kept.lastLines()
+	if tarSize(len(lines)) > b.remaining {
 		b.leaveOut(name, errFull)
 		return nil
 	}
-	b.remaining -= tarSize(len(text))
-	b.files = append(b.files, bundleFile{name: name, size: len(text), dropped: dropped})
-	return b.writeEntry(name, text)
+	b.remaining -= tarSize(len(lines))
+	b.files = append(b.files, bundleFile{name: name, size: len(lines), dropped: dropped})
+	return b.writeEntry(name, lines)
 }
 
 // newName returns a name that no file has yet, and that does not leave the directory of the bundle.
@@ -162,8 +163,8 @@ func (b *bundle) redactLines(content io.Reader, out *tailBuffer) error {
 		case skipped > 0:
 			out.writeLine(fmt.Sprintf("[a line of %d bytes is left out]", skipped+int64(len(line))))
 		case len(line) > 0:
-			if text, shown := stream.RedactLine(strings.TrimSuffix(string(line), "\n")); shown {
-				out.writeLine(stripControl(text))
+			if redacted, shown := stream.RedactLine(strings.TrimSuffix(string(line), "\n")); shown {
+				out.writeLine(text.StripControl(redacted))
 			}
 		}
 		if errors.Is(err, io.EOF) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/timeline"
 )
 
 // runOffline runs a command line that needs no cluster.
@@ -165,6 +166,7 @@ func TestRun_BadInput(t *testing.T) {
 		"no program":           {"plugin create x", "set either --command or --address"},
 		"an object":            {"find secret", `"secret" is not an object`},
 		"an output format":     {"backup create x -o xml", `unknown output format "xml"; use json or yaml`},
+		"a picture format":     {"timeline x -o png", `unknown output format "png"; use term, svg or html`},
 		"an unknown command":   {"bakcup get", "unknown command"},
 		"too many arguments":   {"logs a b", "accepts 1 arg(s), received 2"},
 		"a run of what kind":   {"logs pod/x", `"pod/x" is neither backup/NAME nor restore/NAME`},
@@ -359,6 +361,67 @@ func TestPrintIntervention(t *testing.T) {
 			}
 			if out.String() != tc.wantOut || text != tc.wantText {
 				t.Errorf("%q and the error %q, want %q and %q", out.String(), text, tc.wantOut, tc.wantText)
+			}
+		})
+	}
+}
+
+func TestTree(t *testing.T) {
+	minute := func(n int) v1alpha1.MicroTime {
+		return v1alpha1.NewMicroTime(time.Date(2026, 1, 2, 3, n, 0, 0, time.UTC))
+	}
+	end := minute(2)
+	h := &v1alpha1.HookRun{Spec: v1alpha1.HookRunSpec{Hook: v1alpha1.HookPreBackup, ActionName: "freeze"}}
+	h.Status.Phase, h.Status.Duration = v1alpha1.HookRunPhaseInProgress, "2m0s"
+	h.Status.Attempts = []v1alpha1.HookAttempt{
+		{Number: 1, StartTimestamp: minute(0), CompletionTimestamp: &end, Reason: v1alpha1.ReasonTimedOut, Message: "too\x1b[2J late"},
+		{Number: 2, StartTimestamp: minute(2), CompletionTimestamp: &end},
+		{Number: 3, StartTimestamp: minute(3)},
+	}
+	operations := make([]v1alpha1.AsyncOperation, 50)
+	for i := range operations {
+		operations[i].Spec.ActionName = "move"
+		operations[i].Status.Phase = v1alpha1.AsyncOperationPhaseCompleted
+	}
+	operations[7].Status.Phase, operations[9].Status.Phase, operations[11].Spec.ActionName = v1alpha1.AsyncOperationPhaseFailed, "", "copy"
+	root := &treeNode{text: "Backup b", children: append([]*treeNode{newHookNode(h)}, newOperationNodes(operations)...)}
+	var out bytes.Buffer
+	if err := root.print(newTerminal(&out), "", ""); err != nil {
+		t.Fatal(err)
+	}
+	want := `Backup b
+├── PreBackup freeze: InProgress, 2m0s
+│   ├── attempt 1: TimedOut, 2m00s (too[2J late)
+│   ├── attempt 2: Succeeded, 0µs
+│   └── attempt 3: running
+├── operations of copy: 1 × Completed
+└── operations of move: 47 × Completed, 1 × Failed, 1 × New
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPrintTimeline checks what needs no terminal: the width, and no colors.
+func TestPrintTimeline(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	end := v1alpha1.NewMicroTime(start.Add(time.Minute))
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
+	b.Status.Phase = v1alpha1.RunPhaseCompleted
+	b.Status.Timeline = []v1alpha1.RunStage{{Name: "Archiving\x1b[2J", StartTimestamp: v1alpha1.NewMicroTime(start), CompletionTimestamp: &end}}
+	built := timeline.Build("Backup", b, nil, nil, start)
+	for format, want := range map[string]string{
+		outputTerm: "Backup b: Completed\n2026-01-02 03:04:05 UTC, took 1m00s\n\nStages         ┊0",
+		outputSVG:  "<svg xmlns=", outputHTML: "<!DOCTYPE html>",
+	} {
+		t.Run(format, func(t *testing.T) {
+			var out bytes.Buffer
+			a := &app{out: newTerminal(&out)}
+			if err := a.printTimeline(&built, outputFlag{format: format}); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // newPlanBackupCommand returns the command that shows what a Backup would do.
@@ -98,8 +99,8 @@ func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 	if output.format != outputTable {
 		return cmp.Or(a.printObject(p, output), exitErrorForPhase(p.Status.Phase))
 	}
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	var lines strings.Builder
+	table := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
 	status := &p.Status
 	// The table is only a string until it is printed: nothing here fails.
 	if len(status.Actions) > 0 {
@@ -111,8 +112,8 @@ func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 		if action.Timeout != nil {
 			timeout = action.Timeout.Duration.String()
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(action.Hook), "objects"), stripControl(action.ActionName), stripControl(action.Plugin),
-			timeout, stripControl(describePreviewedAction(action)))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(action.Hook), "objects"), text.StripControl(action.ActionName), text.StripControl(action.Plugin),
+			timeout, text.StripControl(describePreviewedAction(action)))
 	}
 	_ = table.Flush()
 	if len(status.Resources) > 0 {
@@ -125,7 +126,7 @@ func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\n", r.Resource, r.Objects, humanize.IBytes(uint64(max(r.Bytes, 0))))
 	}
 	_ = table.Flush()
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(lines.String()) {
 		if err := a.out.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
@@ -138,8 +139,8 @@ func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 	if err := a.out.printPhase("Plan: ", status.Phase, " ("+status.Message+")"); err != nil {
 		return err
 	}
-	for _, text := range status.ValidationErrors {
-		if err := a.out.printf("  %s\n", text); err != nil {
+	for _, problem := range status.ValidationErrors {
+		if err := a.out.printf("  %s\n", problem); err != nil {
 			return err
 		}
 	}

@@ -34,8 +34,6 @@ const (
 	bundleTimeout = 5 * time.Minute
 	// podLogLines is how many lines of the log of a container are read.
 	podLogLines = 50_000
-	// standardOutput is the path that stands for it.
-	standardOutput = "-"
 )
 
 // newSupportBundleCommand returns the command that collects what a bug report needs.

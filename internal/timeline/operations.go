@@ -105,7 +105,11 @@ func operationRows(operations []v1alpha1.AsyncOperation) []Row {
 	for _, group := range GroupOperations(operations) {
 		state := group.State()
 		start, end := group.Times()
-		rows = append(rows, Row{Label: group.Label(), Detail: string(group.Phase), State: state, Spans: []Span{newSpan(start, end, state)}})
+		row := Row{Label: group.Label(), Detail: string(group.Phase), State: state, Spans: []Span{newSpan(start, end, state)}}
+		if state == StateSucceeded && len(group.Operations) == 1 {
+			row.Detail = "" // the mark says it
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,9 +245,8 @@ func hookRows(hooks []v1alpha1.HookRun) []Row {
 	var rows []Row
 	for i := range hooks {
 		h := &hooks[i]
-		row := Row{
-			Label: string(h.Spec.Hook) + " " + h.Spec.ActionName, Detail: cmp.Or(string(h.Status.Phase), "not called"), State: HookState(h.Status.Phase),
-		}
+		row := Row{Label: string(h.Spec.Hook) + " " + h.Spec.ActionName, State: HookState(h.Status.Phase)}
+		row.Detail = hookDetail(h, row.State)
 		var attempts []Row
 		for j := range h.Status.Attempts {
 			attempt := &h.Status.Attempts[j]
@@ -257,18 +257,27 @@ func hookRows(hooks []v1alpha1.HookRun) []Row {
 				Label: fmt.Sprintf("attempt %d", attempt.Number), Detail: detail, State: state, IsAttempt: true, Spans: []Span{span},
 			})
 		}
-		switch {
-		case len(attempts) == 1 && row.State == StateFailed:
-			row.Detail += ", " + attempts[0].Detail
-		case len(attempts) > 1:
-			row.Detail += fmt.Sprintf(", %d attempts", h.Status.Attempt)
-		}
 		rows = append(rows, row)
 		if len(attempts) > 1 {
 			rows = append(rows, attempts...)
 		}
 	}
 	return rows
+}
+
+// hookDetail returns what the mark and the rows of the attempts do not say about a HookRun.
+func hookDetail(h *v1alpha1.HookRun, state State) string {
+	var parts []string
+	if state != StateSucceeded {
+		parts = append(parts, cmp.Or(string(h.Status.Phase), "not called"))
+	}
+	switch n := len(h.Status.Attempts); {
+	case n > 1:
+		parts = append(parts, fmt.Sprintf("%d attempts", h.Status.Attempt))
+	case n == 1 && state == StateFailed:
+		parts = append(parts, h.Status.Attempts[0].Reason)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // HookState returns the state of a HookRun.

@@ -87,7 +87,7 @@ func TestBuild(t *testing.T) {
 			},
 			want: []string{
 				"0-20 running=true", "Stages|… RunningPreBackupActions: running|running|20s|0-20 running",
-				"Hooks|✓ PreBackup a: Completed|succeeded|1s|1-2 succeeded",
+				"Hooks|✓ PreBackup a|succeeded|1s|1-2 succeeded",
 				"Hooks|✗ PreBackup b: Failed, TimedOut|failed|2s|2-4 failed",
 				"Hooks|… PreBackup c: InProgress, 3 attempts|running|16s|4-5 failed,7-8 stopped,8-20 running",
 				"Hooks|✗ attempt 1: PluginUnreachable|failed|1s|4-5 failed",
@@ -110,7 +110,7 @@ func TestBuild(t *testing.T) {
 			},
 			want: []string{
 				"10-50 running=false", "Stages|Archiving|passed|40s|10-50 passed",
-				"Operations|✓ example.io/move shop/data-1: Completed|succeeded|10s|10-20 succeeded",
+				"Operations|✓ example.io/move shop/data-1|succeeded|10s|10-20 succeeded",
 				"Operations|example.io/move shop/data-3: Cancelled|stopped|1s|15-16 stopped",
 				"Operations|… example.io/move data-4: New|running|33s|17-50 running",
 				"Operations|✗ example.io/move shop/data-2: Failed|failed|0s|30-30 failed",

@@ -17,4 +17,6 @@
 //	runs_test.go       Backups, Restores and HookRuns, and how they are waited for
 //	workloads_test.go  what runs in the cluster besides Grapnel
 //	*_test.go          one test each
+//
+// The package browser, which make e2e runs too, needs Chromium and no cluster.
 package e2e

@@ -3,10 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Installs what the one-node cluster of test/node needs from the distribution:
-# containerd, runc, the bridge plugin of CNI, ip, nft and a static busybox. Existing
+# containerd, runc, the bridge plugin of CNI, ip, nft and a static busybox. With the
+# argument browser, it installs Chromium instead, for test/e2e/browser. Existing
 # programs are not changed, and no installed service is started. It needs
 # root and, if a program is missing, apt-get.
 set -euo pipefail
+
+which=${1:-node}
 
 missing=()
 need() { # need PACKAGE FILE...: one of the files, or the package
@@ -20,15 +23,24 @@ need() { # need PACKAGE FILE...: one of the files, or the package
 	missing+=("$package")
 }
 
-need containerd /usr/bin/containerd /usr/local/bin/containerd
-need runc /usr/sbin/runc /usr/bin/runc /usr/local/bin/runc /usr/local/sbin/runc
-need containernetworking-plugins /usr/lib/cni/bridge /opt/cni/bin/bridge
-need iproute2 /usr/sbin/ip /usr/bin/ip /sbin/ip
-need nftables /usr/sbin/nft
-# The package busybox has the same program, but for a system with libraries.
-if ! /bin/busybox 2>&1 </dev/null | grep -q BusyBox || ldd /bin/busybox >/dev/null 2>&1; then
-	missing+=(busybox-static)
-fi
+case $which in
+node)
+	need containerd /usr/bin/containerd /usr/local/bin/containerd
+	need runc /usr/sbin/runc /usr/bin/runc /usr/local/bin/runc /usr/local/sbin/runc
+	need containernetworking-plugins /usr/lib/cni/bridge /opt/cni/bin/bridge
+	need iproute2 /usr/sbin/ip /usr/bin/ip /sbin/ip
+	need nftables /usr/sbin/nft
+	# The package busybox has the same program, but for a system with libraries.
+	if ! /bin/busybox 2>&1 </dev/null | grep -q BusyBox || ldd /bin/busybox >/dev/null 2>&1; then
+		missing+=(busybox-static)
+	fi
+	;;
+browser) need chromium /usr/bin/chromium ;;
+*)
+	echo "usage: $0 [node|browser]" >&2
+	exit 2
+	;;
+esac
 
 if [ ${#missing[@]} -eq 0 ]; then
 	exit 0

@@ -392,7 +392,7 @@ func TestTree(t *testing.T) {
 	want := `Backup b
 ├── PreBackup freeze: InProgress, 2m0s
 │   ├── attempt 1: TimedOut, 2m00s (too[2J late)
-│   ├── attempt 2: Succeeded, 0µs
+│   ├── attempt 2: Succeeded, 0s
 │   └── attempt 3: running
 ├── operations of copy: 1 × Completed
 └── operations of move: 47 × Completed, 1 × Failed, 1 × New

@@ -76,6 +76,8 @@ func formatTick(d time.Duration) string {
 // FormatDuration formats a duration with about three digits: "850ms", "12.3s", "2m05s", "3d04h".
 func FormatDuration(d time.Duration) string {
 	switch {
+	case d <= 0:
+		return "0s"
 	case d < time.Millisecond:
 		return fmt.Sprintf("%dµs", d.Microseconds())
 	case d.Round(100*time.Microsecond) < 10*time.Millisecond:

@@ -198,7 +198,7 @@ func TestTicks(t *testing.T) {
 
 func TestFormatDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0µs", 999 * time.Microsecond: "999µs", time.Millisecond: "1.0ms", 9960 * time.Microsecond: "10ms", 999_600 * time.Microsecond: "1.00s",
+		-1: "0s", 0: "0s", 999 * time.Microsecond: "999µs", time.Millisecond: "1.0ms", 9960 * time.Microsecond: "10ms", 999_600 * time.Microsecond: "1.00s",
 		850 * time.Millisecond: "850ms", 9994 * time.Millisecond: "9.99s", 9996 * time.Millisecond: "10.0s", 59_960 * time.Millisecond: "1m00s",
 		125 * time.Second: "2m05s", time.Hour - 1: "1h00m", 62 * time.Minute: "1h02m", day - 1: "1d00h", 76 * time.Hour: "3d04h",
 	} {

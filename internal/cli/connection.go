@@ -181,7 +181,7 @@ func (a *app) explainError(ctx context.Context, err error) string {
 	case ctx.Err() != nil:
 		return "interrupted"
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && !isObjectMissing(err):
-		return fmt.Sprintf("the cluster of context %s has no Grapnel: install it, or choose another context with --context", a.contextName())
+		return fmt.Sprintf("the cluster of context %s has no Grapnel, or an older version: install it, choose another context with --context, or run doctor", a.contextName())
 	case apierrors.IsForbidden(err):
 		return text + "\nAsk an administrator for one of the roles grapnel-viewer, grapnel-backup-operator, grapnel-restore-operator and grapnel-admin."
 	case apierrors.IsUnauthorized(err):

@@ -97,6 +97,7 @@ func (a *app) waitForPreview(ctx context.Context, c *connection, name string) (*
 // printPreview prints what a Backup would do. The error has the exit code.
 func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 	if output.format != outputTable {
+		p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BackupPreview"))
 		return cmp.Or(a.printObject(p, output), exitErrorForPhase(p.Status.Phase))
 	}
 	var lines strings.Builder

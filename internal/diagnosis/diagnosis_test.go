@@ -166,10 +166,10 @@ func TestDiagnoseInstallation(t *testing.T) {
 
 		"no Grapnel":        {func(s *Snapshot) { s.Served = s.Served[1:] }, []string{"error CRDs the cluster has no Grapnel; install it"}},
 		"a missing CRD":     {func(s *Snapshot) { s.Served[0] = newServed(v1alpha1.GroupVersion, allVerbs, resourceNames()[1:]...) }, []string{"error CRDs CRD asyncoperations.grapnel.dev is missing"}},
-		"a terminating CRD": {func(s *Snapshot) { s.Served[0].APIResources[2].Verbs = metav1.Verbs{"delete", "get"} }, []string{"error CRDs CRD backups.grapnel.dev is being deleted"}},
+		"a terminating CRD": {func(s *Snapshot) { s.Served[0].APIResources[2].Verbs = metav1.Verbs{"delete", "get"} }, []string{"error CRDs CRD backuppreviews.grapnel.dev is being deleted"}},
 		"another version": {func(s *Snapshot) {
 			s.Served[0] = newServed(schema.GroupVersion{Group: "grapnel.dev", Version: "v1"}, allVerbs, "backups")
-		}, []string{"error CRDs CRD asyncoperations.grapnel.dev is missing", "error CRDs CRD backups.grapnel.dev is served as v1, not as v1alpha1", "CRDs", "CRDs", "CRDs", "CRDs", "CRDs", "CRDs", "CRDs"}},
+		}, []string{"error CRDs CRD asyncoperations.grapnel.dev is missing", "error CRDs CRD backuppreviews.grapnel.dev is missing", "error CRDs CRD backups.grapnel.dev is served as v1, not as v1alpha1", "CRDs", "CRDs", "CRDs", "CRDs", "CRDs", "CRDs", "CRDs"}},
 		"a broken API": {func(s *Snapshot) {
 			s.Failed = map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1beta1"}: errors.New("503")}
 		}, []string{"warning APIs API metrics.k8s.io/v1beta1 does not answer: 503; fix or delete its APIService"}},

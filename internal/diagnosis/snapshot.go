@@ -26,6 +26,7 @@ type Resource struct {
 func KnownResources() []Resource {
 	return []Resource{
 		{"asyncoperations", "AsyncOperation"},
+		{"backuppreviews", "BackupPreview"},
 		{"backups", "Backup"},
 		{"backupstoragelocations", "BackupStorageLocation"},
 		{"deletionruns", "DeletionRun"},

@@ -45,9 +45,9 @@ func readBundle(archive io.Reader) map[string]string {
 var _ = Describe("Problems", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		t := suite.Spec(GinkgoTB())
-		env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ledger"}})
+		env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "vault"}})
 		env.Create(t, world.Client, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ledger", Name: "db"}, StringData: map[string]string{"password": "swordfish"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "db"}, StringData: map[string]string{"password": "swordfish"},
 		})
 	})
 
@@ -83,7 +83,7 @@ var _ = Describe("Problems", Ordered, ContinueOnFailure, func() {
 
 	It("collects what a bug report needs", func(ctx context.Context) {
 		late := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "late"}}
-		late.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"ledger"}
+		late.Spec.IncludedNamespaces = []v1alpha1.NamePattern{"vault"}
 		late.Spec.Timeouts = &v1alpha1.BackupTimeouts{Run: &metav1.Duration{Duration: time.Millisecond}}
 		env.Create(suite.Spec(GinkgoTB()), world.Client, late)
 		task(ctx, viewer, 1, "backup wait late --timeout 1m")

@@ -39,7 +39,7 @@ var _ = Describe("Hooks", Ordered, func() {
 		t := suite.Spec(GinkgoTB())
 		reporter, freezer = fault("reporter", report, v1alpha1.ActionKindPostBackup),
 			fault("freezer", freeze, v1alpha1.ActionKindPreBackup, v1alpha1.ActionKindPostBackup)
-		env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ledger"}})
+		env.Create(t, world.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "books"}})
 		env.Create(t, world.Client, reporter)
 		env.Create(t, world.Client, freezer)
 		world.WaitForPlugins(t, reporter, freezer)
@@ -83,7 +83,7 @@ var _ = Describe("Hooks", Ordered, func() {
 
 	It("retries a PostBackup action after its server is repaired", func(ctx context.Context) {
 		t := suite.Spec(GinkgoTB())
-		task(ctx, backupOperator, 0, "backup create reported --include-namespaces ledger --labels use-report=yes --wait --timeout 1m")
+		task(ctx, backupOperator, 0, "backup create reported --include-namespaces books --labels use-report=yes --wait --timeout 1m")
 		Expect(eventually(ctx, "reported", v1alpha1.ConditionPostActionsSucceeded, v1alpha1.ReasonPostActionFailed).Status.Message).
 			To(ContainSubstring("PostBackup action failed"))
 		name := hookRunOf(ctx, "reported")
@@ -109,15 +109,13 @@ var _ = Describe("Hooks", Ordered, func() {
 			return p.Status.ObservedGeneration == updated.Generation && conditions.IsTrue(p, v1alpha1.ConditionReady)
 		})
 
-		o := grapnel(ctx, backupOperator, "", "hook", "retry", name, "--reason", "the server is repaired")
-		Expect(o.code).To(Equal(0), o.String())
-		Expect(o.out).To(ContainSubstring("Requested to retry PostBackup action example.io/report of Backup reported as user " + backupOperator))
+		Expect(showTask(ctx, 23, "run a failed hook again", backupOperator, 0, "hook retry HOOKRUN --reason repaired", name)).To(ContainSubstring("Requested to retry PostBackup action example.io/report of Backup reported as user " + backupOperator))
 		b := eventually(ctx, "reported", v1alpha1.ConditionPostActionsSucceeded, v1alpha1.ReasonPostActionsSucceeded)
 		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseCompleted))
 		Expect(b.Status.Message).NotTo(ContainSubstring("failed"))
 		Expect(env.FormatActionStatuses(b.Status.PostBackupActionsStatuses)).To(HaveExactElements(ContainSubstring("Completed")))
 		Expect(task(ctx, viewer, 0, "backup describe reported")).To(And(
-			ContainSubstring("example.io/report: Completed"), ContainSubstring("Retried by "+backupOperator+": the server is repaired"),
+			ContainSubstring("example.io/report: Completed"), ContainSubstring("Retried by "+backupOperator+": repaired"),
 			Not(ContainSubstring("hook retry"))))
 
 		By("refusing another retry", func() {
@@ -128,17 +126,15 @@ var _ = Describe("Hooks", Ordered, func() {
 	})
 
 	It("skips clean-up that keeps failing, with who and why", func(ctx context.Context) {
-		task(ctx, backupOperator, 0, "backup create frozen --include-namespaces ledger --labels use-freeze=yes")
+		task(ctx, backupOperator, 0, "backup create frozen --include-namespaces books --labels use-freeze=yes")
 		name := ""
 		Eventually(ctx, func(g Gomega) {
 			name = hookRunOf(ctx, "frozen")
 			g.Expect(name).NotTo(BeEmpty())
 			g.Expect(task(ctx, viewer, 0, "hook get "+name)).To(ContainSubstring("will be retried"))
 		}).WithTimeout(patience).Should(Succeed())
-		o := grapnel(ctx, restoreOperator, "", "hook", "skip", name, "--reason", "the database was dropped")
-		Expect(o.code).To(Equal(0), o.String())
-		const who = "Skipped by " + restoreOperator + ": the database was dropped"
-		Expect(o.out).To(ContainSubstring(fmt.Sprintf("HookRun %s: Skipped (%s)", name, who)))
+		const who = "Skipped by " + restoreOperator + ": dropped"
+		Expect(showTask(ctx, 24, "give up a hook that keeps failing", restoreOperator, 0, "hook skip HOOKRUN --reason dropped", name)).To(ContainSubstring(fmt.Sprintf("HookRun %s: Skipped (%s)", name, who)))
 		b := eventually(ctx, "frozen", v1alpha1.ConditionCleanupOwed, v1alpha1.ReasonCleanupAbandoned)
 		Expect(conditions.Get(b, v1alpha1.ConditionCleanupOwed).Message).To(ContainSubstring(who))
 		eventually(ctx, "frozen", v1alpha1.ConditionReconciling, v1alpha1.ReasonCompleted)

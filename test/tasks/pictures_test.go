@@ -53,18 +53,18 @@ var _ = Describe("Pictures of a run", Ordered, func() {
 	})
 
 	It("shows a backup over time", func(ctx context.Context) {
-		Expect(task(ctx, viewer, 0, "timeline "+backupName)).To(And(
+		Expect(showTask(ctx, 21, "where did the time go?", viewer, 0, "timeline "+backupName)).To(And(
 			HavePrefix("Backup gallery-1: Completed\n"), MatchRegexp(`(?m)^Stages +┊0`), MatchRegexp(`(?m)^  Archiving .*[█▌▐].* \d`),
 			MatchRegexp(`(?m)^  WaitingForPluginOperations `), MatchRegexp(`(?m)^Hooks +┊0`), MatchRegexp(`(?m)^  ✓ PreBackup pictures.example.io/hang`),
 			MatchRegexp(`(?m)^  ✓ pictures.example.io/move gallery/large`)))
 		Expect(task(ctx, viewer, 0, "timeline "+backupName+" -o svg")).To(And(HavePrefix("<svg "), ContainSubstring("PreBackup pictures.example.io/hang")))
 		Expect(task(ctx, viewer, 0, "timeline "+backupName+" -o html")).To(And(HavePrefix("<!DOCTYPE html>"), ContainSubstring("<svg ")))
-		Expect(task(ctx, viewer, 0, "tree "+backupName)).To(ContainSubstring("operations of pictures.example.io/move: 1 × Completed\n"))
+		Expect(showTask(ctx, 11, "which hooks and operations ran, and for how long?", viewer, 0, "tree "+backupName)).To(ContainSubstring("operations of pictures.example.io/move: 1 × Completed\n"))
 	})
 
 	It("writes a page about a backup", func(ctx context.Context) {
 		path := filepath.Join(GinkgoT().TempDir(), "gallery.html")
-		Expect(task(ctx, viewer, 0, "report "+backupName+" -o "+path)).To(HavePrefix(path + ": "))
+		Expect(showTask(ctx, 22, "a page about a run, for others", viewer, 0, "report "+backupName+" -o FILE", path)).To(HavePrefix(path + ": "))
 		info, err := os.Stat(path)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))

@@ -11,12 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 var _ = Describe("A run with problems", Ordered, ContinueOnFailure, func() {
-	const app = "crew"
+	const app, endlessAction = "crew", "example.io/wait"
 
 	BeforeAll(func(ctx context.Context) {
 		t := suite.Spec(GinkgoTB())
@@ -28,7 +29,9 @@ var _ = Describe("A run with problems", Ordered, ContinueOnFailure, func() {
 	})
 
 	// Other stories count the Backups.
-	AfterAll(func(ctx context.Context) { task(ctx, backupOperator, 0, "backup delete crew-1 --confirm --wait --timeout 1m") })
+	AfterAll(func(ctx context.Context) {
+		task(ctx, backupOperator, 0, "backup delete crew-1 --confirm --wait --timeout 1m")
+	})
 
 	It("says why a backup is PartiallyFailed", func(ctx context.Context) {
 		out := task(ctx, backupOperator, 2, "backup create crew-1 --include-namespaces crew,crow --wait --timeout 1m")
@@ -45,9 +48,14 @@ var _ = Describe("A run with problems", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("cancels a run, after the waiting was interrupted", func(ctx context.Context) {
-		// It waits for a Plugin that does not exist.
-		task(ctx, backupOperator, 0, "backup create crew-late --include-namespaces crew --parameter example.io/none:a=b")
-		o := interruptWhen(ctx, `Plugin`, viewer, "backup", "wait", "crew-late")
+		t := suite.Spec(GinkgoTB())
+		endless := env.Create(t, world.Client, world.NewFaultPlugin("endless", []v1alpha1.PluginAction{
+			{Name: endlessAction, Kind: v1alpha1.ActionKindPreBackup, Selector: env.SelectorForAction(endlessAction)},
+		}, "FAULT_CALL=PreBackup=wait"))
+		world.WaitForPlugins(t, endless)
+		DeferCleanup(func(ctx context.Context) error { return world.Client.Delete(ctx, endless) })
+		task(ctx, backupOperator, 0, "backup create crew-late --include-namespaces crew --labels use-wait=yes")
+		o := interruptWhen(ctx, "Running PreBackup action", viewer, "backup", "wait", "crew-late")
 		Expect(o.code).To(Equal(1))
 		Expect(o.err).To(ContainSubstring("interrupted; Backup crew-late continues: kubectl grapnel backup cancel crew-late stops it"))
 		Expect(grapnel(ctx, viewer, "", "backup", "wait", "crew-late", "--timeout", "1ms").err).To(ContainSubstring("has not ended after 1ms, and continues"))

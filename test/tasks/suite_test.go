@@ -117,15 +117,15 @@ func grapnel(ctx context.Context, user, answer string, args ...string) output {
 
 // interruptingBuffer calls a function once its text contains another one.
 type interruptingBuffer struct {
-	bytes.Buffer
-	text  string
-	found func()
+	buffer bytes.Buffer
+	text   string
+	found  func()
 }
 
 // Write implements io.Writer.
 func (b *interruptingBuffer) Write(p []byte) (int, error) {
-	n, err := b.Buffer.Write(p)
-	if strings.Contains(b.String(), b.text) {
+	n, err := b.buffer.Write(p)
+	if strings.Contains(b.buffer.String(), b.text) {
 		b.found()
 	}
 	return n, err
@@ -140,7 +140,7 @@ func interruptWhen(ctx context.Context, text, user string, args ...string) outpu
 	errOut := &interruptingBuffer{text: text, found: cancel}
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: errOut}
 	code := cli.Run(ctx, streams, "test", append([]string{"--kubeconfig", kubeconfigPath(user)}, args...))
-	return output{code: code, out: out.String(), err: errOut.String()}
+	return output{code: code, out: out.String(), err: errOut.buffer.String()}
 }
 
 // task performs a task with one command, and returns what it printed. It fails if the exit code is another one.

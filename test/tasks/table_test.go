@@ -7,12 +7,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
 )
 
 // The table in the documentation is between these lines.
@@ -28,12 +29,14 @@ const numTasks = 24
 // entryName is the name of the report entries with rows of the table.
 const entryName = "row of docs/cli.md"
 
+var placeholder = regexp.MustCompile("FILE|HOOKRUN")
+
 // showTask is task for the one command that performs a task which people have. The command becomes a row of the table
-// in docs/cli.md. FILE in the command stands for the path of a file.
-func showTask(ctx context.Context, number int, what, user string, code int, command string, file ...string) string {
+// in docs/cli.md. FILE or HOOKRUN in it stands for a value that differs from run to run.
+func showTask(ctx context.Context, number int, what, user string, code int, command string, value ...string) string {
 	GinkgoHelper()
 	AddReportEntry(entryName, fmt.Sprintf("%02d| %s | `%s` | %s |\n", number, what, command, user), ReportEntryVisibilityNever)
-	return task(ctx, user, code, strings.ReplaceAll(command, "FILE", strings.Join(file, "")))
+	return task(ctx, user, code, placeholder.ReplaceAllLiteralString(command, strings.Join(value, "")))
 }
 
 // The table of the tasks is current. With GRAPNEL_UPDATE_GOLDEN set, it is written.

@@ -70,10 +70,13 @@ func (d *demo) inspectBackup(ctx context.Context) error {
 	if err := d.runCommands(ctx,
 		"kubectl get backups.grapnel.dev,hookruns,asyncoperations,plugins,gsl -n "+namespace,
 		"kubectl events -n "+namespace,
+		"kubectl grapnel backup describe "+backupName,
+		"kubectl grapnel timeline "+backupName,
+		"kubectl grapnel ls "+backupName+" | sed -n 1,8p",
 		"find "+d.relative("store", "main")+" -type f",
 		"tar tzf "+stored(storage.Contents)+" | grep databases",
-		"zcat "+stored(storage.Logs)+" | head -n 8",
-		"zcat "+stored(storage.PostLogs)+" | head -n 8",
+		"kubectl grapnel logs "+backupName+" | sed -n 1,8p",
+		"kubectl grapnel logs "+backupName+" --hooks",
 	); err != nil {
 		return err
 	}
@@ -104,11 +107,11 @@ func (d *demo) inspectBackup(ctx context.Context) error {
 }
 
 func (d *demo) inspectRestore(ctx context.Context) error {
-	postLog := d.relative("store", "main", storage.RestoreFileKey("", restoreName, storage.RestorePostLogs))
 	if err := d.runCommands(ctx,
-		"kubectl get restores.grapnel.dev -n "+namespace,
-		"kubectl events -n "+namespace+" --for restores.grapnel.dev/"+restoreName,
-		"zcat "+postLog+" | head -n 8",
+		"kubectl grapnel restore describe "+restoreName,
+		"kubectl grapnel tree "+restoreName,
+		"kubectl grapnel results "+restoreName,
+		"kubectl grapnel report "+restoreName+" -o "+d.relative(reportFile),
 	); err != nil {
 		return err
 	}
@@ -299,11 +302,11 @@ func (d *demo) checkCounts(restore *v1alpha1.Restore) error {
 }
 
 func (d *demo) checkDeletion(ctx context.Context) error {
-	var deletion v1alpha1.DeletionRun
-	if err := d.get(ctx, deletionRunName, &deletion); err != nil {
-		return err
+	var deletions v1alpha1.DeletionRunList
+	if err := d.client.List(ctx, &deletions, client.InNamespace(namespace)); err != nil || len(deletions.Items) != 1 {
+		return errors.Join(err, fmt.Errorf("there are %d DeletionRuns", len(deletions.Items)))
 	}
-	status := deletion.Status
+	status := deletions.Items[0].Status
 	actions := status.DeleteActionsStatuses
 	getErr := d.get(ctx, backupName, &v1alpha1.Backup{})
 	return printChecks(

@@ -7,9 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,16 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// startRun prints and applies the manifest of a run, and prints the progress of the run, its
-// HookRuns and its AsyncOperations until all of them are done.
-func (d *demo) startRun(ctx context.Context, kind, name, manifest string) error {
-	text, err := os.ReadFile(filepath.Join(d.root, manifests, manifest))
-	if err != nil {
-		return err
-	}
-	_, withoutLicense, _ := strings.Cut(string(text), "\n\n")
-	printBlock(withoutLicense)
-
+// startRun starts a run with a command; an empty name means the first run of its kind. It prints the
+// progress of the run, its HookRuns and its AsyncOperations until all of them are done.
+func (d *demo) startRun(ctx context.Context, kind, name, command string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the %s is not done after %s", kind, timeout))
 	defer cancel()
 	events := make(chan watch.Event)
@@ -37,7 +27,7 @@ func (d *demo) startRun(ctx context.Context, kind, name, manifest string) error 
 			return err
 		}
 	}
-	if err := d.runCommands(ctx, "kubectl apply -f "+manifests+manifest); err != nil {
+	if err := d.runCommands(ctx, command); err != nil {
 		return err
 	}
 	fmt.Println()
@@ -107,6 +97,9 @@ func (p *progress) observe(object *unstructured.Unstructured) {
 	}
 	what, name := object.GetKind(), object.GetName()
 	switch {
+	case what == p.kind && p.name == "":
+		delete(p.pending, what+"/")
+		p.name = name
 	case what == p.kind && name == p.name:
 	case field("spec", "parentRef", "kind") != p.kind || field("spec", "parentRef", "name") != p.name:
 		return

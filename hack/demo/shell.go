@@ -37,7 +37,7 @@ func (d *demo) runCommands(ctx context.Context, lines ...string) error {
 		cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line)
 		cmd.Dir = d.root
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+d.plane.KubeconfigPath(),
-			"PATH="+filepath.Dir(d.plane.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"))
+			"PATH="+d.programPath()+string(os.PathListSeparator)+os.Getenv("PATH"))
 		output, err := cmd.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s", line, err, output)

@@ -28,10 +28,12 @@ import (
 const (
 	manifests = "hack/demo/manifests/"
 	namespace = operator.Namespace
+	// reportFile is the name of the page about the restore.
+	reportFile = "report.html"
 	// timeout is the limit of steps that take seconds.
 	timeout = 2 * time.Minute
 
-	backupName, restoreName, deletionRunName = "shop", "shop-again", "shop-is-old"
+	backupName, restoreName, scheduleName = "shop", "shop-again", "nightly"
 	// claimName is the PersistentVolumeClaim whose data the example plugin copies. The restore maps
 	// its namespace.
 	claimName                      = "orders"
@@ -73,6 +75,7 @@ func (d *demo) runSteps(ctx context.Context) error {
 		{"Restore the application", d.restore},
 		{"Inspect the restore", d.inspectRestore},
 		{"Delete the backup", d.deleteBackup},
+		{"Back up with a Schedule, and look back", d.runSchedule},
 	} {
 		d.printHeading(step.title)
 		if err := step.run(ctx); err != nil {
@@ -108,7 +111,12 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 
 // environment returns the variables that the commands need.
 func (d *demo) environment() string {
-	return "KUBECONFIG=" + d.plane.KubeconfigPath() + " PATH=" + filepath.Dir(d.plane.KubectlPath()) + ":$PATH"
+	return "KUBECONFIG=" + d.plane.KubeconfigPath() + " PATH=" + d.programPath() + ":$PATH"
+}
+
+// programPath returns the directories of kubectl and of its plugin for Grapnel.
+func (d *demo) programPath() string {
+	return filepath.Dir(d.plane.KubectlPath()) + string(os.PathListSeparator) + d.dir
 }
 
 // installOperator does what `kubectl apply -k config/default` does in a cluster that has nodes.
@@ -121,7 +129,10 @@ func (d *demo) installOperator(ctx context.Context) error {
 		return err
 	}
 	fmt.Println()
-	printLine("Building the operator and the example plugin takes a while the first time.")
+	printLine("Building the programs takes a while the first time.")
+	if err := d.runCommands(ctx, "CGO_ENABLED=0 go build -o "+d.relative("kubectl-grapnel")+" ./cmd/kubectl-grapnel"); err != nil {
+		return err
+	}
 	programs, err := operator.BuildPrograms(ctx)
 	if err != nil {
 		return err
@@ -232,7 +243,15 @@ func (d *demo) configure(ctx context.Context) error {
 }
 
 func (d *demo) backUp(ctx context.Context) error {
-	return d.startRun(ctx, "Backup", backupName, "backup.yaml")
+	// The actions take some seconds, so that there is something to see. The plugin has one more action,
+	// which the annotation skips.
+	spec := " --include-namespaces 'shop-*' --exclude-resources events,events.events.k8s.io" +
+		" --annotations example.io/notify.postbackup=skip"
+	if err := d.runCommands(ctx, "kubectl grapnel plan backup"+spec); err != nil {
+		return err
+	}
+	return d.startRun(ctx, "Backup", backupName, "kubectl grapnel backup create "+backupName+spec+
+		" --parameter example.io/freeze:sleep=1s --parameter example.io/freeze:replicas=3 --parameter example.io/copy:bytesPerSecond=102400")
 }
 
 func (d *demo) deleteApplication(ctx context.Context) error {
@@ -244,7 +263,12 @@ func (d *demo) deleteApplication(ctx context.Context) error {
 }
 
 func (d *demo) restore(ctx context.Context) error {
-	if err := d.startRun(ctx, "Restore", restoreName, "restore.yaml"); err != nil {
+	// The plugin gets the number of replicas from what it put out before the backup. The definition of
+	// Databases is in no namespace.
+	if err := d.startRun(ctx, "Restore", restoreName, "kubectl grapnel restore create "+restoreName+" --from-backup "+backupName+
+		" --include-namespaces shop-frontend,shop-backend,"+dataNamespace+" --include-cluster-resources"+
+		" --namespace-mappings "+dataNamespace+"="+mappedNamespace+
+		" --parameter example.io/freeze:sleep=1s --parameter example.io/copy:bytesPerSecond=307200"); err != nil {
 		return err
 	}
 	if err := d.waitForControllers(ctx, "shop-frontend", "shop-backend", mappedNamespace); err != nil {
@@ -258,7 +282,7 @@ func (d *demo) deleteBackup(ctx context.Context) error {
 	if err := d.runCommands(ctx, stored); err != nil {
 		return err
 	}
-	if err := d.startRun(ctx, "DeletionRun", deletionRunName, "deletionrun.yaml"); err != nil {
+	if err := d.startRun(ctx, "DeletionRun", "", "kubectl grapnel backup delete "+backupName+" --confirm"); err != nil {
 		return err
 	}
 	if err := d.runCommands(ctx, "kubectl get backups.grapnel.dev,restores.grapnel.dev,deletionruns,hookruns -n "+namespace, stored); err != nil {
@@ -267,11 +291,22 @@ func (d *demo) deleteBackup(ctx context.Context) error {
 	return d.checkDeletion(ctx)
 }
 
+// runSchedule backs up with a Schedule, and shows where the time went.
+func (d *demo) runSchedule(ctx context.Context) error {
+	return d.runCommands(ctx,
+		"kubectl grapnel schedule create "+scheduleName+" --schedule '0 3 * * *' --skip-immediately --include-namespaces 'shop-*' --ttl 720h"+
+			" --parameter example.io/freeze:sleep=1s --parameter example.io/copy:bytesPerSecond=307200",
+		"kubectl grapnel schedule run "+scheduleName+" --wait",
+		"kubectl grapnel schedule get",
+		"kubectl grapnel timeline $(kubectl get backups.grapnel.dev -n "+namespace+" -o jsonpath='{.items[0].metadata.name}')",
+	)
+}
+
 // waitIfKept waits until the demo is interrupted, if the user wants to try more commands.
 func (d *demo) waitIfKept(ctx context.Context) error {
 	fmt.Println()
 	if !d.keep {
-		printLine("The files stay in %s until the next demo.", d.dir)
+		printLine("The files stay in %s until the next demo; %s is a page about the restore, for a browser.", d.dir, d.relative(reportFile))
 		printLine("To try more commands, run: go run ./hack/demo -keep")
 		return nil
 	}
@@ -281,7 +316,7 @@ func (d *demo) waitIfKept(ctx context.Context) error {
 		"cd " + d.root,
 		"export " + d.environment(),
 		"kubectl get backups.grapnel.dev,restores.grapnel.dev,deletionruns,hookruns,asyncoperations -n " + namespace,
-		"kubectl get hookruns -n " + namespace + " -w",
+		"kubectl grapnel --help",
 	}, "\n"))
 	select {
 	case <-ctx.Done():

@@ -160,7 +160,10 @@ func describePreviewedAction(action *v1alpha1.PreviewedAction) string {
 	if action.Owed {
 		notes = append(notes, "runs whatever happens")
 	}
-	if action.Retries > 0 {
+	switch {
+	case action.Retries == 1:
+		notes = append(notes, "1 retry")
+	case action.Retries > 1:
 		notes = append(notes, fmt.Sprintf("%d retries", action.Retries))
 	}
 	if len(action.RunOn) > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -91,11 +92,14 @@ func (r *PreviewReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // Reconcile advances one BackupPreview, or deletes it when it has expired.
 func (r *PreviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var p v1alpha1.BackupPreview
-	err := r.Client.Get(ctx, req.NamespacedName, &p)
+	if err := r.Client.Get(ctx, req.NamespacedName, &p); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.stopPreview(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
 	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, err
-	case err != nil || !p.DeletionTimestamp.IsZero():
+	case !p.DeletionTimestamp.IsZero():
 		r.stopPreview(ctx, req.NamespacedName)
 		return ctrl.Result{}, nil
 	case isPreviewExpired(&p, r.Now()):
@@ -116,7 +120,7 @@ func (r *PreviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	switch {
 	case start:
-		r.startPreview(&p)
+		r.startPreview(&p) //nolint:contextcheck // it outlives the reconcile
 	case hasPreviewEnded(&p):
 		r.releasePreview(ctx, req.NamespacedName)
 	}

@@ -89,7 +89,7 @@ func (s *Server) Listen(address string) (*manager.Server, error) {
 		host = parsed.Hostname()
 	}
 	s.certificate = sync.OnceValues(func() (servingCertificate, error) { return generateCertificate(host) })
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", address) //nolint:noctx // nothing is resolved
 	if err != nil {
 		return nil, fmt.Errorf("listening at --download-bind-address: %w", err)
 	}

@@ -100,10 +100,35 @@ func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 		p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BackupPreview"))
 		return cmp.Or(a.printObject(p, output), exitErrorForPhase(p.Status.Phase))
 	}
+	for line := range strings.Lines(formatPreviewTables(&p.Status)) {
+		if err := a.out.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	if p.Status.ArchiveBytes > 0 {
+		if err := a.out.printf("\nThe archive in %s would have about %s.\n", p.Status.StorageLocation, humanize.IBytes(uint64(p.Status.ArchiveBytes))); err != nil {
+			return err
+		}
+	}
+	if err := a.out.printPhase("Plan: ", p.Status.Phase, " ("+p.Status.Message+")"); err != nil {
+		return err
+	}
+	for _, problem := range p.Status.ValidationErrors {
+		if err := a.out.printf("  %s\n", problem); err != nil {
+			return err
+		}
+	}
+	if err := a.printProblems(p.Status.Problems); err != nil {
+		return err
+	}
+	return exitErrorForPhase(p.Status.Phase)
+}
+
+// formatPreviewTables returns the tables of the actions and the resources of a BackupPreview.
+func formatPreviewTables(status *v1alpha1.BackupPreviewStatus) string {
 	var lines strings.Builder
 	table := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
-	status := &p.Status
-	// The table is only a string until it is printed: nothing here fails.
+	// Writing to a strings.Builder does not fail.
 	if len(status.Actions) > 0 {
 		_, _ = fmt.Fprintln(table, "HOOK\tACTION\tPLUGIN\tTIMEOUT\tNOTE")
 	}
@@ -127,28 +152,7 @@ func (a *app) printPreview(p *v1alpha1.BackupPreview, output outputFlag) error {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\n", r.Resource, r.Objects, humanize.IBytes(uint64(max(r.Bytes, 0))))
 	}
 	_ = table.Flush()
-	for line := range strings.Lines(lines.String()) {
-		if err := a.out.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	if status.ArchiveBytes > 0 {
-		if err := a.out.printf("\nThe archive in %s would have about %s.\n", status.StorageLocation, humanize.IBytes(uint64(status.ArchiveBytes))); err != nil {
-			return err
-		}
-	}
-	if err := a.out.printPhase("Plan: ", status.Phase, " ("+status.Message+")"); err != nil {
-		return err
-	}
-	for _, problem := range status.ValidationErrors {
-		if err := a.out.printf("  %s\n", problem); err != nil {
-			return err
-		}
-	}
-	if err := a.printProblems(status.Problems); err != nil {
-		return err
-	}
-	return exitErrorForPhase(status.Phase)
+	return lines.String()
 }
 
 // describePreviewedAction says what is special about an action.

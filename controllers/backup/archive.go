@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/panics"
 	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/internal/tombstone"
 )
 
@@ -148,7 +149,7 @@ func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[backup.Resul
 	status := &s.Object.Status
 	o := lifecycle.Outcome{
 		Phase: v1alpha1.RunPhaseCompleted, Reason: v1alpha1.ReasonCompleted,
-		Message: lifecycle.Pluralize(int64(result.Items), "object") + " in the archive" + s.OperationsOutcomeText(),
+		Message: text.Pluralize(int64(result.Items), "object") + " in the archive" + s.OperationsOutcomeText(),
 	}
 	if result.Errors > 0 {
 		o.Phase, o.Reason = v1alpha1.RunPhasePartiallyFailed, v1alpha1.ReasonPartiallyFailed
@@ -166,7 +167,7 @@ func describeErrors(b *v1alpha1.Backup, missingNamespaces []string) string {
 	if len(missingNamespaces) == 0 {
 		return lifecycle.DescribeErrors(&b.Status.RunStatus)
 	}
-	return lifecycle.Pluralize(b.Status.Errors, "error") + ": " + describeMissingNamespaces(b.Spec.IncludedNamespaces, missingNamespaces)
+	return text.Pluralize(b.Status.Errors, "error") + ": " + describeMissingNamespaces(b.Spec.IncludedNamespaces, missingNamespaces)
 }
 
 // maxNamedNamespaces is how many namespaces a message names.
@@ -208,5 +209,5 @@ func (r *Reconciler) updateProgress(b *v1alpha1.Backup) string {
 		return "Archiving"
 	}
 	b.Status.Progress = &v1alpha1.BackupProgress{TotalItems: total, ItemsBackedUp: done}
-	return fmt.Sprintf("Archiving: %d of %s", done, lifecycle.Pluralize(total, "object"))
+	return fmt.Sprintf("Archiving: %d of %s", done, text.Pluralize(total, "object"))
 }

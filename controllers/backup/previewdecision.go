@@ -186,7 +186,7 @@ func recordPreviewOutcome(p *v1alpha1.BackupPreview, seen observedPreview, hooks
 	status.Errors, status.Warnings, status.Problems = run.Errors, run.Warnings, run.Problems
 	status.Objects, status.ArchiveBytes = int64(found.Items), found.archiveBytes
 	status.Resources = listPreviewedResources(problems.Objects)
-	phase, message := v1alpha1.RunPhaseCompleted, "A Backup would archive "+lifecycle.Pluralize(status.Objects, "object")
+	phase, message := v1alpha1.RunPhaseCompleted, "A Backup would archive "+text.Pluralize(status.Objects, "object")
 	if run.Errors > 0 {
 		phase = v1alpha1.RunPhasePartiallyFailed
 		message += ", with " + lifecycle.DescribeErrors(run)

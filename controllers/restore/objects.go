@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/storage"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // reconcileRestore restores the objects. It is done when the step has ended, successfully or
@@ -151,7 +152,7 @@ func (r *Reconciler) updateProgress(o *v1alpha1.Restore) string {
 		return "Reading the archive"
 	}
 	o.Status.Progress = &v1alpha1.RestoreProgress{TotalItems: total, ItemsRestored: done}
-	return fmt.Sprintf("Restoring: %d of %s", done, lifecycle.Pluralize(total, "object"))
+	return fmt.Sprintf("Restoring: %d of %s", done, text.Pluralize(total, "object"))
 }
 
 // recordOutcome records the outcome of a restore.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // cancelOperations cancels operations that have not ended, after the status is written.
@@ -94,7 +95,7 @@ func (d *Driver[T]) PrepareRetry(s *Scope[T]) bool {
 		}
 	}
 	if open > 0 {
-		s.MarkRunning(v1alpha1.ReasonCancelling, "Waiting for "+Pluralize(open, "operation")+" of the interrupted attempt to end before starting over")
+		s.MarkRunning(v1alpha1.ReasonCancelling, "Waiting for "+text.Pluralize(open, "operation")+" of the interrupted attempt to end before starting over")
 		return false
 	}
 	s.Operations, s.Object.Run().Operations = nil, nil

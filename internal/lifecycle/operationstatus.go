@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
@@ -33,7 +34,7 @@ func HasProcessedItems(s Object) bool { return conditions.IsTrue(s, v1alpha1.Con
 func (s *Scope[T]) MarkItemsProcessed(started int) {
 	s.Object.Run().Operations = &v1alpha1.OperationCounts{Attempted: int32(started)} //nolint:gosec // as many objects fit into no cluster
 	conditions.Set(s.Object, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed,
-		"Every object was processed; "+Pluralize(int64(started), "operation")+" of plugins may still be running")
+		"Every object was processed; "+text.Pluralize(int64(started), "operation")+" of plugins may still be running")
 }
 
 // ReconcileOperations records the progress of the operations of a run. It cancels operations
@@ -127,7 +128,7 @@ func (s *Scope[T]) updateOperationCounts(current []v1alpha1.AsyncOperation) (ope
 	counts.Attempted += lost
 	counts.Failed += lost
 	if lost > 0 {
-		sentence += fmt.Sprintf("; %s deleted without finalizer, outcome unknown", Pluralize(int64(lost), "AsyncOperation"))
+		sentence += fmt.Sprintf("; %s deleted without finalizer, outcome unknown", text.Pluralize(int64(lost), "AsyncOperation"))
 	}
 	s.Object.Run().Operations = &counts
 	status, reason := metav1.ConditionUnknown, v1alpha1.ReasonRunning
@@ -156,11 +157,11 @@ func (s *Scope[T]) OperationsOutcomeText() string {
 	if counts == nil || counts.Attempted == 0 {
 		return ""
 	}
-	text := fmt.Sprintf(", %d of %s completed", counts.Completed, Pluralize(int64(counts.Attempted), "operation"))
+	sentence := fmt.Sprintf(", %d of %s completed", counts.Completed, text.Pluralize(int64(counts.Attempted), "operation"))
 	if counts.Cancelled > 0 {
-		text += fmt.Sprintf(" (%d canceled)", counts.Cancelled)
+		sentence += fmt.Sprintf(" (%d canceled)", counts.Cancelled)
 	}
-	return text
+	return sentence
 }
 
 // ToVeleroOperations returns the operations in the form in which they are stored.
@@ -203,7 +204,7 @@ func toResourceIdentifier(item v1alpha1.OperationItem) velero.ResourceIdentifier
 func (s *Scope[T]) markWaitingForOperations(open int32) {
 	sentence := s.OperationsMessage()
 	if s.IsCancelRequested() || s.WorkFailed {
-		s.setWaitingPhase(v1alpha1.ReasonCancelling, fmt.Sprintf("Canceling %s of plugins: %s", Pluralize(int64(open), "operation"), sentence))
+		s.setWaitingPhase(v1alpha1.ReasonCancelling, fmt.Sprintf("Canceling %s of plugins: %s", text.Pluralize(int64(open), "operation"), sentence))
 		return
 	}
 	s.setWaitingPhase(v1alpha1.ReasonWaitingForOperations, "Waiting for operations of plugins: "+sentence)

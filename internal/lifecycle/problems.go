@@ -71,13 +71,13 @@ func DescribeErrors(run *v1alpha1.RunStatus) string {
 // text is enough.
 func DescribeWarnings(run *v1alpha1.RunStatus) string {
 	if run.Errors > 0 {
-		return Pluralize(run.Warnings, "warning")
+		return text.Pluralize(run.Warnings, "warning")
 	}
 	return describeProblems(run, v1alpha1.ProblemSeverityWarning, run.Warnings, "warning")
 }
 
 func describeProblems(run *v1alpha1.RunStatus, severity v1alpha1.ProblemSeverity, count int64, noun string) string {
-	said := Pluralize(count, noun)
+	said := text.Pluralize(count, noun)
 	first := slices.IndexFunc(run.Problems, func(p v1alpha1.Problem) bool { return p.Severity == severity })
 	switch {
 	case first < 0:

@@ -164,11 +164,3 @@ func truncateMessages(messages []string) []string {
 func TruncateMessage(message string) string {
 	return text.Truncate(message, maxMessageBytes)
 }
-
-// Pluralize returns a number with a noun, in the plural unless the number is 1.
-func Pluralize(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/intervention"
 	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // newDescribeCommand returns the command that shows what became of a run.
@@ -146,7 +147,7 @@ func (d *description) printProblems(k runKind, r run) {
 	if status.Errors+status.Warnings == 0 && len(status.Problems) == 0 {
 		return
 	}
-	d.printf("\n%d errors, %d warnings\n", status.Errors, status.Warnings)
+	d.printf("\n%s, %s\n", text.Pluralize(status.Errors, "error"), text.Pluralize(status.Warnings, "warning"))
 	for _, p := range status.Problems {
 		d.printf("  %s %s: %s\n", p.Severity, p.Reason, p.Message)
 	}
@@ -241,7 +242,7 @@ func (a *app) newDescribeObjectCommand(kind string, newObject func() objectAndLi
 				return err
 			}
 			d := &description{out: a.out}
-			d.printLine(kind, args[0])
+			d.printLine(strings.TrimPrefix(kind, "BackupStorage"), args[0])
 			switch o := found.object.(type) {
 			case *v1alpha1.Schedule:
 				d.printSchedule(o)
@@ -258,7 +259,7 @@ func (a *app) newDescribeObjectCommand(kind string, newObject func() objectAndLi
 func (d *description) printSchedule(s *v1alpha1.Schedule) {
 	d.printLine("Phase", string(s.Status.Phase))
 	d.printLine("Message", s.Status.Message)
-	d.printLine("Schedule", s.Spec.Schedule+" "+cmp.Or(s.Spec.TimeZone, "UTC"))
+	d.printLine("Cron", s.Spec.Schedule+" "+cmp.Or(s.Spec.TimeZone, "UTC"))
 	d.printLine("Next", describeTime(s.Status.NextScheduleTime))
 	d.printLine("Last", describeTime(s.Status.LastScheduleTime))
 	d.printLine("Last backup", s.Status.LastBackup)

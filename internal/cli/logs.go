@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/download"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
+	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // runArgument documents the argument of commands that take a run.
@@ -176,6 +177,6 @@ func writeResults(out io.Writer, file io.Reader) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d errors, %d warnings\n", len(all.Errors), len(all.Warnings))
+	_, err := fmt.Fprintf(out, "%s, %s\n", text.Pluralize(int64(len(all.Errors)), "error"), text.Pluralize(int64(len(all.Warnings)), "warning"))
 	return err
 }

@@ -150,7 +150,7 @@ func TestSupportBundle(t *testing.T) {
 		"events.txt":                               {"2026-01-02T03:04:05Z Normal Started Backup/old: first second\n2026-01-02T03:04:06Z Warning Failed Backup/old: Authorization: [REDACTED]\n"},
 		"runs/restore-restore-1/log.txt":           {"restoring\n"},
 		"runs/restore-restore-1/post-log.txt":      {"thawing with [REDACTED]\n"},
-		"runs/restore-restore-1/results.txt":       {"1 errors, 0 warnings\n"},
+		"runs/restore-restore-1/results.txt":       {"1 error, 0 warnings\n"},
 		"objects/backups/old.yaml":                 {"freeze/prebackup: skip\n", "level: '[REDACTED]'\n", "message: 'Backup failed: password=[REDACTED]", "phase: Failed\n"},
 		"objects/plugins/process.yaml":             {"command: init/freeze\n", "- --verbose\n", "name: DB_PASSWORD\n"},
 		"objects/plugins/webhook.yaml":             {"url: https://hooks.example.com/[REDACTED]\n", "name: hook-token\n"},

@@ -247,7 +247,7 @@ func TestTruncateToWidth(t *testing.T) {
 func TestProgressText(t *testing.T) {
 	start := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local))
 	b := &v1alpha1.Backup{}
-	if got, want := progressText(b), "not seen by the operator yet"; got != want {
+	if got, want := progressText(b), notSeenText; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	b.Status.Phase, b.Status.Message, b.Status.StartTimestamp = v1alpha1.RunPhaseInProgress, "Archiving", &start

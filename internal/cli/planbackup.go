@@ -82,7 +82,7 @@ func (a *app) waitForPreview(ctx context.Context, c *connection, name string) (*
 	}
 	for {
 		ended, err := watchUntil(ctx, c, &v1alpha1.BackupPreviewList{}, "BackupPreview", name, hasEnded, func(p *v1alpha1.BackupPreview) {
-			shown.show(cmp.Or(p.Status.Message, "not seen by the operator yet"))
+			shown.show(cmp.Or(p.Status.Message, notSeenText))
 		})
 		shown.end()
 		if err != nil || ended != nil {

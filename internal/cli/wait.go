@@ -20,6 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
+// notSeenText is shown while the operator has not reconciled an object.
+const notSeenText = "not seen by the operator yet; if that lasts, run kubectl grapnel doctor"
+
 // rewatchInterval is the time between two watches: an API server ends each of them some time.
 const rewatchInterval = time.Second
 
@@ -168,7 +171,7 @@ func progressText(r run) string {
 	status := r.Run()
 	parts := []string{string(r.GetPhase())}
 	if r.GetPhase() == "" {
-		parts[0] = "not seen by the operator yet"
+		parts[0] = notSeenText
 	}
 	if status.Message != "" {
 		parts = append(parts, status.Message)

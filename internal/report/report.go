@@ -119,12 +119,12 @@ func (r *Report) describeTimes(t *timeline.Timeline) []fact {
 	if t.Running {
 		label = "Running for"
 	}
-	facts.add(label, timeline.FormatDuration(t.Elapsed()))
+	facts.addFact(label, timeline.FormatDuration(t.Elapsed()))
 	if status.Attempts > 1 {
-		facts.add("Attempts", fmt.Sprint(status.Attempts))
+		facts.addFact("Attempts", fmt.Sprint(status.Attempts))
 	}
 	if o := status.Operations; o != nil && o.Attempted > 0 {
-		facts.add("Operations", fmt.Sprintf("%d: %d completed, %d failed, %d canceled", o.Attempted, o.Completed, o.Failed, o.Cancelled))
+		facts.addFact("Operations", fmt.Sprintf("%d: %d completed, %d failed, %d canceled", o.Attempted, o.Completed, o.Failed, o.Cancelled))
 	}
 	return facts
 }
@@ -132,7 +132,7 @@ func (r *Report) describeTimes(t *timeline.Timeline) []fact {
 // factList adds only facts with a value.
 type factList []fact
 
-func (f *factList) add(label, value string) {
+func (f *factList) addFact(label, value string) {
 	if value != "" {
 		*f = append(*f, fact{label, value})
 	}
@@ -140,7 +140,7 @@ func (f *factList) add(label, value string) {
 
 func (f *factList) addTime(label string, at *metav1.Time) {
 	if at != nil {
-		f.add(label, formatTime(at.Time))
+		f.addFact(label, formatTime(at.Time))
 	}
 }
 
@@ -154,19 +154,19 @@ func describeRun(r timeline.Run) ([]fact, string, error) {
 	case *v1alpha1.Backup:
 		spec = o.Spec
 		if p := o.Status.Progress; p != nil {
-			facts.add("Objects", fmt.Sprintf("%d of %d", p.ItemsBackedUp, p.TotalItems))
+			facts.addFact("Objects", fmt.Sprintf("%d of %d", p.ItemsBackedUp, p.TotalItems))
 		}
-		facts.add("Location", cmp.Or(o.Location(), o.Spec.StorageLocation))
+		facts.addFact("Location", cmp.Or(o.Location(), o.Spec.StorageLocation))
 		facts.addTime("Expires", o.Status.Expiration)
 	case *v1alpha1.Restore:
 		spec = o.Spec
 		if p := o.Status.Progress; p != nil {
-			facts.add("Objects", fmt.Sprintf("%d of %d", p.ItemsRestored, p.TotalItems))
+			facts.addFact("Objects", fmt.Sprintf("%d of %d", p.ItemsRestored, p.TotalItems))
 		}
-		facts.add("Backup", cmp.Or(o.Status.BackupName, o.Spec.BackupName))
-		facts.add("Location", o.Status.StorageLocation)
+		facts.addFact("Backup", cmp.Or(o.Status.BackupName, o.Spec.BackupName))
+		facts.addFact("Location", o.Status.StorageLocation)
 		if o.Spec.DryRun {
-			facts.add("Dry run", "nothing was written")
+			facts.addFact("Dry run", "nothing was written")
 		}
 	}
 	encoded, err := json.Marshal(spec)

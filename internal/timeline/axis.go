@@ -21,8 +21,8 @@ var tickSteps = []time.Duration{
 // Elapsed returns the time from the start to the end.
 func (t *Timeline) Elapsed() time.Duration { return t.End.Sub(t.Start) }
 
-// ticks returns at most most+1 times since the start, at equal distances from 0 on.
-func (t *Timeline) ticks(most int) []time.Duration {
+// chooseTicks returns at most most+1 times since the start, at equal distances from 0 on.
+func (t *Timeline) chooseTicks(most int) []time.Duration {
 	total := t.Elapsed()
 	step := tickStep(total, most)
 	var ticks []time.Duration

@@ -72,7 +72,7 @@ type svgBar struct {
 
 // DrawSVG returns an SVG element. It has no scripts, and refers to nothing else.
 func (t *Timeline) DrawSVG() (template.HTML, error) {
-	picture := svgPicture{Title: t.title(), Description: t.describeTotal()}
+	picture := svgPicture{Title: t.titleText(), Description: t.describeTotal()}
 	y := svgMargin
 	for _, section := range t.Sections {
 		drawn := svgSection{Name: section.Name, Y: y, Ticks: t.svgTicks()}
@@ -102,18 +102,18 @@ func (t *Timeline) DrawPage() (string, error) {
 		return "", err
 	}
 	var page strings.Builder
-	err = pageTemplate.Execute(&page, map[string]any{"Title": t.title(), "Total": t.describeTotal(), "SVG": svg})
+	err = pageTemplate.Execute(&page, map[string]any{"Title": t.titleText(), "Total": t.describeTotal(), "SVG": svg})
 	if err != nil {
 		return "", fmt.Errorf("writing the page: %w", err)
 	}
 	return text.StripControl(page.String()), nil
 }
 
-func (t *Timeline) title() string { return t.Name + ": " + string(t.Phase) }
+func (t *Timeline) titleText() string { return t.Name + ": " + string(t.Phase) }
 
 // newSVGRow returns a row at a height.
 func (t *Timeline) newSVGRow(r *Row, y int) svgRow {
-	row := svgRow{Y: y, Label: r.text(), Duration: r.durationText(), Tooltip: r.text(), State: r.State}
+	row := svgRow{Y: y, Label: r.describeRow(), Duration: r.durationText(), Tooltip: r.describeRow(), State: r.State}
 	if r.IsAttempt {
 		row.Indent = svgMargin
 	}
@@ -121,7 +121,7 @@ func (t *Timeline) newSVGRow(r *Row, y int) svgRow {
 		row.Tooltip += fmt.Sprintf(", %s, began after %s", row.Duration, FormatDuration(r.Spans[0].Start.Sub(t.Start)))
 	}
 	for _, span := range r.Spans {
-		x, end := t.percent(span.Start.Sub(t.Start)), t.percent(span.End.Sub(t.Start))
+		x, end := t.percentOf(span.Start.Sub(t.Start)), t.percentOf(span.End.Sub(t.Start))
 		bar := svgBar{X: fmt.Sprintf("%.3f%%", min(x, 100-minVisiblePercent)), Width: minVisibleWidth, State: span.State}
 		if end-x > minVisiblePercent {
 			bar.Width = fmt.Sprintf("%.3f%%", end-x)
@@ -133,8 +133,8 @@ func (t *Timeline) newSVGRow(r *Row, y int) svgRow {
 
 func (t *Timeline) svgTicks() []svgTick {
 	var ticks []svgTick
-	for _, tick := range t.ticks(svgTicks) {
-		x := t.percent(tick)
+	for _, tick := range t.chooseTicks(svgTicks) {
+		x := t.percentOf(tick)
 		anchor := "middle"
 		switch {
 		case tick == 0:
@@ -147,8 +147,8 @@ func (t *Timeline) svgTicks() []svgTick {
 	return ticks
 }
 
-// percent returns which part of the run a time since its start is.
-func (t *Timeline) percent(since time.Duration) float64 {
+// percentOf returns which part of the run a time since its start is.
+func (t *Timeline) percentOf(since time.Duration) float64 {
 	if t.Elapsed() <= 0 {
 		return 0
 	}

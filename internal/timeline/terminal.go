@@ -81,7 +81,7 @@ func (p *terminalPicture) addText(line string, columns int) {
 func (p *terminalPicture) addAxis(name string) {
 	axis := []rune(strings.Repeat(" ", p.barColumns))
 	for _, tick := range p.terminalTicks() {
-		label, column := []rune(tickMark+formatTick(tick)), p.column(tick)/2
+		label, column := []rune(tickMark+formatTick(tick)), p.columnOf(tick)/2
 		if column+len(label) <= len(axis) {
 			copy(axis[column:], label)
 		} else { // before its tick
@@ -106,11 +106,11 @@ func (p *terminalPicture) addLine(label, bar, duration string) {
 const tickMark = "┊"
 
 func (p *terminalPicture) terminalTicks() []time.Duration {
-	return p.ticks(max(p.barColumns/columnsPerTick, 1))
+	return p.chooseTicks(max(p.barColumns/columnsPerTick, 1))
 }
 
-// column returns the half column of a time since the start.
-func (p *terminalPicture) column(since time.Duration) int {
+// columnOf returns the half column of a time since the start.
+func (p *terminalPicture) columnOf(since time.Duration) int {
 	last := 2*p.barColumns - 1
 	if p.Elapsed() <= 0 {
 		return 0
@@ -120,7 +120,7 @@ func (p *terminalPicture) column(since time.Duration) int {
 
 // addRow adds the label, the bar and the duration of a row.
 func (p *terminalPicture) addRow(r *Row) {
-	label := p.colorize(r.State, padLine(rowLabel(r), p.labelColumns))
+	label := p.colorizeText(r.State, padLine(rowLabel(r), p.labelColumns))
 	if p.isNarrow && len(r.Spans) == 0 {
 		p.lines = append(p.lines, strings.TrimRight(label, " "))
 		return
@@ -133,27 +133,27 @@ func (p *terminalPicture) addRow(r *Row) {
 func (p *terminalPicture) drawBar(r *Row) string {
 	halves := make([]State, 2*p.barColumns)
 	for _, span := range r.Spans {
-		first := p.column(span.Start.Sub(p.Start))
-		for i := first; i <= max(first, p.column(span.End.Sub(p.Start)-1)); i++ {
+		first := p.columnOf(span.Start.Sub(p.Start))
+		for i := first; i <= max(first, p.columnOf(span.End.Sub(p.Start)-1)); i++ {
 			halves[i] = span.State
 		}
 	}
 	var ticks []int
 	for _, tick := range p.terminalTicks() {
-		ticks = append(ticks, p.column(tick)/2)
+		ticks = append(ticks, p.columnOf(tick)/2)
 	}
 	var bar strings.Builder
 	for column := range p.barColumns {
 		left, right := halves[2*column], halves[2*column+1]
 		switch {
 		case left == StateRunning || right == StateRunning:
-			bar.WriteString(p.colorize(StateRunning, "▒"))
+			bar.WriteString(p.colorizeText(StateRunning, "▒"))
 		case left != "" && right != "":
-			bar.WriteString(p.colorize(left, "█"))
+			bar.WriteString(p.colorizeText(left, "█"))
 		case left != "":
-			bar.WriteString(p.colorize(left, "▌"))
+			bar.WriteString(p.colorizeText(left, "▌"))
 		case right != "":
-			bar.WriteString(p.colorize(right, "▐"))
+			bar.WriteString(p.colorizeText(right, "▐"))
 		case slices.Contains(ticks, column):
 			bar.WriteString(tickMark)
 		default:
@@ -163,8 +163,8 @@ func (p *terminalPicture) drawBar(r *Row) string {
 	return bar.String()
 }
 
-// colorize returns a text in the color of a state (ECMA-48).
-func (p *terminalPicture) colorize(state State, s string) string {
+// colorizeText returns a text in the color of a state (ECMA-48).
+func (p *terminalPicture) colorizeText(state State, s string) string {
 	color := map[State]string{StatePassed: "36", StateSucceeded: "32", StateFailed: "31", StateStopped: "35", StateRunning: "33"}[state]
 	if !p.isColored || color == "" {
 		return s
@@ -178,7 +178,7 @@ func rowLabel(r *Row) string {
 	if r.IsAttempt {
 		indent = "    "
 	}
-	return cleanLine(indent + r.text())
+	return cleanLine(indent + r.describeRow())
 }
 
 // cleanLine returns a text as one line without control characters.

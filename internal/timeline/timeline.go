@@ -57,8 +57,8 @@ type Row struct {
 	Duration time.Duration
 }
 
-// text returns the label and what became of it, with a mark, so that it needs no color.
-func (r *Row) text() string {
+// describeRow returns the label and what became of it, with a mark, so that it needs no color.
+func (r *Row) describeRow() string {
 	s := stateMark(r.State) + r.Label
 	if r.Detail != "" {
 		s += ": " + r.Detail
@@ -162,7 +162,7 @@ func timeBounds(r Run, sections []Section) (start, end time.Time) {
 				if section.Name != operationsSection && (start.IsZero() || span.Start.Before(start)) {
 					start = span.Start
 				}
-				end = latest(end, span.End)
+				end = latestTime(end, span.End)
 			}
 		}
 	}
@@ -174,12 +174,12 @@ func timeBounds(r Run, sections []Section) (start, end time.Time) {
 		start = r.GetCreationTimestamp().Time
 	}
 	if len(status.Timeline) == 0 && status.CompletionTimestamp != nil {
-		end = latest(end, status.CompletionTimestamp.Time)
+		end = latestTime(end, status.CompletionTimestamp.Time)
 	}
-	return start, latest(start, end)
+	return start, latestTime(start, end)
 }
 
-func latest(a, b time.Time) time.Time {
+func latestTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -192,7 +192,7 @@ func (r *Row) fitInto(start, end time.Time) {
 		if t.After(end) {
 			return end
 		}
-		return latest(t, start)
+		return latestTime(t, start)
 	}
 	for i := range r.Spans {
 		span := &r.Spans[i]

@@ -26,7 +26,7 @@ func describe(t Timeline) []string {
 			for _, span := range row.Spans {
 				spans = append(spans, fmt.Sprintf("%s-%s %s", seconds(span.Start), seconds(span.End), span.State))
 			}
-			lines = append(lines, fmt.Sprintf("%s|%s|%s|%v|%s", section.Name, row.text(), row.State, row.Duration, strings.Join(spans, ",")))
+			lines = append(lines, fmt.Sprintf("%s|%s|%s|%v|%s", section.Name, row.describeRow(), row.State, row.Duration, strings.Join(spans, ",")))
 		}
 	}
 	return lines
@@ -186,7 +186,7 @@ func TestTicks(t *testing.T) {
 		t.Run(total.String(), func(t *testing.T) {
 			drawn := Timeline{Start: noon, End: noon.Add(total)}
 			var got []string
-			for _, tick := range drawn.ticks(4) {
+			for _, tick := range drawn.chooseTicks(4) {
 				got = append(got, formatTick(tick))
 			}
 			if strings.Join(got, " ") != want {

@@ -133,7 +133,7 @@ func (m *migration) convertObject(input Input) (Conversion, error) {
 	object, err := m.convertKind(l, input.Object)
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		l.decideAll(OutcomeLost, "")
-		result.Reason, result.Fields = refused.reason, l.finish()
+		result.Reason, result.Fields = refused.reason, l.listFields()
 		return result, nil
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *migration) convertObject(input Input) (Conversion, error) {
 	} else {
 		result.Objects = []*unstructured.Unstructured{object}
 	}
-	result.Fields = l.finish()
+	result.Fields = l.listFields()
 	return result, nil
 }
 
@@ -180,7 +180,7 @@ func (m *migration) newObject(l *ledger, object *unstructured.Unstructured, type
 	if err := m.convertMetadata(l, object.GetKind()); err != nil {
 		return nil, err
 	}
-	l.decide("status", OutcomeChanged, "the converted object has its own status")
+	l.decideField("status", OutcomeChanged, "the converted object has its own status")
 	encoded, err := json.Marshal(l.target)
 	if err != nil {
 		return nil, err
@@ -198,23 +198,23 @@ func (m *migration) newObject(l *ledger, object *unstructured.Unstructured, type
 
 // convertMetadata converts what all objects have.
 func (m *migration) convertMetadata(l *ledger, kind string) error {
-	if err := l.change("apiVersion", "apiVersion", v1alpha1.GroupVersion.String(), "it is an object of Grapnel"); err != nil {
+	if err := l.changeField("apiVersion", "apiVersion", v1alpha1.GroupVersion.String(), "it is an object of Grapnel"); err != nil {
 		return err
 	}
-	if err := l.keep("kind", "kind"); err != nil {
+	if err := l.keepField("kind", "kind"); err != nil {
 		return err
 	}
 	if _, isRenamed := l.decided["metadata.name"]; !isRenamed {
-		if err := l.keep("metadata.name", "metadata.name"); err != nil {
+		if err := l.keepField("metadata.name", "metadata.name"); err != nil {
 			return err
 		}
 	}
 	const namespace = "metadata.namespace"
-	if l.text(namespace) == m.Namespace {
-		if err := l.keep(namespace, namespace); err != nil {
+	if l.fieldText(namespace) == m.Namespace {
+		if err := l.keepField(namespace, namespace); err != nil {
 			return err
 		}
-	} else if err := l.change(namespace, namespace, m.Namespace, "it is in the namespace of Grapnel's operator"); err != nil {
+	} else if err := l.changeField(namespace, namespace, m.Namespace, "it is in the namespace of Grapnel's operator"); err != nil {
 		return err
 	}
 	for _, field := range []string{"labels", "annotations"} {
@@ -227,29 +227,29 @@ func (m *migration) convertMetadata(l *ledger, kind string) error {
 			}
 		}
 	}
-	l.lose("metadata.ownerReferences", "the owner is an object beside Velero's; set it again if it is to own the converted one")
+	l.loseField("metadata.ownerReferences", "the owner is an object beside Velero's; set it again if it is to own the converted one")
 	for _, field := range []string{
 		"generateName", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
 		"managedFields", "selfLink", "finalizers",
 	} {
-		l.decide("metadata."+field, OutcomeChanged, "the API server or the operator sets it")
+		l.decideField("metadata."+field, OutcomeChanged, "the API server or the operator sets it")
 	}
 	return nil
 }
 
 // keepMetadata copies labels or annotations, but those that only have a meaning for the object of Velero.
 func (l *ledger) keepMetadata(from, to string) error {
-	all, _ := l.value(from).(map[string]any)
+	all, _ := l.fieldValue(from).(map[string]any)
 	kept := map[string]any{}
 	for key, value := range all {
 		if !backupimport.IsAllowedKey(key) {
-			l.decide(joinPath(from, key), OutcomeChanged, "Velero, Grapnel or a GitOps tool finds its own objects by it")
+			l.decideField(joinPath(from, key), OutcomeChanged, "Velero, Grapnel or a GitOps tool finds its own objects by it")
 			continue
 		}
 		kept[key] = value
 	}
 	if len(kept) == 0 {
-		l.decide(from, OutcomeKept, "")
+		l.decideField(from, OutcomeKept, "")
 		return nil
 	}
 	return l.keepAs(from, to, kept)
@@ -262,8 +262,8 @@ func (l *ledger) copyToTemplate(field string) error {
 	if _, isSet, _ := unstructured.NestedFieldNoCopy(l.target, strings.Split(target, ".")...); !found || isSet {
 		return nil
 	}
-	l.add(target, "the Backups of a Schedule have its "+field+", as in Velero")
-	return l.set(target, kept)
+	l.addFieldNote(target, "the Backups of a Schedule have its "+field+", as in Velero")
+	return l.setField(target, kept)
 }
 
 // explainKind says what to do with an object of a kind that Grapnel does not have.

@@ -126,12 +126,12 @@ func isWithin(path, field string) bool {
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// decide records the outcome of a field, and of all below it, unless it was decided before.
-func (l *ledger) decide(field string, outcome Outcome, note string) {
+// decideField records the outcome of a field, and of all below it, unless it was decided before.
+func (l *ledger) decideField(field string, outcome Outcome, note string) {
 	l.decideWithTarget(field, outcome, "", note)
 }
 
-// decideWithTarget is decide for a field that the converted object has, perhaps with another value.
+// decideWithTarget is decideField for a field that the converted object has, perhaps with another value.
 func (l *ledger) decideWithTarget(field string, outcome Outcome, target, note string) {
 	decideLeaf := func(path string) {
 		if _, done := l.decided[path]; done {
@@ -163,65 +163,65 @@ func (l *ledger) decideAll(outcome Outcome, note string) {
 	}
 }
 
-// value returns the value of a field by its path, which has only plain keys; nil if it is not set.
-func (l *ledger) value(field string) any {
+// fieldValue returns the value of a field by its path, which has only plain keys; nil if it is not set.
+func (l *ledger) fieldValue(field string) any {
 	value, _, _ := unstructured.NestedFieldNoCopy(l.source, strings.Split(field, ".")...)
 	return value
 }
 
-// text returns a string; empty if the field is not set or has another type.
-func (l *ledger) text(field string) string {
-	text, _ := l.value(field).(string)
+// fieldText returns a string; empty if the field is not set or has another type.
+func (l *ledger) fieldText(field string) string {
+	text, _ := l.fieldValue(field).(string)
 	return text
 }
 
-// set sets a field of the converted object.
-func (l *ledger) set(field string, value any) error {
+// setField sets a field of the converted object.
+func (l *ledger) setField(field string, value any) error {
 	return unstructured.SetNestedField(l.target, value, strings.Split(field, ".")...)
 }
 
-// keep copies a field to a field of the converted object. A field that is not set is only recorded.
-func (l *ledger) keep(from, to string) error {
-	value := l.value(from)
+// keepField copies a field to a field of the converted object. A field that is not set is only recorded.
+func (l *ledger) keepField(from, to string) error {
+	value := l.fieldValue(from)
 	if isUnset(value) {
-		l.decide(from, OutcomeKept, "")
+		l.decideField(from, OutcomeKept, "")
 		return nil
 	}
 	return l.keepAs(from, to, value)
 }
 
-// keepAs is keep for a value in another form with the same meaning.
+// keepAs is keepField for a value in another form with the same meaning.
 func (l *ledger) keepAs(from, to string, value any) error {
 	l.decideWithTarget(from, OutcomeKept, to, "")
-	return l.set(to, copyWithoutNulls(value))
+	return l.setField(to, copyWithoutNulls(value))
 }
 
-// change sets a field of the converted object to another value than that of a field.
-func (l *ledger) change(from, to string, value any, note string) error {
-	if isUnset(l.value(from)) {
-		l.decide(from, OutcomeKept, "")
-		l.add(from, note)
+// changeField sets a field of the converted object to another value than that of a field.
+func (l *ledger) changeField(from, to string, value any, note string) error {
+	if isUnset(l.fieldValue(from)) {
+		l.decideField(from, OutcomeKept, "")
+		l.addFieldNote(from, note)
 	}
 	l.decideWithTarget(from, OutcomeChanged, to, note)
-	return l.set(to, value)
+	return l.setField(to, value)
 }
 
-// add records a field that only the converted object has.
-func (l *ledger) add(field, note string) {
+// addFieldNote records a field that only the converted object has.
+func (l *ledger) addFieldNote(field, note string) {
 	l.added = append(l.added, Field{Path: field, Rule: field, Outcome: OutcomeChanged, Note: note, IsAdded: true})
 }
 
-// lose records that a field is lost, unless it is not set, or false where Grapnel does the same.
-func (l *ledger) lose(field, note string) {
-	if isEmpty(l.value(field)) {
-		l.decide(field, OutcomeKept, "")
+// loseField records that a field is lost, unless it is not set, or false where Grapnel does the same.
+func (l *ledger) loseField(field, note string) {
+	if isEmpty(l.fieldValue(field)) {
+		l.decideField(field, OutcomeKept, "")
 		return
 	}
-	l.decide(field, OutcomeLost, note)
+	l.decideField(field, OutcomeLost, note)
 }
 
-// finish decides on the rest, and returns all fields.
-func (l *ledger) finish() []Field {
+// listFields decides on the rest, and returns all fields.
+func (l *ledger) listFields() []Field {
 	for path := range l.leaves {
 		if _, done := l.decided[path]; !done {
 			l.decided[path] = Field{Path: path, Rule: path, Outcome: OutcomeLost, Note: "this field is unknown"}

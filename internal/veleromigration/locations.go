@@ -35,7 +35,7 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 	if _, _, err := unstructured.NestedStringMap(l.source, "spec", "config"); err != nil {
 		return errors.New("spec.config has a value that is not a string")
 	}
-	provider := l.text("spec.provider")
+	provider := l.fieldText("spec.provider")
 	if provider == "" {
 		return &refusal{"it has no spec.provider"}
 	}
@@ -52,15 +52,15 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 	var err error
 	switch {
 	case target == "spec.s3":
-		l.decide("spec.provider", OutcomeChanged, "the built-in provider s3 needs no Plugin")
+		l.decideField("spec.provider", OutcomeChanged, "the built-in provider s3 needs no Plugin")
 		err = l.convertAWSConfig()
 	case provider == providerAWS:
 		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins",
 			strings.Join(missing, ", "), provider)
-		err = errors.Join(l.change("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
+		err = errors.Join(l.changeField("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	default:
 		note := fmt.Sprintf("create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", provider)
-		err = errors.Join(l.change("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
+		err = errors.Join(l.changeField("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	}
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 		l.convertBucket(target),
 		m.convertCertificates(l, object, target),
 		m.convertCredential(l, object, target),
-		l.keep("spec.default", "spec.default"),
-		l.keep("spec.accessMode", "spec.accessMode"),
+		l.keepField("spec.default", "spec.default"),
+		l.keepField("spec.accessMode", "spec.accessMode"),
 		l.convertIntervals(),
 	)
 }
@@ -78,30 +78,30 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 // convertPlace converts the prefix. With another one, the location would have other backups.
 func (l *ledger) convertPlace() error {
 	const field = storageField + ".prefix"
-	prefix := l.text(field)
+	prefix := l.fieldText(field)
 	trimmed := strings.Trim(prefix, "/") // as Velero does
 	isDots := func(part string) bool { return part == "." || part == ".." }
 	if !prefixPattern.MatchString(trimmed) || slices.ContainsFunc(strings.Split(trimmed, "/"), isDots) {
 		return &refusal{"Grapnel does not accept the prefix; it consists of letters, digits, '_', '.', '-' and '/'"}
 	}
 	if trimmed == prefix {
-		return l.keep(field, "spec.prefix")
+		return l.keepField(field, "spec.prefix")
 	}
-	return l.change(field, "spec.prefix", trimmed, "Velero ignores the slashes around it")
+	return l.changeField(field, "spec.prefix", trimmed, "Velero ignores the slashes around it")
 }
 
 // convertBucket converts the name of the bucket.
 func (l *ledger) convertBucket(target string) error {
 	const field = storageField + ".bucket"
-	bucket := l.text(field)
+	bucket := l.fieldText(field)
 	trimmed := strings.Trim(bucket, "/")
 	switch {
 	case trimmed == "" || strings.Contains(trimmed, "/"):
 		return &refusal{field + " is not the name of a bucket"}
 	case trimmed != bucket:
-		return l.change(field, target+".bucket", trimmed, "Velero ignores the slashes around it")
+		return l.changeField(field, target+".bucket", trimmed, "Velero ignores the slashes around it")
 	}
-	return l.keep(field, target+".bucket")
+	return l.keepField(field, target+".bucket")
 }
 
 // Settings of the AWS plugin that s3 does not have: texts, and those that are true or false.
@@ -114,16 +114,16 @@ var (
 func (l *ledger) listPluginSettings() []string {
 	var found []string
 	for _, name := range pluginTexts {
-		if l.text(configField+"."+name) != "" {
+		if l.fieldText(configField+"."+name) != "" {
 			found = append(found, name)
 		}
 	}
 	for _, name := range pluginBools {
-		if isTrue, err := strconv.ParseBool(l.text(configField + "." + name)); err == nil && isTrue {
+		if isTrue, err := strconv.ParseBool(l.fieldText(configField + "." + name)); err == nil && isTrue {
 			found = append(found, name)
 		}
 	}
-	if !endpointPattern.MatchString(l.text(configField + ".s3Url")) {
+	if !endpointPattern.MatchString(l.fieldText(configField + ".s3Url")) {
 		found = append(found, "s3Url with a path")
 	}
 	return found
@@ -132,7 +132,7 @@ func (l *ledger) listPluginSettings() []string {
 // convertAWSConfig converts the settings of the AWS plugin to s3.
 func (l *ledger) convertAWSConfig() error {
 	const forcePathStyle = configField + ".s3ForcePathStyle"
-	if text := l.text(forcePathStyle); text != "" {
+	if text := l.fieldText(forcePathStyle); text != "" {
 		value, err := strconv.ParseBool(text)
 		if err != nil {
 			return fmt.Errorf("%s is neither true nor false", forcePathStyle)
@@ -141,39 +141,39 @@ func (l *ledger) convertAWSConfig() error {
 			return err
 		}
 	}
-	err := errors.Join(l.keep(configField+".region", "spec.s3.region"), l.keep(configField+".s3Url", "spec.s3.endpoint"))
+	err := errors.Join(l.keepField(configField+".region", "spec.s3.region"), l.keepField(configField+".s3Url", "spec.s3.endpoint"))
 	for name, note := range map[string]string{
 		"publicUrl":         "the API server serves downloads, so users need not reach the bucket",
 		"profile":           "the converted Secret has the keys of this profile",
 		"signatureVersion":  "Grapnel uses version 4",
 		"checksumAlgorithm": "Grapnel chooses the checksums itself",
 	} {
-		l.decide(configField+"."+name, OutcomeChanged, note)
+		l.decideField(configField+"."+name, OutcomeChanged, note)
 	}
 	for _, name := range slices.Concat(pluginTexts, pluginBools) { // they are not set, or this would not be s3
-		l.decide(configField+"."+name, OutcomeKept, "")
+		l.decideField(configField+"."+name, OutcomeKept, "")
 	}
 	l.loseVeleroConfig()
-	config, _ := l.value(configField).(map[string]any)
+	config, _ := l.fieldValue(configField).(map[string]any)
 	for key := range config {
-		l.decide(joinPath(configField, key), OutcomeLost, "Velero's plugin for AWS does not have this setting")
+		l.decideField(joinPath(configField, key), OutcomeLost, "Velero's plugin for AWS does not have this setting")
 	}
 	return err
 }
 
 // loseVeleroConfig records the settings that Velero reads itself, and files in its pod.
 func (l *ledger) loseVeleroConfig() {
-	l.lose(configField+".resticRepoPrefix", "Grapnel has no restic repositories; "+volumeNote)
-	l.lose(configField+".credentialsFile", "it is a file in Velero's pod; put its content into a Secret, and name that in the location")
+	l.loseField(configField+".resticRepoPrefix", "Grapnel has no restic repositories; "+volumeNote)
+	l.loseField(configField+".credentialsFile", "it is a file in Velero's pod; put its content into a Secret, and name that in the location")
 	for _, name := range []string{"bucket", "prefix", "caCert"} {
-		l.lose(configField+"."+name, "Velero ignores it, too: the value in spec.objectStorage applies")
+		l.loseField(configField+"."+name, "Velero ignores it, too: the value in spec.objectStorage applies")
 	}
 }
 
 // convertPluginConfig converts the settings of a location for the object store of a Plugin, which is Velero's.
 func (l *ledger) convertPluginConfig() error {
 	l.loseVeleroConfig()
-	config, _ := l.value(configField).(map[string]any)
+	config, _ := l.fieldValue(configField).(map[string]any)
 	kept := map[string]any{}
 	for key, value := range config {
 		path := joinPath(configField, key)
@@ -187,7 +187,7 @@ func (l *ledger) convertPluginConfig() error {
 		kept[key] = value
 	}
 	if len(kept) == 0 {
-		l.decide(configField, OutcomeKept, "")
+		l.decideField(configField, OutcomeKept, "")
 		return nil
 	}
 	return l.keepAs(configField, "spec.plugin.config", kept)
@@ -199,35 +199,35 @@ const maxParameterBytes = 4096
 // convertIntervals converts how often Velero looks for backups, and checks the location.
 func (l *ledger) convertIntervals() error {
 	const period, frequency = "spec.backupSyncPeriod", "spec.validationFrequency"
-	l.decide(frequency, OutcomeChanged, "the flag --location-check-interval of the operator applies to all locations")
-	if isUnset(l.value(period)) {
-		return l.keep(period, period)
+	l.decideField(frequency, OutcomeChanged, "the flag --location-check-interval of the operator applies to all locations")
+	if isUnset(l.fieldValue(period)) {
+		return l.keepField(period, period)
 	}
-	if interval, err := time.ParseDuration(l.text(period)); err != nil || interval != 0 {
-		l.decide(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
+	if interval, err := time.ParseDuration(l.fieldText(period)); err != nil || interval != 0 {
+		l.decideField(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
 		return nil //nolint:nilerr // only this field is lost
 	}
-	return l.change(period, "spec.sync.disabled", true, "it turns the import of backups off")
+	return l.changeField(period, "spec.sync.disabled", true, "it turns the import of backups off")
 }
 
 // convertCertificates converts the certificates that verify the service.
 func (m *migration) convertCertificates(l *ledger, object *unstructured.Unstructured, target string) error {
 	const inline, reference = storageField + ".caCert", storageField + ".caCertRef"
-	if isUnset(l.value(reference)) {
-		return errors.Join(l.keep(reference, reference), l.keep(inline, target+".caCert"))
+	if isUnset(l.fieldValue(reference)) {
+		return errors.Join(l.keepField(reference, reference), l.keepField(inline, target+".caCert"))
 	}
-	l.decide(inline, OutcomeChanged, "Velero ignores it: caCertRef applies")
+	l.decideField(inline, OutcomeChanged, "Velero ignores it: caCertRef applies")
 	ref := l.secretRef(reference, object)
-	if err := ref.check(); err != nil {
+	if err := ref.checkNames(); err != nil {
 		return &refusal{reference + ": " + err.Error()}
 	}
 	bundle, err := m.secrets.readCertificates(ref)
 	if err != nil {
-		l.decide(reference, OutcomeLost, fmt.Sprintf("%s: set %s.caCert to the certificates, in base64", err, target))
+		l.decideField(reference, OutcomeLost, fmt.Sprintf("%s: set %s.caCert to the certificates, in base64", err, target))
 		return nil
 	}
-	l.decide(reference, OutcomeChanged, "the location has the certificates themselves")
-	return l.set(target+".caCert", bundle)
+	l.decideField(reference, OutcomeChanged, "the location has the certificates themselves")
+	return l.setField(target+".caCert", bundle)
 }
 
 // credentialsName returns the name of the converted Secret of a location.
@@ -240,35 +240,35 @@ var defaultCredential = v1alpha1.SecretKeyReference{Name: "cloud-credentials", K
 func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructured, target string) error {
 	const field = "spec.credential"
 	ref, note := l.secretRef(field, object), ""
-	if isUnset(l.value(field)) {
+	if isUnset(l.fieldValue(field)) {
 		ref = secretRef{namespace: object.GetNamespace(), SecretKeyReference: defaultCredential}
-		if m.secrets.find(ref) == nil {
-			l.decide(field, OutcomeKept, "")
-			l.add(field, "there is none: Grapnel's operator needs an identity of its own, or name a Secret in "+target)
+		if m.secrets.findSecret(ref) == nil {
+			l.decideField(field, OutcomeKept, "")
+			l.addFieldNote(field, "there is none: Grapnel's operator needs an identity of its own, or name a Secret in "+target)
 			return nil
 		}
 		note = "Velero's server uses its Secret " + ref.Name + "; "
 	}
-	if err := ref.check(); err != nil {
+	if err := ref.checkNames(); err != nil {
 		return &refusal{field + ": " + err.Error()}
 	}
 	use := secretUse{name: credentialsName(object.GetName()), key: ref.Key}
 	path, value := target+".credential", map[string]any{"name": use.name, "key": ref.Key}
 	if target == "spec.s3" {
-		use.isAWS, use.profile = true, l.text(configField+".profile")
+		use.isAWS, use.profile = true, l.fieldText(configField+".profile")
 		path, value = target+".credentialsSecret", map[string]any{"name": use.name}
 	}
 	command := use.createCommand(m.Namespace)
-	switch problem := m.secrets.use(ref, use); {
-	case m.secrets.find(ref) == nil:
+	switch problem := m.secrets.useSecret(ref, use); {
+	case m.secrets.findSecret(ref) == nil:
 		note += "create the Secret with: " + command
 	case problem != "":
-		l.decide(field, OutcomeLost, fmt.Sprintf("%s; give Grapnel's operator an identity, or name a Secret in %s: %s", problem, path, command))
+		l.decideField(field, OutcomeLost, fmt.Sprintf("%s; give Grapnel's operator an identity, or name a Secret in %s: %s", problem, path, command))
 		return nil
 	case m.IncludeSecrets:
 		note += "it becomes Secret " + use.name
 	default:
 		note += "convert it with --include-secrets, or create the Secret with: " + command
 	}
-	return l.change(field, path, value, note)
+	return l.changeField(field, path, value, note)
 }

@@ -70,7 +70,7 @@ func lostRestoreFields() []lostField {
 
 // checkSelectors refuses a spec with both kinds of selectors, which Velero and Grapnel reject.
 func (l *ledger) checkSelectors(spec string) error {
-	if isUnset(l.value(spec+".labelSelector")) || isUnset(l.value(spec+".orLabelSelectors")) {
+	if isUnset(l.fieldValue(spec+".labelSelector")) || isUnset(l.fieldValue(spec+".orLabelSelectors")) {
 		return nil
 	}
 	return &refusal{"labelSelector and orLabelSelectors exclude each other, in Velero, too; set one of them"}
@@ -90,14 +90,14 @@ func (l *ledger) convertBackupSpec(from, to string) error {
 		case "itemOperationTimeout":
 			err = l.convertTimeout(source, target)
 		default:
-			err = errors.Join(l.checkPatterns(source), l.keep(source, target))
+			err = errors.Join(l.checkPatterns(source), l.keepField(source, target))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for _, lost := range lostBackupFields() {
-		l.lose(from+"."+lost.name, lost.note)
+		l.loseField(from+"."+lost.name, lost.note)
 	}
 	return nil
 }
@@ -108,14 +108,14 @@ func (l *ledger) convertTTL(from, to string) error {
 	if isSet || err != nil {
 		return err
 	}
-	return l.change(from, to, defaultTTL, "it is Velero's default; without a ttl, Grapnel keeps a backup until it is deleted")
+	return l.changeField(from, to, defaultTTL, "it is Velero's default; without a ttl, Grapnel keeps a backup until it is deleted")
 }
 
 // convertTimeout converts the timeout of operations.
 func (l *ledger) convertTimeout(from, to string) error {
 	isSet, err := l.convertDuration(from, to, "Grapnel accepts at most 99999h; the timeout of the Plugin applies")
 	if !isSet {
-		l.decide(from, OutcomeKept, "")
+		l.decideField(from, OutcomeKept, "")
 	}
 	return err
 }
@@ -125,8 +125,8 @@ var durationPattern = regexp.MustCompile(`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))
 // convertDuration converts a duration, and reports whether it is set: if not, it records nothing. A longer duration than
 // the API accepts is omitted, with a note.
 func (l *ledger) convertDuration(from, to, omitted string) (isSet bool, err error) {
-	text := l.text(from)
-	if isUnset(l.value(from)) || text == zeroDuration {
+	text := l.fieldText(from)
+	if isUnset(l.fieldValue(from)) || text == zeroDuration {
 		return false, nil
 	}
 	duration, err := time.ParseDuration(text)
@@ -134,13 +134,13 @@ func (l *ledger) convertDuration(from, to, omitted string) (isSet bool, err erro
 	case err != nil || duration <= 0:
 		return false, fmt.Errorf("%s is not a valid duration: %.40q", from, text)
 	case duration > backupimport.MaxDuration:
-		l.decide(from, OutcomeChanged, omitted)
+		l.decideField(from, OutcomeChanged, omitted)
 		return true, nil
 	case durationPattern.MatchString(text):
-		return true, l.keep(from, to)
+		return true, l.keepField(from, to)
 	}
 	duration = max(duration.Truncate(time.Millisecond), time.Millisecond)
-	return true, l.change(from, to, formatDuration(duration), "it is rounded to milliseconds, and written as Grapnel accepts it")
+	return true, l.changeField(from, to, formatDuration(duration), "it is rounded to milliseconds, and written as Grapnel accepts it")
 }
 
 // formatDuration returns a duration with at most three decimals.
@@ -154,7 +154,7 @@ func formatDuration(d time.Duration) string {
 
 // checkPatterns refuses names that Grapnel does not accept. Without them, the list would select something else.
 func (l *ledger) checkPatterns(field string) error {
-	list, _ := l.value(field).([]any)
+	list, _ := l.fieldValue(field).([]any)
 	for _, pattern := range list {
 		switch text, isText := pattern.(string); {
 		case isText && text == "":
@@ -167,34 +167,34 @@ func (l *ledger) checkPatterns(field string) error {
 	return nil
 }
 
-// rename sets the name of the converted object, if it is not too long.
-func (l *ledger) rename(name string, limit int, note string) error {
+// renameObject sets the name of the converted object, if it is not too long.
+func (l *ledger) renameObject(name string, limit int, note string) error {
 	if len(name) > limit {
 		return &refusal{fmt.Sprintf("its name has more than %d characters; create it with a shorter one", limit)}
 	}
-	if name == l.text("metadata.name") {
+	if name == l.fieldText("metadata.name") {
 		return nil
 	}
-	return l.change("metadata.name", "metadata.name", name, note)
+	return l.changeField("metadata.name", "metadata.name", name, note)
 }
 
 // hasRun reports whether Velero has worked on a Backup or Restore.
-func (l *ledger) hasRun() bool { return l.text("status.phase") != "" }
+func (l *ledger) hasRun() bool { return l.fieldText("status.phase") != "" }
 
 // convertSchedule converts a Schedule.
 func (m *migration) convertSchedule(l *ledger) error {
-	if err := l.rename(l.text("metadata.name"), maxScheduleName, ""); err != nil {
+	if err := l.renameObject(l.fieldText("metadata.name"), maxScheduleName, ""); err != nil {
 		return err
 	}
 	const template = "spec.template"
 	// Velero gives these labels to the Backups, as Grapnel does with those of the template.
-	if err := l.keep(template+".metadata.labels", template+".metadata.labels"); err != nil {
+	if err := l.keepField(template+".metadata.labels", template+".metadata.labels"); err != nil {
 		return err
 	}
-	l.lose("spec.useOwnerReferencesInBackup", "the Backups outlive their Schedule; delete them with `kubectl grapnel backup delete`")
+	l.loseField("spec.useOwnerReferencesInBackup", "the Backups outlive their Schedule; delete them with `kubectl grapnel backup delete`")
 	return errors.Join(
 		l.convertCron(),
-		l.keep("spec.paused", "spec.suspend"),
+		l.keepField("spec.paused", "spec.suspend"),
 		l.convertSkipImmediately(),
 		l.convertBackupSpec(template, template+".spec"),
 	)
@@ -203,10 +203,10 @@ func (m *migration) convertSchedule(l *ledger) error {
 // convertSkipImmediately converts a field that Velero resets when it has skipped a Backup, while Grapnel leaves it as it is.
 func (l *ledger) convertSkipImmediately() error {
 	const field = "spec.skipImmediately"
-	if l.value(field) != true {
-		return l.keep(field, field)
+	if l.fieldValue(field) != true {
+		return l.keepField(field, field)
 	}
-	return l.change(field, field, true, "it stays true, and applies whenever the Schedule is resumed; Velero resets it")
+	return l.changeField(field, field, true, "it stays true, and applies whenever the Schedule is resumed; Velero resets it")
 }
 
 var zonedCron = regexp.MustCompile(`^(?:CRON_)?TZ=(\S+)\s+(.+)$`)
@@ -214,11 +214,11 @@ var zonedCron = regexp.MustCompile(`^(?:CRON_)?TZ=(\S+)\s+(.+)$`)
 // convertCron converts a cron expression. Its time zone has a field of its own.
 func (l *ledger) convertCron() error {
 	const field = "spec.schedule"
-	zoned := zonedCron.FindStringSubmatch(l.text(field))
+	zoned := zonedCron.FindStringSubmatch(l.fieldText(field))
 	if zoned == nil {
-		return l.keep(field, field)
+		return l.keepField(field, field)
 	}
-	return errors.Join(l.change(field, field, strings.TrimSpace(zoned[2]), "the time zone is in spec.timeZone"), l.set("spec.timeZone", zoned[1]))
+	return errors.Join(l.changeField(field, field, strings.TrimSpace(zoned[2]), "the time zone is in spec.timeZone"), l.setField("spec.timeZone", zoned[1]))
 }
 
 // convertBackup converts a Backup that no Schedule created.
@@ -227,7 +227,7 @@ func (m *migration) convertBackup(l *ledger, object *unstructured.Unstructured) 
 	if l.hasRun() {
 		name += templateSuffix
 	}
-	if err := l.rename(name, backupimport.MaxBackupName, "its location has a stored backup of the old name, which Grapnel imports"); err != nil {
+	if err := l.renameObject(name, backupimport.MaxBackupName, "its location has a stored backup of the old name, which Grapnel imports"); err != nil {
 		return err
 	}
 	if err := l.convertBackupSpec("spec", "spec"); err != nil {
@@ -266,15 +266,15 @@ func (m *migration) convertRestore(l *ledger) error {
 	}
 	const backup, schedule = "spec.backupName", "spec.scheduleName"
 	switch {
-	case l.text(backup) == "" && l.text(schedule) == "":
+	case l.fieldText(backup) == "" && l.fieldText(schedule) == "":
 		return &refusal{"it names neither a Backup nor a Schedule"}
-	case l.text(backup) == "":
+	case l.fieldText(backup) == "":
 		note := "it means the newest Backup that the converted Schedule creates, and none that Velero created"
-		if err := l.change(schedule, schedule, l.text(schedule), note); err != nil {
+		if err := l.changeField(schedule, schedule, l.fieldText(schedule), note); err != nil {
 			return err
 		}
-	case l.text(schedule) != "":
-		l.decide(schedule, OutcomeChanged, "Velero chose the Backup in spec.backupName by it")
+	case l.fieldText(schedule) != "":
+		l.decideField(schedule, OutcomeChanged, "Velero chose the Backup in spec.backupName by it")
 	}
 	for _, name := range slices.Concat([]string{"backupName"}, velero.RestoreFields()) {
 		source := "spec." + name
@@ -285,17 +285,17 @@ func (m *migration) convertRestore(l *ledger) error {
 		if name == "itemOperationTimeout" {
 			err = l.convertTimeout(source, source)
 		} else {
-			err = errors.Join(l.checkPatterns(source), l.keep(source, source))
+			err = errors.Join(l.checkPatterns(source), l.keepField(source, source))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for _, lost := range lostRestoreFields() {
-		l.lose("spec."+lost.name, lost.note)
+		l.loseField("spec."+lost.name, lost.note)
 	}
 	if !l.hasRun() {
 		return nil
 	}
-	return l.change("spec.dryRun", "spec.dryRun", true, "Velero restored it already; remove dryRun to restore it again")
+	return l.changeField("spec.dryRun", "spec.dryRun", true, "Velero restored it already; remove dryRun to restore it again")
 }

@@ -33,8 +33,8 @@ type secretRef struct {
 // String returns namespace/name, for messages.
 func (r secretRef) String() string { return strings.TrimPrefix(r.namespace+"/"+r.Name, "/") }
 
-// check returns an error if the reference is not valid.
-func (r secretRef) check() error {
+// checkNames returns an error if the reference is not valid.
+func (r secretRef) checkNames() error {
 	if len(validation.IsDNS1123Subdomain(r.Name)) > 0 || len(validation.IsConfigMapKey(r.Key)) > 0 {
 		return fmt.Errorf("%.300q and %.300q are not the name and the key of a Secret", r.Name, r.Key)
 	}
@@ -85,16 +85,16 @@ func newSecretUses(inputs []Input) *secretUses {
 func (l *ledger) secretRef(field string, location *unstructured.Unstructured) secretRef {
 	return secretRef{
 		namespace:          location.GetNamespace(),
-		SecretKeyReference: v1alpha1.SecretKeyReference{Name: l.text(field + ".name"), Key: l.text(field + ".key")},
+		SecretKeyReference: v1alpha1.SecretKeyReference{Name: l.fieldText(field + ".name"), Key: l.fieldText(field + ".key")},
 	}
 }
 
-// find returns the Secret of a reference; nil if the input does not have it.
-func (s *secretUses) find(ref secretRef) *unstructured.Unstructured { return s.secrets[ref.String()] }
+// findSecret returns the Secret of a reference; nil if the input does not have it.
+func (s *secretUses) findSecret(ref secretRef) *unstructured.Unstructured { return s.secrets[ref.String()] }
 
-// use records that a location needs a converted Secret, or returns why it cannot be converted.
-func (s *secretUses) use(ref secretRef, use secretUse) (problem string) {
-	secret := s.find(ref)
+// useSecret records that a location needs a converted Secret, or returns why it cannot be converted.
+func (s *secretUses) useSecret(ref secretRef, use secretUse) (problem string) {
+	secret := s.findSecret(ref)
 	if secret == nil {
 		return fmt.Sprintf("the input does not have Secret %s", ref)
 	}
@@ -123,7 +123,7 @@ func secretValue(secret *unstructured.Unstructured, key string) ([]byte, error) 
 
 // readCertificates returns a PEM bundle in base64. The location is no secret, so it must have nothing but certificates.
 func (s *secretUses) readCertificates(ref secretRef) (string, error) {
-	secret := s.find(ref)
+	secret := s.findSecret(ref)
 	if secret == nil {
 		return "", fmt.Errorf("the input does not have Secret %s", ref)
 	}
@@ -213,7 +213,7 @@ func (m *migration) convertSecret(input Input) Conversion {
 	}
 	if len(usedKeys) == 0 {
 		l.decideAll(OutcomeLost, "")
-		result.Reason, result.Fields = "no location uses it", l.finish()
+		result.Reason, result.Fields = "no location uses it", l.listFields()
 		return result
 	}
 	note := "a location uses it, see there; the value is not printed"
@@ -222,16 +222,16 @@ func (m *migration) convertSecret(input Input) Conversion {
 	}
 	for key := range usedKeys {
 		for _, field := range []string{"data", "stringData"} {
-			l.decide(joinPath(field, key), OutcomeChanged, note)
+			l.decideField(joinPath(field, key), OutcomeChanged, note)
 		}
 	}
 	for path := range l.leaves {
 		if isWithin(path, "data") || isWithin(path, "stringData") {
-			l.decide(path, OutcomeLost, "no location uses it")
+			l.decideField(path, OutcomeLost, "no location uses it")
 		}
-		l.decide(path, OutcomeChanged, "the converted Secret has its own metadata")
+		l.decideField(path, OutcomeChanged, "the converted Secret has its own metadata")
 	}
-	result.Fields = l.finish()
+	result.Fields = l.listFields()
 	return result
 }
 
@@ -244,9 +244,9 @@ func SecretNames(inputs []Input) []string {
 		}
 		l := newLedger(input.Object.Object)
 		for _, field := range []string{"spec.credential.name", storageField + ".caCertRef.name"} {
-			names[l.text(field)] = true
+			names[l.fieldText(field)] = true
 		}
-		if isUnset(l.value("spec.credential")) {
+		if isUnset(l.fieldValue("spec.credential")) {
 			names[defaultCredential.Name] = true
 		}
 	}

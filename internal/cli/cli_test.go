@@ -152,31 +152,36 @@ spec:
 // TestRun_BadInput: bad input gets an error that says what to do, before anything is sent.
 func TestRun_BadInput(t *testing.T) {
 	for name, tc := range map[string]struct{ command, want string }{
-		"no name":              {"backup create", "name the Backup, or use --from-schedule"},
-		"a duration in days":   {"backup create x --ttl 30d", `"30d" is not a duration; write for example 720h or 90m`},
-		"a parameter":          {"backup create x --parameter freeze", `"freeze" is not ACTION:KEY=VALUE`},
-		"an empty namespace":   {"backup create x --include-namespaces a,,b", "there is an empty name"},
-		"a selector":           {"backup create x --selector a=b=c -o yaml", "--selector: "},
-		"ordered resources":    {"backup create x --ordered-resources pods -o yaml", `--ordered-resources: "pods" is not RESOURCE=NAME,NAME`},
-		"nothing to restore":   {"restore create", "set either --from-backup or --from-schedule"},
-		"two things":           {"restore create --from-backup a --from-schedule b", "set either --from-backup or --from-schedule"},
-		"no provider":          {"location create x", "set --provider to filesystem, s3"},
-		"no certificates":      {"location create x --provider s3 --cacert /no/such/file", "--cacert: "},
-		"a credential":         {"location create x --provider velero.io/azure --credential cloud", `"cloud" is not SECRET=KEY`},
-		"no program":           {"plugin create x", "set either --command or --address"},
-		"an object":            {"find secret", `"secret" is not an object`},
-		"an output format":     {"backup create x -o xml", `unknown output format "xml"; use json or yaml`},
-		"a picture format":     {"timeline x -o png", `unknown output format "png"; use term, svg or html`},
-		"an unknown command":   {"bakcup get", "unknown command"},
-		"too many arguments":   {"logs a b", "accepts 1 arg(s), received 2"},
-		"a run of what kind":   {"logs pod/x", `"pod/x" is neither backup/NAME nor restore/NAME`},
-		"no API server":        {"backup get", "cannot be reached"},
-		"no schedule":          {"schedule create x", `required flag(s) "schedule" not set`},
-		"no reason":            {"hook retry x", `required flag(s) "reason" not set`},
-		"an empty reason":      {"hook skip x --reason=", "--reason is empty"},
-		"too long a reason":    {"hook skip x --reason " + strings.Repeat("ä", 257), "--reason has 257 characters; the limit is 256"},
-		"an unknown flag":      {"backup create x --snapshot-volumes", "unknown flag: --snapshot-volumes"},
-		"a confirmation, none": {"restore delete x", "cannot be reached"},
+		"no name":               {"backup create", "name the Backup, or use --from-schedule"},
+		"a duration in days":    {"backup create x --ttl 30d", `"30d" is not a duration; write for example 720h or 90m`},
+		"a parameter":           {"backup create x --parameter freeze", `"freeze" is not ACTION:KEY=VALUE`},
+		"an empty namespace":    {"backup create x --include-namespaces a,,b", "there is an empty name"},
+		"a selector":            {"backup create x --selector a=b=c -o yaml", "--selector: "},
+		"ordered resources":     {"backup create x --ordered-resources pods -o yaml", `--ordered-resources: "pods" is not RESOURCE=NAME,NAME`},
+		"nothing to restore":    {"restore create", "set either --from-backup or --from-schedule"},
+		"two things":            {"restore create --from-backup a --from-schedule b", "set either --from-backup or --from-schedule"},
+		"no provider":           {"location create x", "set --provider to filesystem, s3"},
+		"no certificates":       {"location create x --provider s3 --cacert /no/such/file", "--cacert: "},
+		"a credential":          {"location create x --provider velero.io/azure --credential cloud", `"cloud" is not SECRET=KEY`},
+		"no program":            {"plugin create x", "set either --command or --address"},
+		"an object":             {"find secret", `"secret" is not an object`},
+		"an output format":      {"backup create x -o xml", `unknown output format "xml"; use json or yaml`},
+		"a picture format":      {"timeline x -o png", `unknown output format "png"; use term, svg or html`},
+		"an unknown command":    {"bakcup get", "unknown command"},
+		"an unknown verb":       {"backup delte x", `unknown command "delte"; run kubectl grapnel backup --help`},
+		"a verb of Velero":      {"restore logs x", `unknown command "logs"`},
+		"two sources":           {"backup create --from-schedule x --ttl 24h", "remove --ttl"},
+		"two sources of a plan": {"plan backup --from-schedule x --selector a=b", "remove --selector"},
+		"a format of ls":        {"ls x -o yaml", `unknown output format "yaml"; use table or json`},
+		"too many arguments":    {"logs a b", "accepts 1 arg(s), received 2"},
+		"a run of what kind":    {"logs pod/x", `"pod/x" is neither backup/NAME nor restore/NAME`},
+		"no API server":         {"backup get", "cannot be reached"},
+		"no schedule":           {"schedule create x", `required flag(s) "schedule" not set`},
+		"no reason":             {"hook retry x", `required flag(s) "reason" not set`},
+		"an empty reason":       {"hook skip x --reason=", "--reason is empty"},
+		"too long a reason":     {"hook skip x --reason " + strings.Repeat("ä", 257), "--reason has 257 characters; the limit is 256"},
+		"an unknown flag":       {"backup create x --snapshot-volumes", "unknown flag: --snapshot-volumes"},
+		"a confirmation, none":  {"restore delete x", "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errOut := runOffline(t, strings.Fields(tc.command)...)
@@ -255,6 +260,27 @@ func TestProgressText(t *testing.T) {
 	b.Status.Operations = &v1alpha1.OperationCounts{Attempted: 2, Percent: 40}
 	if got, want := progressText(b), "InProgress, Archiving, 20 of 50 objects, operations 40 %, since 03:04:05"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestReportOutcome_CleanupOwed: a run whose clean-up is overdue has ended, and is no success.
+func TestReportOutcome_CleanupOwed(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: newTerminal(&out)}
+	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
+	b.Status.Phase = v1alpha1.RunPhaseCompleted
+	for status, want := range map[metav1.ConditionStatus]string{metav1.ConditionTrue: "clean-up is owed: thaw failed", metav1.ConditionFalse: ""} {
+		b.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCleanupOwed, Status: status, Message: "thaw failed"}}
+		got := ""
+		if err := a.reportOutcome(backups, b); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: error %q, want %q", status, got, want)
+		}
+	}
+	if err := ignoreCanceled(a.reportOutcome(backups, b)); err != nil {
+		t.Error(err)
 	}
 }
 

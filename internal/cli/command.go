@@ -73,7 +73,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl grapnel"},
 	}
 	a.flags.AddFlags(root.PersistentFlags())
-	root.AddGroup(&cobra.Group{ID: "objects", Title: "Objects:"}, &cobra.Group{ID: "files", Title: "What a run left:"})
+	root.AddGroup(&cobra.Group{ID: "objects", Title: "Objects:"}, &cobra.Group{ID: "files", Title: "Files of a run:"})
 	for _, command := range []*cobra.Command{
 		a.newRunCommand(backups, a.newCreateBackupCommand(), a.newDeleteBackupCommand()),
 		a.newRunCommand(restores, a.newCreateRestoreCommand(), a.newDeleteRestoreCommand()),
@@ -111,7 +111,16 @@ func (a *app) newVersionCommand() *cobra.Command {
 
 // newGroupCommand returns a command that only has subcommands.
 func newGroupCommand(use, short string, commands ...*cobra.Command) *cobra.Command {
-	group := &cobra.Command{Use: use, Short: short}
+	group := &cobra.Command{
+		Use: use, Short: short, DisableFlagsInUseLine: true,
+		// Without it, cobra prints the help for an unknown command, and the exit code is 0.
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; run %s --help", args[0], cmd.CommandPath())
+			}
+			return cmd.Help()
+		},
+	}
 	group.AddCommand(commands...)
 	return group
 }

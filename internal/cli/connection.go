@@ -102,7 +102,11 @@ func (c *connection) getObject(ctx context.Context, kind, name string, object cl
 	if listErr != nil {
 		return err
 	}
-	return missingError(kind, c.namespace, name, names)
+	namespace := c.namespace
+	if kind == "Plugin" {
+		namespace = ""
+	}
+	return missingError(kind, namespace, name, names)
 }
 
 // objectKey returns the key of an object; that of a Plugin has no namespace.
@@ -132,7 +136,7 @@ func isObjectMissing(err error) bool {
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != ""
 }
 
-// missingError says that an object does not exist, and which ones have similar names.
+// missingError says, unless namespace is empty with the namespace, that an object does not exist, and which ones have similar names.
 func missingError(kind, namespace, name string, names []string) error {
 	const most = 3
 	near := slices.DeleteFunc(slices.Clone(names), func(other string) bool {
@@ -141,11 +145,14 @@ func missingError(kind, namespace, name string, names []string) error {
 	slices.SortFunc(near, func(a, b string) int {
 		return cmp.Or(cmp.Compare(editDistance(name, a), editDistance(name, b)), cmp.Compare(a, b))
 	})
-	text := fmt.Sprintf("there is no %s %q in namespace %s", kind, name, namespace)
+	text := fmt.Sprintf("there is no %s %q", kind, name)
+	if namespace != "" {
+		text += " in namespace " + namespace
+	}
 	switch {
 	case len(near) > 0:
 		text += "; did you mean " + strings.Join(near[:min(len(near), most)], ", ") + "?"
-	case len(names) == 0:
+	case len(names) == 0 && namespace != "":
 		text += ", and no other one; is it the right namespace and context?"
 	}
 	return errors.New(text)

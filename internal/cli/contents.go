@@ -36,6 +36,9 @@ func (a *app) newListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "ls BACKUP", Short: "List the objects in a backup", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.checkFormat(outputTable, outputJSON); err != nil {
+				return err
+			}
 			c, err := a.connectToBackup(cmd.Context(), args[0])
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -20,6 +21,8 @@ type backupSpecFlags struct {
 	spec             v1alpha1.BackupSpec
 	selectors        selectorFlags
 	orderedResources string
+	// names are the names of the flags.
+	names []string
 }
 
 func (f *backupSpecFlags) bindFlags(command *cobra.Command) {
@@ -46,6 +49,17 @@ func (f *backupSpecFlags) bindFlags(command *cobra.Command) {
 	bindDuration(flags, &spec.TTL, "ttl", "how long to keep the backup, for example 720h (default until it is deleted)")
 	bindDuration(flags, &spec.ItemOperationTimeout, "item-operation-timeout", "how long an operation on an object may take")
 	bindParameters(flags, &spec.Parameters)
+	flags.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })
+}
+
+// checkUnused returns an error if a flag is set although the spec comes from a Schedule.
+func (f *backupSpecFlags) checkUnused(command *cobra.Command) error {
+	for _, name := range f.names {
+		if command.Flags().Changed(name) {
+			return fmt.Errorf("--from-schedule takes the whole spec from the Schedule; remove --%s, or create the Backup without --from-schedule", name)
+		}
+	}
+	return nil
 }
 
 // newSpec returns the spec that the flags describe.
@@ -81,6 +95,11 @@ func (a *app) newCreateBackupCommand() *cobra.Command {
 		Example: "  kubectl grapnel backup create shop --include-namespaces 'shop-*' --wait\n" +
 			"  kubectl grapnel backup create --from-schedule nightly",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if schedule != "" {
+				if err := spec.checkUnused(cmd); err != nil {
+					return err
+				}
+			}
 			c, err := a.connect()
 			if err != nil {
 				return err
@@ -102,7 +121,7 @@ func (a *app) newCreateBackupCommand() *cobra.Command {
 	spec.bindFlags(command)
 	flags.bindFlags(command)
 	wait.bindFlags(command, "wait until the Backup has ended, and show its progress")
-	command.Flags().StringVar(&schedule, "from-schedule", "", "use the template of this Schedule, and no other flag for the spec")
+	command.Flags().StringVar(&schedule, "from-schedule", "", "use the template of this Schedule, without flags for the spec. The Backup does not count for\nthe Schedule; schedule run creates one that does")
 	return command
 }
 
@@ -146,7 +165,8 @@ func (a *app) newDeleteBackupCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "delete NAME", Short: "Destroy a backup: its data, what plugins keep for it, and its objects", Args: cobra.ExactArgs(1),
 		Long: "Destroy a backup: its data, what plugins keep for it, its Backup and the Restores of it.\n\n" +
-			"To remove only the Backup, and keep the data: kubectl delete backups.grapnel.dev NAME",
+			"To remove only the Backup and keep the data, check that its deletionPolicy is Retain (the default), and run\n" +
+			"kubectl delete backups.grapnel.dev NAME -n NAMESPACE.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.connect()
 			if err != nil {

@@ -119,8 +119,12 @@ func (a *app) newPlanRestoreCommand() *cobra.Command {
 	var output outputFlag
 	command := &cobra.Command{
 		Use: "restore BACKUP", Short: "Show what a Restore of a backup would do to each object", Args: cobra.ExactArgs(1),
-		Long: "Show what a Restore of a backup would do to each object. Nothing is written to the cluster, and no action runs.",
+		Long: "Show what a Restore of a backup would do to each object. Nothing is written to the cluster, and no action runs.\n\n" +
+			"The exit code is 0 if the Restore would be Completed, 2 for PartiallyFailed, and 1 otherwise.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.checkFormat(outputTable, outputJSON); err != nil {
+				return err
+			}
 			c, err := a.connectToBackup(cmd.Context(), args[0])
 			if err != nil {
 				return err

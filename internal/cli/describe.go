@@ -54,7 +54,7 @@ func (c *connection) listHookRuns(ctx context.Context, k runKind, r run) ([]v1al
 	}
 	hooks := slices.DeleteFunc(list.Items, func(h v1alpha1.HookRun) bool { return h.Spec.ParentRef.UID != string(r.GetUID()) })
 	slices.SortStableFunc(hooks, func(x, y v1alpha1.HookRun) int {
-		a, b := x.Status.StartTimestamp, y.Status.StartTimestamp
+		a, b := firstCallTime(&x), firstCallTime(&y)
 		switch {
 		case a == nil && b == nil:
 			return strings.Compare(x.Name, y.Name)
@@ -63,9 +63,21 @@ func (c *connection) listHookRuns(ctx context.Context, k runKind, r run) ([]v1al
 		case b == nil:
 			return -1
 		}
-		return cmp.Or(a.Compare(b.Time), strings.Compare(x.Name, y.Name))
+		return cmp.Or(a.Compare(*b), strings.Compare(x.Name, y.Name))
 	})
 	return hooks, nil
+}
+
+// firstCallTime returns when a HookRun began; nil if it has not. Only the attempts have fractions of seconds, but old
+// ones are not listed.
+func firstCallTime(h *v1alpha1.HookRun) *time.Time {
+	switch {
+	case h.Status.StartTimestamp == nil:
+		return nil
+	case len(h.Status.Attempts) > 0 && h.Status.Attempts[0].Number == 1:
+		return &h.Status.Attempts[0].StartTimestamp.Time
+	}
+	return &h.Status.StartTimestamp.Time
 }
 
 // description is a text of labeled lines.
@@ -111,7 +123,7 @@ func (a *app) describeRun(k runKind, r run, hooks []v1alpha1.HookRun) error {
 	d.printProblems(k, r)
 	d.printHooks(hooks)
 	if conditionStatus(r, v1alpha1.ConditionCleanupOwed) == metav1.ConditionTrue {
-		d.printf("\nClean-up is owed: kubectl describe %s.%s %s\n", k.resource, v1alpha1.GroupVersion.Group, r.GetName())
+		d.printf("\nClean-up is owed: kubectl describe %s.%s %s -n %s\n", k.resource, v1alpha1.GroupVersion.Group, r.GetName(), r.GetNamespace())
 	}
 	d.printf("\nLog: kubectl grapnel logs %s/%s\n", k.commandName(), r.GetName())
 	return d.err

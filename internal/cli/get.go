@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,6 +37,14 @@ type outputFlag struct{ format string }
 
 func (o *outputFlag) bindFlags(command *cobra.Command, format, usage string) {
 	command.Flags().StringVarP(&o.format, "output", "o", format, usage)
+}
+
+// checkFormat returns an error unless the format is one of those that a command has.
+func (o *outputFlag) checkFormat(formats ...string) error {
+	if !slices.Contains(formats, o.format) {
+		return fmt.Errorf("unknown output format %q; use %s", o.format, strings.Join(formats, " or "))
+	}
+	return nil
 }
 
 // printer returns the printer of json or yaml; nil for another format.

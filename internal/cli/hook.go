@@ -39,8 +39,8 @@ func (a *app) newHookCommand() *cobra.Command {
 	return newGroupCommand("hook", "Show, retry and skip single steps of a Backup, Restore or DeletionRun",
 		a.newGetCommand("HookRun", "hookruns"),
 		a.newInterventionCommand(v1alpha1.HookInterventionRetry, "Retry a failed step now",
-			"The step is a HookRun that waits for its next attempt, or a failed one after a Backup or Restore. A failed step before\n"+
-				"the work has ended its run: create a new one."),
+			"The step is a HookRun that waits for its next attempt, or a failed one after a Backup or Restore. If a step\n"+
+				"before the work has failed, its run has failed, too, and cannot be retried: create a new run."),
 		a.newInterventionCommand(v1alpha1.HookInterventionSkip, "End a step, and continue the run without it",
 			"A step that is running is canceled. Clean-up that is owed is abandoned: check what it would have undone."))
 }
@@ -51,7 +51,7 @@ func (a *app) newInterventionCommand(what v1alpha1.HookInterventionType, short, 
 	verb := strings.ToLower(string(what))
 	command := &cobra.Command{
 		Use: verb + " HOOKRUN --reason TEXT", Short: short, Args: cobra.ExactArgs(1),
-		Long: short + ".\n\n" + long + "\nYour user name and the reason are recorded where everyone sees them who can read HookRuns.",
+		Long: short + ".\n\n" + long + "\nYour user name and the reason are recorded, and visible to everyone who can read HookRuns.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := utf8.RuneCountInString(reason); n > maxInterventionReason {
 				return fmt.Errorf("--reason has %d characters; the limit is %d", n, maxInterventionReason)

@@ -25,7 +25,7 @@ import (
 )
 
 // runArgument documents the argument of commands that take a run.
-const runArgument = "NAME is that of a Backup or Restore, or backup/NAME or restore/NAME."
+const runArgument = "NAME is that of a Backup or, if there is none, of a Restore; backup/NAME and restore/NAME are unambiguous."
 
 // newLogsCommand returns the command that prints the log of a run.
 func (a *app) newLogsCommand() *cobra.Command {
@@ -145,6 +145,9 @@ func (a *app) newResultsCommand() *cobra.Command {
 		Use: "results NAME", Short: "Print all warnings and errors of a Backup or Restore", Args: cobra.ExactArgs(1),
 		Long: "Print all warnings and errors of a Backup or Restore.\n\n" + runArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.checkFormat(outputTable, outputJSON); err != nil {
+				return err
+			}
 			c, k, r, err := a.connectToRun(cmd.Context(), args[0])
 			if err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 // The objects of newBusyCluster. Names and messages have characters that could forge other lines.
 const (
 	nightlyBackup = `
-metadata: {name: nightly-1, uid: uid-1, creationTimestamp: "2026-01-02T03:00:00Z"}
+metadata: {name: nightly-1, namespace: grapnel-system, uid: uid-1, creationTimestamp: "2026-01-02T03:00:00Z"}
 spec: {includedNamespaces: ["shop-*", db], excludedNamespaces: [shop-test]}
 status:
   phase: PartiallyFailed
@@ -57,7 +57,7 @@ status:
   - {number: 3, startTimestamp: "2026-01-02T03:01:18Z", completionTimestamp: "2026-01-02T03:01:19Z", reason: ActionFailed, message: connection refused}
 `
 	againRestore = `
-metadata: {name: again, uid: uid-4}
+metadata: {name: again, namespace: grapnel-system, uid: uid-4}
 spec: {backupName: nightly-1, dryRun: true}
 status:
   phase: Completed

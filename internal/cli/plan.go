@@ -62,8 +62,11 @@ func (a *app) showPlan(ctx context.Context, c *connection, name string, output o
 		}
 		return a.printOutcomes(file)
 	})
-	if err != nil || output.format == outputJSON {
+	switch {
+	case err != nil:
 		return err
+	case output.format == outputJSON:
+		return exitErrorForPhase(ended.GetPhase())
 	}
 	return a.reportOutcome(restores, ended)
 }

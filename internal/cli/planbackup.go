@@ -35,6 +35,11 @@ func (a *app) newPlanBackupCommand() *cobra.Command {
 		Example: "  kubectl grapnel plan backup --include-namespaces 'shop-*'\n" +
 			"  kubectl grapnel plan backup --from-schedule nightly",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if schedule != "" {
+				if err := spec.checkUnused(cmd); err != nil {
+					return err
+				}
+			}
 			c, err := a.connect()
 			if err != nil {
 				return err
@@ -60,7 +65,7 @@ func (a *app) newPlanBackupCommand() *cobra.Command {
 	spec.bindFlags(command)
 	command.Flags().StringToStringVar(&labels, "labels", nil, "labels of the Backup; Plugins select runs by them")
 	command.Flags().StringToStringVar(&annotations, "annotations", nil, "annotations of the Backup")
-	command.Flags().StringVar(&schedule, "from-schedule", "", "use the template of this Schedule, and no other flag for the spec")
+	command.Flags().StringVar(&schedule, "from-schedule", "", "use the template of this Schedule, without flags for the spec")
 	output.bindFlags(command, outputTable, "output format: table, json or yaml")
 	return command
 }
@@ -138,7 +143,7 @@ func formatPreviewTables(status *v1alpha1.BackupPreviewStatus) string {
 		if action.Timeout != nil {
 			timeout = action.Timeout.Duration.String()
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(action.Hook), "objects"), text.StripControl(action.ActionName), text.StripControl(action.Plugin),
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(string(action.Hook), "PerObject"), text.StripControl(action.ActionName), text.StripControl(action.Plugin),
 			timeout, text.StripControl(describePreviewedAction(action)))
 	}
 	_ = table.Flush()

@@ -41,7 +41,7 @@ func TestPrintPreview(t *testing.T) {
 			code: exitPartialFailure,
 			want: `HOOK        ACTION               PLUGIN   TIMEOUT  NOTE
 PreBackup   example.io/freeze    shop     10m0s    2 retries
-objects     example.io/snapshot  storage  10m0s
+PerObject   example.io/snapshot  storage  10m0s
 PostBackup  example.io/freeze    shop     10m0s    runs whatever happens
 PostBackup  example.io/notify    shop     10m0s    only after Failed or PartiallyFailed
 PostBackup  example.io/audit[2J                    skipped: by annotation

@@ -32,7 +32,7 @@ func (a *app) newReportCommand() *cobra.Command {
 	var path string
 	var overwrite bool
 	command := &cobra.Command{
-		Use: "report NAME", Short: "Write a page about a Backup or Restore", Args: cobra.ExactArgs(1),
+		Use: "report NAME", Short: "Write an HTML report on a Backup or Restore", Args: cobra.ExactArgs(1),
 		Long: "Write an HTML page about a Backup or Restore: its timeline, problems, hooks, operations, objects and spec. The page\n" +
 			"needs no other file and no network.\n\n" + runArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {

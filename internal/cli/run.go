@@ -61,6 +61,22 @@ func (a *app) newRunCommand(k runKind, create, remove *cobra.Command) *cobra.Com
 		create, a.newGetCommand(k.kind, k.resource), a.newDescribeCommand(k), a.newWaitCommand(k), a.newCancelCommand(k), remove)
 }
 
+// adviceWhileRunning says what to do with a run that has not ended. A deletion that has begun cannot be stopped.
+func (k runKind) adviceWhileRunning(name string) string {
+	if k.kind == deletionRuns.kind {
+		return "kubectl describe deletionruns.grapnel.dev " + name + " shows its progress"
+	}
+	return fmt.Sprintf("kubectl grapnel %s cancel %s stops it", k.commandName(), name)
+}
+
+// adviceForProblems says where all problems of a run are.
+func (k runKind) adviceForProblems(r run) string {
+	if k.kind == deletionRuns.kind {
+		return fmt.Sprintf("kubectl describe deletionruns.grapnel.dev %s -n %s", r.GetName(), r.GetNamespace())
+	}
+	return fmt.Sprintf("kubectl grapnel results %s/%s", k.commandName(), r.GetName())
+}
+
 // getRun reads a run by its name.
 func (c *connection) getRun(ctx context.Context, k runKind, name string) (run, error) {
 	found := k.newRun()
@@ -86,7 +102,12 @@ func (c *connection) findRun(ctx context.Context, argument string) (runKind, run
 	if r, restoreErr := c.getRun(ctx, restores, argument); restoreErr == nil {
 		return restores, r, nil
 	}
-	return runKind{}, nil, err
+	names, listErr := c.listNames(ctx, backups.newList())
+	more, restoresErr := c.listNames(ctx, restores.newList())
+	if listErr != nil || restoresErr != nil {
+		return runKind{}, nil, err
+	}
+	return runKind{}, nil, missingError("Backup or Restore", c.namespace, argument, append(names, more...))
 }
 
 // connectToRun connects to the cluster and reads the run that an argument names; see findRun.

@@ -38,7 +38,7 @@ func (w *waitFlags) bindFlags(command *cobra.Command, usage string) {
 }
 
 func (w *waitFlags) bindTimeout(command *cobra.Command) {
-	command.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait; 0 means without a limit")
+	command.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait; 0 means no limit")
 }
 
 // newWaitCommand returns the command that waits for the end of a run.
@@ -66,7 +66,7 @@ func (a *app) newWaitCommand(k runKind) *cobra.Command {
 // waitForRun waits until a run has ended, and shows its progress. The error has the exit code of its outcome.
 func (a *app) waitForRun(ctx context.Context, c *connection, k runKind, name string, wait waitFlags) error {
 	if wait.timeout > 0 {
-		timeout := fmt.Errorf("%s %s has not ended after %s, and continues", k.kind, name, wait.timeout)
+		timeout := fmt.Errorf("%s %s has not ended after %s, and continues; %s", k.kind, name, wait.timeout, k.adviceWhileRunning(name))
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wait.timeout, timeout)
 		defer cancel()
@@ -86,7 +86,7 @@ func interruptedError(ctx context.Context, k runKind, name string) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return &exitError{exitFailure, fmt.Sprintf("interrupted; %s %s continues: kubectl grapnel %s cancel %s stops it", k.kind, name, k.commandName(), name)}
+	return &exitError{exitFailure, fmt.Sprintf("interrupted; %s %s continues: %s", k.kind, name, k.adviceWhileRunning(name))}
 }
 
 // watchRunUntil watches a run until it is as wanted. It returns nil if the watch ended before. Unless show is nil,
@@ -129,8 +129,13 @@ func (a *app) reportOutcome(k runKind, r run) error {
 		return err
 	}
 	if hidden := status.Errors + status.Warnings - int64(len(status.Problems)); hidden > 0 {
-		if err := a.out.printf("  and %d more: kubectl grapnel results %s/%s\n", hidden, k.commandName(), r.GetName()); err != nil {
+		if err := a.out.printf("  and %d more: %s\n", hidden, k.adviceForProblems(r)); err != nil {
 			return err
+		}
+	}
+	for _, c := range r.GetConditions() {
+		if c.Type == v1alpha1.ConditionCleanupOwed && c.Status == metav1.ConditionTrue {
+			return &exitError{exitFailure, fmt.Sprintf("clean-up is owed: %s", c.Message)}
 		}
 	}
 	return exitErrorForPhase(r.GetPhase())

@@ -80,7 +80,7 @@ func (r *report) addUnread(err error, what string) bool {
 	case err == nil:
 		return false
 	case apierrors.IsForbidden(err):
-		r.addFinding(Note, "", "not checked: no right to %s", what)
+		r.addFinding(Note, "ask an administrator for this right", "not checked: no right to %s", what)
 	case apierrors.IsNotFound(err):
 		r.addFinding(Note, "", "not checked: the cluster does not have what is needed to %s", what)
 	default:

@@ -258,7 +258,7 @@ func checkPolicies(s *Snapshot, r *report) {
 func checkDownloads(s *Snapshot, r *report) {
 	if apierrors.IsNotFound(s.Downloads.Err) {
 		r.addFinding(Warning, "apply the operator's config/manager; see docs/usage.md#read-logs-results-and-archives",
-			"the Service of downloads is missing: kubectl grapnel logs, results, ls, find, cat, download, plan and diff do not work")
+			"the Service of downloads is missing: kubectl grapnel logs, results, ls, find, cat, download, plan restore and diff do not work")
 		return
 	}
 	if r.addUnread(s.Downloads.Err, "get services") {

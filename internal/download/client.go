@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -211,7 +212,7 @@ func get(ctx context.Context, c *http.Client, address, token string) (_ *file, e
 		if err != nil {
 			return nil, fmt.Errorf("downloading: %s: %w", resp.Status, err)
 		}
-		return nil, &Error{Code: resp.StatusCode, Message: cmp.Or(strings.TrimSpace(string(text)), resp.Status)}
+		return nil, &Error{Code: resp.StatusCode, Message: cmp.Or(errorMessage(text), resp.Status)}
 	}
 	if resp.Header.Get("Content-Encoding") != "gzip" {
 		return &file{Reader: resp.Body, body: resp.Body}, nil
@@ -221,4 +222,13 @@ func get(ctx context.Context, c *http.Client, address, token string) (_ *file, e
 		return nil, fmt.Errorf("downloading: the file is not compressed as it should be: %w", err)
 	}
 	return &file{Reader: decompressed, body: resp.Body}, nil
+}
+
+// errorMessage returns the message of an answer: a text of the operator, or a Status of the API server.
+func errorMessage(answer []byte) string {
+	var status metav1.Status
+	if err := json.Unmarshal(answer, &status); err == nil && status.Message != "" {
+		return status.Message
+	}
+	return strings.TrimSpace(string(answer))
 }

@@ -90,7 +90,9 @@ func (l *ledger) secretRef(field string, location *unstructured.Unstructured) se
 }
 
 // findSecret returns the Secret of a reference; nil if the input does not have it.
-func (s *secretUses) findSecret(ref secretRef) *unstructured.Unstructured { return s.secrets[ref.String()] }
+func (s *secretUses) findSecret(ref secretRef) *unstructured.Unstructured {
+	return s.secrets[ref.String()]
+}
 
 // useSecret records that a location needs a converted Secret, or returns why it cannot be converted.
 func (s *secretUses) useSecret(ref secretRef, use secretUse) (problem string) {

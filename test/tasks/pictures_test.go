@@ -64,7 +64,7 @@ var _ = Describe("Pictures of a run", Ordered, func() {
 
 	It("writes a page about a backup", func(ctx context.Context) {
 		path := filepath.Join(GinkgoT().TempDir(), "gallery.html")
-		Expect(showTask(ctx, 22, "a page about a run, for others", viewer, 0, "report "+backupName+" -o FILE", path)).To(HavePrefix(path + ": "))
+		Expect(showTask(ctx, 22, "share a report on a run", viewer, 0, "report "+backupName+" -o FILE", path)).To(HavePrefix(path + ": "))
 		info, err := os.Stat(path)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))

@@ -156,7 +156,7 @@ var _ = Describe("Tasks", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("converts the objects of Velero", func(ctx context.Context) {
-		out := showTask(ctx, 18, "come from Velero", viewer, 2, "migrate velero -f FILE", filepath.Join("testdata", "velero.yaml"))
+		out := showTask(ctx, 18, "migrate from Velero", viewer, 2, "migrate velero -f FILE", filepath.Join("testdata", "velero.yaml"))
 		Expect(out).To(And(ContainSubstring("apiVersion: grapnel.dev/v1alpha1\nkind: Schedule\n"), ContainSubstring("ttl: 720h0m0s")))
 	})
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/controllers/asyncoperation"
 	"github.com/grapnel-dev/grapnel/controllers/backup"
+	"github.com/grapnel-dev/grapnel/controllers/backuppreview"
 	"github.com/grapnel-dev/grapnel/controllers/backupsync"
 	"github.com/grapnel-dev/grapnel/controllers/deletionrun"
 	"github.com/grapnel-dev/grapnel/controllers/downloadrequest"
@@ -207,7 +208,7 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 // newBackupPreviewReconciler builds the controller of BackupPreviews.
 func (p controllerSetup) newBackupPreviewReconciler() (reconciler, error) {
 	engine, err := p.newBackupEngine()
-	return &backup.PreviewReconciler{
+	return &backuppreview.Reconciler{
 		Client: p.Client, Engine: engine, Redactor: p.Redactor, Journal: p.Journal, Now: p.Now,
 		AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, err

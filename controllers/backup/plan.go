@@ -29,7 +29,7 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	invalid := validateSpec(s.Object)
+	invalid := lifecycle.ValidateBackup(s.Object)
 	where, waiting, problems, err := r.driver.ChooseLocation(ctx, s, s.Object.Spec.StorageLocation, location.ForWriting)
 	if err != nil || waiting && len(invalid) == 0 {
 		return false, err // waiting does not fix an invalid spec

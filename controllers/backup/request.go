@@ -8,51 +8,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
-	"github.com/grapnel-dev/grapnel/internal/selection"
-	"github.com/grapnel-dev/grapnel/internal/storage"
 )
-
-// toSelectionSpec converts the part of the spec that selects objects.
-func toSelectionSpec(spec *v1alpha1.BackupSpec) selection.Spec {
-	return selection.Spec{
-		IncludedNamespaces:               lifecycle.ToStrings(spec.IncludedNamespaces),
-		ExcludedNamespaces:               lifecycle.ToStrings(spec.ExcludedNamespaces),
-		IncludedResources:                lifecycle.ToStrings(spec.IncludedResources),
-		ExcludedResources:                lifecycle.ToStrings(spec.ExcludedResources),
-		IncludeClusterResources:          spec.IncludeClusterResources,
-		IncludedClusterScopedResources:   lifecycle.ToStrings(spec.IncludedClusterScopedResources),
-		ExcludedClusterScopedResources:   lifecycle.ToStrings(spec.ExcludedClusterScopedResources),
-		IncludedNamespaceScopedResources: lifecycle.ToStrings(spec.IncludedNamespaceScopedResources),
-		ExcludedNamespaceScopedResources: lifecycle.ToStrings(spec.ExcludedNamespaceScopedResources),
-		LabelSelector:                    spec.LabelSelector,
-		OrLabelSelectors:                 spec.OrLabelSelectors,
-		OrderedResources:                 lifecycle.ToStringMap(spec.OrderedResources),
-	}
-}
-
-// validateSpec returns everything that is wrong with the spec on its own.
-func validateSpec(b *v1alpha1.Backup) []string {
-	var errs []string
-	if err := storage.ValidateName(b.Name); err != nil {
-		errs = append(errs, "metadata.name: "+err.Error())
-	}
-	for _, err := range selection.Validate(toSelectionSpec(&b.Spec)) {
-		errs = append(errs, err.Error())
-	}
-	if b.Spec.Metadata != nil {
-		path := field.NewPath("spec", "metadata", "labels")
-		for _, err := range metav1validation.ValidateLabels(lifecycle.ToStringMap(b.Spec.Metadata.Labels), path) {
-			errs = append(errs, err.Error())
-		}
-	}
-	return errs
-}
 
 // newRunnerRequest returns the request to the runner for a Backup.
 func (r *Reconciler) newRunnerRequest(s *scope) (backup.Request, error) {
@@ -74,7 +34,7 @@ func (r *Reconciler) newRunnerRequest(s *scope) (backup.Request, error) {
 		Name: b.Name, Namespace: b.Namespace, UID: string(b.UID),
 		Labels: b.StoredLabels(), Annotations: b.Annotations,
 		Spec: spec, Object: object, StorageLocation: b.Status.StorageLocation,
-		Selection: toSelectionSpec(&b.Spec), AllVersions: r.AllVersions,
+		Selection: lifecycle.ToSelectionSpec(&b.Spec), AllVersions: r.AllVersions,
 		Attempt: b.Status.Attempts, OnOperationStarted: r.driver.NewOperationRecorder(s),
 		OperationTimeout: r.Operations.Timeout,
 		ItemActions:      lifecycle.NewItemActionSpecs(b, r.Actions.BackupItemAction),

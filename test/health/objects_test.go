@@ -252,7 +252,7 @@ func downloadRequests() map[string]sample {
 	}
 }
 
-// backupPreviews are as controllers/backup leaves them.
+// backupPreviews are as controllers/backuppreview leaves them.
 func backupPreviews() map[string]sample {
 	preview := func(phase v1alpha1.RunPhase, state conditions.State, message string) *v1alpha1.BackupPreview {
 		p := &v1alpha1.BackupPreview{ObjectMeta: meta, Status: v1alpha1.BackupPreviewStatus{Phase: phase}}

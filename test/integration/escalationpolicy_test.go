@@ -126,8 +126,8 @@ func forgeRuns(t testing.TB, joe client.Client, victim *v1alpha1.Backup) map[str
 	return map[string]refusal{
 		"a HookRun":                  {joe.Create(ctx, forgedRun(meta, uid)), "only the operator creates HookRuns"},
 		"an operation":               {joe.Create(ctx, forgedOperation(meta, uid)), "only the operator creates AsyncOperations"},
-		"other parameters":           {change(pre, `{"spec":{"parameters":{"fault":"error"}}}`), "only desiredState can be changed"},
-		"another Plugin":             {change(pre, `{"spec":{"pluginRef":{"name":"example"}}}`), "only desiredState can be changed"},
+		"other parameters":           {change(pre, `{"spec":{"parameters":{"fault":"error"}}}`), "only desiredState and intervention can be changed"},
+		"another Plugin":             {change(pre, `{"spec":{"pluginRef":{"name":"example"}}}`), "only desiredState and intervention can be changed"},
 		"an end of what is owed":     {change(post, `{"spec":{"desiredState":"Cancel"}}`), "which cannot be canceled"},
 		"a HookRun of another":       {change(pre, `{"metadata":{"labels":{"grapnel.dev/parent-uid":"other"}}}`), label},
 		"a HookRun of none":          {change(post, `{"metadata":{"labels":{"grapnel.dev/parent-uid":null}}}`), label},

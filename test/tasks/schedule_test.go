@@ -28,10 +28,13 @@ var _ = Describe("Schedule run", Ordered, func() {
 		task(ctx, backupOperator, 0, "schedule create before-change --schedule @yearly --include-namespaces ledger --skip-immediately --paused")
 	})
 
-	// Other stories count the Backups.
+	// Other stories count the Backups, and expect that doctor has nothing to say.
 	AfterAll(func(ctx context.Context) {
 		for _, backup := range []string{first, second} {
 			task(ctx, backupOperator, 0, "backup delete "+backup+" --confirm --wait --timeout 1m")
+		}
+		for _, schedule := range []string{"before-change", "broken"} {
+			task(ctx, backupOperator, 0, "schedule delete "+schedule+" --confirm")
 		}
 	})
 

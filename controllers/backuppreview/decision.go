@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package backuppreview
 
 import (
 	"cmp"
@@ -113,7 +113,7 @@ func newPreviewedBackup(p *v1alpha1.BackupPreview) *v1alpha1.Backup {
 
 // validatePreview returns what the validation of the Backup would reject.
 func validatePreview(b *v1alpha1.Backup, where location.Choice, hooks hook.Plan) []string {
-	errs := validateSpec(b)
+	errs := lifecycle.ValidateBackup(b)
 	for _, problem := range []string{where.Missing, where.Problem} {
 		if problem != "" {
 			errs = append(errs, problem)

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package backuppreview
 
 import (
 	"context"
@@ -167,10 +167,10 @@ func (e *blockingEngine) WriteArchive(ctx context.Context, _ backup.ArchiveReque
 	}
 }
 
-// previewTest has a PreviewReconciler without a manager.
+// previewTest has a Reconciler without a manager.
 type previewTest struct {
 	testing.TB
-	*PreviewReconciler
+	*Reconciler
 	engine *blockingEngine
 	now    time.Time
 }
@@ -188,7 +188,7 @@ func newPreviewTest(t *testing.T, names ...string) *previewTest {
 		objects = append(objects, &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}})
 	}
 	test := &previewTest{TB: t, engine: &blockingEngine{release: make(chan struct{}), canceled: make(chan struct{})}, now: previewTime}
-	test.PreviewReconciler = &PreviewReconciler{
+	test.Reconciler = &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.BackupPreview{}).Build(),
 		Engine: test.engine, Redactor: redact.New(), Now: func() time.Time { return test.now },
 		events: make(chan event.GenericEvent, 8),

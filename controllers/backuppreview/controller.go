@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backup
+package backuppreview
 
 import (
 	"context"
@@ -40,9 +40,9 @@ const (
 
 var errPreviewStopped = errors.New("the BackupPreview was deleted or has expired")
 
-// PreviewReconciler reconciles BackupPreviews, of which it reads the objects of one at a time. Every
+// Reconciler reconciles BackupPreviews, of which it reads the objects of one at a time. Every
 // field without a default is required.
-type PreviewReconciler struct {
+type Reconciler struct {
 	Client client.Client
 	// Engine writes the archive, which is discarded.
 	Engine   backup.ArchiveWriter
@@ -69,9 +69,9 @@ type previewResult struct {
 }
 
 // SetupWithManager registers the controller and what runs in its background.
-func (r *PreviewReconciler) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Client == nil || r.Engine == nil || r.Redactor == nil || r.Now == nil {
-		return errors.New("backup: a required field of the PreviewReconciler is missing")
+		return errors.New("backuppreview: a required field of the Reconciler is missing")
 	}
 	r.events = make(chan event.GenericEvent, 1024)
 	r.previews = runner.New[previewResult](r.enqueuePreview)
@@ -90,7 +90,7 @@ func (r *PreviewReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // Reconcile advances one BackupPreview, or deletes it when it has expired.
-func (r *PreviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var p v1alpha1.BackupPreview
 	if err := r.Client.Get(ctx, req.NamespacedName, &p); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -128,7 +128,7 @@ func (r *PreviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 }
 
 // observePreview reads everything on which the decision about a BackupPreview depends.
-func (r *PreviewReconciler) observePreview(ctx context.Context, p *v1alpha1.BackupPreview) (observedPreview, error) {
+func (r *Reconciler) observePreview(ctx context.Context, p *v1alpha1.BackupPreview) (observedPreview, error) {
 	o := observedPreview{redactor: r.Redactor}
 	o.outcome, o.running = r.previews.LookupOutcome(previewTaskID(p.UID))
 	o.busy = r.active != nil && *r.active != p.UID
@@ -143,9 +143,9 @@ func (r *PreviewReconciler) observePreview(ctx context.Context, p *v1alpha1.Back
 }
 
 // startPreview starts reading the objects of a BackupPreview.
-func (r *PreviewReconciler) startPreview(p *v1alpha1.BackupPreview) {
+func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview) {
 	id, name := previewTaskID(p.UID), client.ObjectKeyFromObject(p)
-	request := backup.ArchiveRequest{Selection: toSelectionSpec(&p.Spec.Template.Spec), AllVersions: r.AllVersions, StartTime: r.Now()}
+	request := backup.ArchiveRequest{Selection: lifecycle.ToSelectionSpec(&p.Spec.Template.Spec), AllVersions: r.AllVersions, StartTime: r.Now()}
 	started := r.previews.EnsureStarted(id, name, func(ctx context.Context) (result previewResult, err error) {
 		defer r.Journal.Begin(id)()
 		var stored byteCounter
@@ -163,7 +163,7 @@ func (r *PreviewReconciler) startPreview(p *v1alpha1.BackupPreview) {
 }
 
 // stopPreview stops a BackupPreview that no longer exists. It is called again when that has ended.
-func (r *PreviewReconciler) stopPreview(ctx context.Context, name types.NamespacedName) {
+func (r *Reconciler) stopPreview(ctx context.Context, name types.NamespacedName) {
 	if r.active == nil || r.activeName != name {
 		return
 	}
@@ -175,7 +175,7 @@ func (r *PreviewReconciler) stopPreview(ctx context.Context, name types.Namespac
 }
 
 // releasePreview lets the next BackupPreview begin after the active one has ended.
-func (r *PreviewReconciler) releasePreview(ctx context.Context, name types.NamespacedName) {
+func (r *Reconciler) releasePreview(ctx context.Context, name types.NamespacedName) {
 	if r.active == nil || r.activeName != name {
 		return
 	}
@@ -187,12 +187,12 @@ func (r *PreviewReconciler) releasePreview(ctx context.Context, name types.Names
 }
 
 // enqueuePreview requests that a BackupPreview is reconciled.
-func (r *PreviewReconciler) enqueuePreview(name types.NamespacedName) {
+func (r *Reconciler) enqueuePreview(name types.NamespacedName) {
 	r.events <- event.GenericEvent{Object: &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 }
 
 // mapToUnfinishedPreviews returns the BackupPreviews that wait or work.
-func (r *PreviewReconciler) mapToUnfinishedPreviews(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Reconciler) mapToUnfinishedPreviews(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.BackupPreviewList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache cannot fail once it has started

@@ -32,6 +32,8 @@ import (
 type fakeCluster struct {
 	// answers are the answers to GET requests by path; nil is 404. Other requests are forbidden.
 	answers map[string]any
+	// created are the names of objects that may be created, by path. Their watches return the answer for the object.
+	created map[string]string
 	// files are the files of runs, by kind and name, as in "BackupLog/backup-1".
 	files map[string]string
 }
@@ -127,12 +129,18 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"apiVersion": v1alpha1.GroupVersion.String(), "kind": "DownloadRequest", "metadata": object{"name": name},
 			"status": object{"phase": "Ready", "path": "/" + strings.Replace(name, ".", "/", 1)},
 		}})
+	case f.created[r.URL.Path] != "" && r.Method == http.MethodPost:
+		reply(http.StatusCreated, object{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Restore", "metadata": object{"name": f.created[r.URL.Path], "namespace": defaultNamespace},
+		})
+	case f.created[r.URL.Path] != "" && r.URL.Query().Has("watch"):
+		reply(http.StatusOK, object{"type": "MODIFIED", "object": f.answers[r.URL.Path+"/"+f.created[r.URL.Path]]})
 	case isDownload && f.files[file] == "":
 		http.Error(w, "there is no such file", http.StatusNotFound)
 	case isDownload, strings.HasSuffix(r.URL.Path, "/log"):
 		_, _ = w.Write([]byte(f.files[file] + f.files[path.Base(path.Dir(r.URL.Path))+r.URL.Query().Get("previous")]))
 	case r.Method == http.MethodDelete:
-		reply(http.StatusOK, metav1.Status{Status: metav1.StatusSuccess})
+		reply(http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 	case exists && answer != nil:
 		reply(http.StatusOK, answer)
 	case exists:

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/archive"
 )
 
 // The objects of newBusyCluster. Names and messages have characters that could forge other lines.
@@ -61,6 +63,9 @@ metadata: {name: again, namespace: grapnel-system, uid: uid-4}
 spec: {backupName: nightly-1, dryRun: true}
 status:
   phase: Completed
+  observedGeneration: 0
+  conditions:
+  - {type: Reconciling, status: "False", reason: Completed, message: done}
   message: "Objects: 2 would be created, 1 unchanged"
   backupName: nightly-1
   storageLocation: main
@@ -117,19 +122,45 @@ func newBusyCluster(t *testing.T) *fakeCluster {
 	f.answers[namespacedPath+"/backups/nightly-1"] = parse("Backup", nightlyBackup)
 	f.answers[namespacedPath+"/backups"] = newList("Backup", v1alpha1.GroupVersion, parse("Backup", nightlyBackup))
 	f.answers[namespacedPath+"/backups/again"] = nil
+	f.answers[namespacedPath+"/backups/nightly-2"] = parse("Backup", strings.ReplaceAll(nightlyBackup, "nightly-1", "nightly-2"))
 	f.answers[namespacedPath+"/restores/again"] = parse("Restore", againRestore)
+	f.created = map[string]string{namespacedPath + "/restores": "again"} // a dry run
 	f.answers[namespacedPath+"/hookruns"] = newList("HookRun", v1alpha1.GroupVersion, parse("HookRun", thawHookRun), parse("HookRun", freezeHookRun))
 	f.answers[namespacedPath+"/schedules/nightly"] = parse("Schedule", nightlySchedule)
 	f.answers[namespacedPath+"/backupstoragelocations/main"] = parse("BackupStorageLocation", mainLocation)
 	f.answers[grapnelPath+"/plugins/shop"] = parse("Plugin", shopPlugin)
 	f.files = map[string]string{
-		"BackupLog/nightly-1":           logContent,
-		"BackupResults/nightly-1":       resultsContent,
-		"BackupResourceList/nightly-1":  `{"v1/Pod": ["db/web-0", "db/web-1\u001b[2J"], "apps/v1/Deployment": ["db/web"]}`,
-		"RestoreResourceList/again":     `{"v1/Pod": ["db/web-0(created)", "db/web-1(created)"], "v1/Namespace": ["db(unchanged)"]}`,
-		"BackupResourceList/everything": "",
+		"BackupLog/nightly-1":          logContent,
+		"BackupResults/nightly-1":      resultsContent,
+		"BackupResourceList/nightly-1": `{"v1/Pod": ["db/web-0", "db/web-1\u001b[2J"], "apps/v1/Deployment": ["db/web"]}`,
+		"RestoreResourceList/again":    `{"v1/Pod": ["db/web-0(created)", "db/web-1(created)"], "v1/Namespace": ["db(unchanged)"]}`,
+		"BackupContents/nightly-1":     newArchive(t, "blue", "settings", "old"),
+		"BackupContents/nightly-2":     newArchive(t, "red", "settings", "new"),
 	}
 	return f
+}
+
+// newArchive returns an archive of ConfigMaps with a color.
+func newArchive(t *testing.T, color string, names ...string) string {
+	t.Helper()
+	var content bytes.Buffer
+	w, err := archive.NewWriter(&content, archive.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		item := archive.Item{
+			Identity: archive.Identity{Version: "v1", Resource: "configmaps", Preferred: true, Namespace: "shop", Name: name},
+			JSON:     fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":%q},"data":{"color":"%s\u001b[2J"}}`, name, color),
+		}
+		if err := w.AddObject(item); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return content.String()
 }
 
 // variable matches what differs from run to run: times in the zone of this machine, and ages.
@@ -153,6 +184,11 @@ func TestOutput(t *testing.T) {
 		"ls":                {command: "ls nightly-1"},
 		"ls-json":           {command: "ls nightly-1 -o json"},
 		"find":              {command: "find pod/db/web-0"},
+		"cat":               {command: "cat nightly-1 configmap/shop/settings"},
+		"diff":              {command: "diff nightly-1 nightly-2", code: exitFailure},
+		"diff-cluster":      {command: "diff nightly-1 --cluster", code: exitFailure},
+		"plan-restore":      {command: "plan restore nightly-1"},
+		"version":           {command: "version"},
 		"help":              {command: "--help"},
 		"help-backup":       {command: "backup --help"},
 		"help-backup-create": {

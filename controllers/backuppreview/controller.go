@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,11 +56,15 @@ type Reconciler struct {
 
 	previews *runner.Runner[previewResult]
 	events   chan event.GenericEvent
-	// active is the BackupPreview whose objects are being read. Only the worker of the controller
-	// uses it.
-	active *types.UID
-	// activeName is its name.
-	activeName types.NamespacedName
+	// active is the BackupPreview whose objects are being read; nil if there is none. Only the worker of
+	// the controller uses it.
+	active *activePreview
+}
+
+// activePreview identifies a BackupPreview: another one may get its name.
+type activePreview struct {
+	name types.NamespacedName
+	uid  types.UID
 }
 
 // previewResult is what a preview found.
@@ -98,15 +103,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if !p.DeletionTimestamp.IsZero() || r.active != nil && r.active.name == req.NamespacedName && r.active.uid != p.UID {
+		r.stopPreview(ctx, req.NamespacedName)
+	}
 	switch {
 	case !p.DeletionTimestamp.IsZero():
-		r.stopPreview(ctx, req.NamespacedName)
 		return ctrl.Result{}, nil
 	case isPreviewExpired(&p, r.Now()):
 		r.Journal.ForgetCrash(previewTaskID(p.UID))
 		uid := p.UID
 		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, &p, client.Preconditions{UID: &uid}))
 	case hasPreviewEnded(&p):
+		r.releasePreview(ctx, p.UID) // the answer to the write of its end may have been lost
 		return ctrl.Result{RequeueAfter: p.Status.ExpirationTimestamp.Sub(r.Now())}, nil
 	}
 	observed, err := r.observePreview(ctx, &p)
@@ -115,14 +123,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	before := p.DeepCopy()
 	start := decidePreview(&p, observed, r.Now())
-	if err := r.Client.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	// The write before a start is made in any case: it fails if the cache is stale.
+	if start || !equality.Semantic.DeepEqual(before.Status, p.Status) {
+		if err := r.Client.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
 	}
 	switch {
-	case start:
-		r.startPreview(&p) //nolint:contextcheck // it outlives the reconcile
+	case start && !r.startPreview(&p): //nolint:contextcheck // it outlives the reconcile
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	case hasPreviewEnded(&p):
-		r.releasePreview(ctx, req.NamespacedName)
+		r.releasePreview(ctx, p.UID)
 	}
 	return ctrl.Result{RequeueAfter: p.Status.ExpirationTimestamp.Sub(r.Now())}, nil
 }
@@ -131,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) observePreview(ctx context.Context, p *v1alpha1.BackupPreview) (observedPreview, error) {
 	o := observedPreview{redactor: r.Redactor}
 	o.outcome, o.running = r.previews.LookupOutcome(previewTaskID(p.UID))
-	o.busy = r.active != nil && *r.active != p.UID
+	o.busy = r.active != nil && r.active.uid != p.UID
 	o.crashed = !o.running && r.Journal.HasCrashed(previewTaskID(p.UID))
 	var plugins v1alpha1.PluginList
 	err := r.Client.List(ctx, &plugins)
@@ -142,8 +153,9 @@ func (r *Reconciler) observePreview(ctx context.Context, p *v1alpha1.BackupPrevi
 	return o, err
 }
 
-// startPreview starts reading the objects of a BackupPreview.
-func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview) {
+// startPreview starts reading the objects of a BackupPreview. It returns false if the background tasks
+// have not started, or are stopping.
+func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview) bool {
 	id, name := previewTaskID(p.UID), client.ObjectKeyFromObject(p)
 	request := backup.ArchiveRequest{Selection: lifecycle.ToSelectionSpec(&p.Spec.Template.Spec), AllVersions: r.AllVersions, StartTime: r.Now()}
 	started := r.previews.EnsureStarted(id, name, func(ctx context.Context) (result previewResult, err error) {
@@ -155,31 +167,32 @@ func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview) {
 		return result, err
 	})
 	if !started {
-		return // the operator stops, and the next one starts it
+		return false
 	}
-	uid := p.UID
-	r.active, r.activeName = &uid, name
+	r.active = &activePreview{name: name, uid: p.UID}
 	r.previews.CancelAfter(id, p.Status.ExpirationTimestamp.Sub(r.Now()), errPreviewStopped)
+	return true
 }
 
-// stopPreview stops a BackupPreview that no longer exists. It is called again when that has ended.
+// stopPreview stops the active BackupPreview if it had that name. It is called again when that has ended.
 func (r *Reconciler) stopPreview(ctx context.Context, name types.NamespacedName) {
-	if r.active == nil || r.activeName != name {
+	if r.active == nil || r.active.name != name {
 		return
 	}
-	id := previewTaskID(*r.active)
+	id := previewTaskID(r.active.uid)
 	r.previews.Cancel(id, errPreviewStopped)
 	if outcome, known := r.previews.LookupOutcome(id); outcome != nil || !known {
-		r.releasePreview(ctx, name)
+		r.releasePreview(ctx, r.active.uid)
 	}
 }
 
 // releasePreview lets the next BackupPreview begin after the active one has ended.
-func (r *Reconciler) releasePreview(ctx context.Context, name types.NamespacedName) {
-	if r.active == nil || r.activeName != name {
+func (r *Reconciler) releasePreview(ctx context.Context, uid types.UID) {
+	r.Journal.ForgetCrash(previewTaskID(uid))
+	if r.active == nil || r.active.uid != uid {
 		return
 	}
-	r.previews.Forget(previewTaskID(*r.active))
+	r.previews.Forget(previewTaskID(uid))
 	r.active = nil
 	for _, request := range r.mapToUnfinishedPreviews(ctx, nil) {
 		r.enqueuePreview(request.NamespacedName)

@@ -288,6 +288,25 @@ func TestReconcilePreview(t *testing.T) {
 			t.Error("the deleted BackupPreview is still active")
 		}
 	})
+	t.Run("replaced by one of the same name", func(t *testing.T) {
+		test := newPreviewTest(t, "a", "b")
+		test.awaitStart("a")
+		old := &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+		if err := test.Client.Delete(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		if err := test.Client.Create(t.Context(), &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "another"}}); err != nil {
+			t.Fatal(err)
+		}
+		test.expectPhase("a", "New")
+		if got := test.awaitEvent(); got != "a" {
+			t.Errorf("%s was enqueued", got)
+		}
+		test.expectPhase("a", "InProgress")
+		if test.active == nil || test.active.uid != "another" {
+			t.Errorf("the active one is %+v", test.active)
+		}
+	})
 	t.Run("expired", func(t *testing.T) {
 		test := newPreviewTest(t, "a")
 		test.awaitStart("a")

@@ -48,7 +48,7 @@ func (p *reconcileScope) newDecisionInput(cron schedule.Cron) schedule.Input {
 		ConcurrencyPolicy: schedule.ConcurrencyPolicy(cmp.Or(spec.ConcurrencyPolicy, v1alpha1.ConcurrencyPolicyForbid)),
 		Created:           p.s.CreationTimestamp.Time,
 		LastSchedule:      fromStatusTime(status.LastScheduleTime), LastSkipped: fromStatusTime(status.SettledTime),
-		RunRequest:    p.pendingRunRequest(),
+		RunRequest: p.pendingRunRequest(), LastRunRequest: p.lastRunRequest(),
 		Runs:          p.observed.runs,
 		KeepSucceeded: spec.KeepSucceeded, KeepFailed: spec.KeepFailed, KeepLast: 1,
 	}
@@ -124,6 +124,15 @@ func (p *reconcileScope) pendingRunRequest() string {
 		return ""
 	}
 	return request
+}
+
+// lastRunRequest returns the time of the last request that was handled; zero if it was none.
+func (p *reconcileScope) lastRunRequest() time.Time {
+	at, err := time.Parse(time.RFC3339, p.original.Status.LastHandledRunRequest)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // recordRunRequest records a request for a manual run that is handled.

@@ -88,6 +88,9 @@ type Input struct {
 	// RunRequest requests a manual run: a time in RFC 3339 format, not
 	// validated. It is empty if there is none, or it was handled already.
 	RunRequest string
+	// LastRunRequest is the time of the last request that was handled; zero if there is none. Older ones come
+	// back when a tool restores an object as it was.
+	LastRunRequest time.Time
 	// Runs are all existing runs of the Schedule, in any order.
 	Runs []Run
 

@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// requestTolerance is how far the clock of a user may be ahead. With more, a request could take the place of
+// a run that is due later.
+const requestTolerance = time.Minute
+
 // decideRunRequest handles a request for a manual run. A run that is due is created first.
 func (d *decider) decideRunRequest() {
 	in := d.in
@@ -25,12 +29,15 @@ func (d *decider) decideRunRequest() {
 		return
 	case d.matchRunRequest(RunName(in.Name, requested)), d.out.Create != nil:
 		return
+	case in.LastRunRequest.After(requested):
+		d.refuseRunRequest(ReasonOutdated, "the request of %s is older than the last one, and is ignored", formatTime(requested))
+		return
 	}
 	name, open := d.newestActiveRun()
 	switch {
-	case requested.Sub(in.Now) > clockTolerance:
+	case requested.Sub(in.Now) > requestTolerance:
 		d.refuseRunRequest(ReasonFutureTime, "the time of the request, %s, is more than %s after that of the operator, %s; check the clocks, and request a run again",
-			formatTime(requested), clockTolerance, formatTime(in.Now))
+			formatTime(requested), requestTolerance, formatTime(in.Now))
 	case in.StartingDeadline > 0 && requested.Add(in.StartingDeadline).Before(in.Now):
 		d.refuseRunRequest(ReasonMissedDeadline, "the request of %s is handled at %s, and that is too late: the starting deadline is %s; request a run again",
 			formatTime(requested), formatTime(in.Now), in.StartingDeadline)

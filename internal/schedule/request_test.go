@@ -45,8 +45,11 @@ func TestDecide_RunRequest(t *testing.T) {
 		"handled later": {now: "2 13:00", request: noon, want: outcome{
 			create: name, at: "2 13:00:00", handled: true, run: name,
 		}},
-		"a slow clock": {now: "2 11:30", request: noon, want: outcome{
-			create: name, at: "2 11:30:00", handled: true, run: name,
+		"older than the last one": {
+			now: "2 12:00", request: noon, change: func(in *Input) { in.LastRunRequest = may("2 12:01") }, want: refused(ReasonOutdated), says: []string{"older than the last one"},
+		},
+		"a slow clock": {now: "2 11:59", request: noon, want: outcome{
+			create: name, at: "2 11:59:00", handled: true, run: name,
 		}},
 
 		"no time": {
@@ -64,8 +67,8 @@ func TestDecide_RunRequest(t *testing.T) {
 			create: "nightly-20240501120000", at: "2 12:00:00", handled: true, run: "nightly-20240501120000",
 		}},
 		"the future": {
-			now: "2 10:59", request: noon, want: refused(ReasonFutureTime),
-			says: []string{"2024-05-02T12:00:00Z", "2024-05-02T10:59:00Z", "clocks"},
+			now: "2 11:58", request: noon, want: refused(ReasonFutureTime),
+			says: []string{"2024-05-02T12:00:00Z", "2024-05-02T11:58:00Z", "clocks"},
 		},
 		"after the deadline": {
 			now: "2 13:01", request: noon, change: func(in *Input) { in.StartingDeadline = time.Hour }, want: refused(ReasonMissedDeadline),

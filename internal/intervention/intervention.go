@@ -33,6 +33,9 @@ func RefusalReason(run *v1alpha1.HookRun, request v1alpha1.HookInterventionType)
 		return retryRefusal(run)
 	case finished && !isCleanupUndone(run):
 		return fmt.Sprintf("it is %s already", run.Status.Phase)
+	case run.Spec.Owed && run.Status.StartTimestamp == nil && !finished:
+		// Otherwise the action that it undoes would still start, and nothing would be owed.
+		return "it is clean-up that has not begun; skip the action that it undoes, or wait until it runs"
 	}
 	return ""
 }

@@ -55,6 +55,9 @@ func (d *Driver[T]) recordRetriedPostActions(ctx context.Context, object T) erro
 	}
 	actions, changed, running := newActionStatuses(s.Post), false, []string(nil)
 	for i, run := range s.Post {
+		if isHookRunRetried(run) {
+			running = append(running, "running "+describeAction(run))
+		}
 		if run.Status.LastIntervention == nil || equality.Semantic.DeepEqual((*actions)[i], (**recorded)[i]) {
 			(*actions)[i] = (**recorded)[i]
 			continue
@@ -64,8 +67,9 @@ func (d *Driver[T]) recordRetriedPostActions(ctx context.Context, object T) erro
 		}
 		changed = true
 		if isHookRunRetried(run) {
-			running = append(running, "running "+describeAction(run))
-		} else if err := d.removeHookRunFinalizer(ctx, run); err != nil {
+			continue
+		}
+		if err := d.removeHookRunFinalizer(ctx, run); err != nil {
 			return err
 		}
 	}

@@ -133,8 +133,10 @@ var _ = Describe("Hooks", Ordered, func() {
 			g.Expect(name).NotTo(BeEmpty())
 			g.Expect(task(ctx, viewer, 0, "hook get "+name)).To(ContainSubstring("will be retried"))
 		}).WithTimeout(patience).Should(Succeed())
-		const who = "Skipped by " + restoreOperator + ": dropped"
-		Expect(showTask(ctx, 24, "give up a hook that keeps failing", restoreOperator, 0, "hook skip HOOKRUN --reason dropped", name)).To(ContainSubstring(fmt.Sprintf("HookRun %s: Skipped (%s)", name, who)))
+		const who = "Skipped by " + backupOperator + ": dropped"
+		Expect(grapnel(ctx, restoreOperator, "", "hook", "skip", name, "--reason", "dropped").err).
+			To(ContainSubstring("this HookRun is owed clean-up: to skip it, you need the right to patch Backup frozen"))
+		Expect(showTask(ctx, 24, "give up a hook that keeps failing", backupOperator, 0, "hook skip HOOKRUN --reason dropped", name)).To(ContainSubstring(fmt.Sprintf("HookRun %s: Skipped (%s)", name, who)))
 		b := eventually(ctx, "frozen", v1alpha1.ConditionCleanupOwed, v1alpha1.ReasonCleanupAbandoned)
 		Expect(conditions.Get(b, v1alpha1.ConditionCleanupOwed).Message).To(ContainSubstring(who))
 		eventually(ctx, "frozen", v1alpha1.ConditionReconciling, v1alpha1.ReasonCompleted)

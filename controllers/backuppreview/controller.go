@@ -117,22 +117,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.releasePreview(ctx, p.UID) // the answer to the write of its end may have been lost
 		return ctrl.Result{RequeueAfter: p.Status.ExpirationTimestamp.Sub(r.Now())}, nil
 	}
-	observed, err := r.observePreview(ctx, &p)
+	return r.advancePreview(ctx, &p)
+}
+
+// advancePreview advances a BackupPreview that has not ended.
+func (r *Reconciler) advancePreview(ctx context.Context, p *v1alpha1.BackupPreview) (ctrl.Result, error) {
+	observed, err := r.observePreview(ctx, p)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	before := p.DeepCopy()
-	start := decidePreview(&p, observed, r.Now())
+	start := decidePreview(p, observed, r.Now())
 	// The write before a start is made in any case: it fails if the cache is stale.
 	if start || !equality.Semantic.DeepEqual(before.Status, p.Status) {
-		if err := r.Client.Status().Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Status().Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
 	switch {
-	case start && !r.startPreview(&p): //nolint:contextcheck // it outlives the reconcile
+	case start && !r.startPreview(p): //nolint:contextcheck // it outlives the reconcile
 		return ctrl.Result{RequeueAfter: time.Second}, nil
-	case hasPreviewEnded(&p):
+	case hasPreviewEnded(p):
 		r.releasePreview(ctx, p.UID)
 	}
 	return ctrl.Result{RequeueAfter: p.Status.ExpirationTimestamp.Sub(r.Now())}, nil

@@ -172,7 +172,7 @@ func TestRun_BadInput(t *testing.T) {
 		"a verb of Velero":      {"restore logs x", `unknown command "logs"`},
 		"two sources":           {"backup create --from-schedule x --ttl 24h", "remove --ttl"},
 		"two sources of a plan": {"plan backup --from-schedule x --selector a=b", "remove --selector"},
-		"a format of ls":        {"ls x -o yaml", `unknown output format "yaml"; use table or json`},
+		"a format of ls":        {"ls x -o wide", `unknown output format "wide"; use table, json or yaml`},
 		"too many arguments":    {"logs a b", "accepts 1 arg(s), received 2"},
 		"a run of what kind":    {"logs pod/x", `"pod/x" is neither backup/NAME nor restore/NAME`},
 		"no API server":         {"backup get", "cannot be reached"},
@@ -278,9 +278,10 @@ func TestReportOutcome_CleanupOwed(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: error %q, want %q", status, got, want)
 		}
-	}
-	if err := ignoreCanceled(a.reportOutcome(backups, b)); err != nil {
-		t.Error(err)
+		// A command that waits for a canceled run must not hide it either.
+		if err := ignoreCanceled(a.reportOutcome(backups, b)); (err != nil) != (want != "") {
+			t.Errorf("%s: after a cancellation: %v", status, err)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (a *app) newListCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "ls BACKUP", Short: "List the objects in a backup", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.checkFormat(outputTable, outputJSON); err != nil {
+			if err := output.checkFormat(outputTable, outputJSON, outputYAML); err != nil {
 				return err
 			}
 			c, err := a.connectToBackup(cmd.Context(), args[0])
@@ -44,14 +44,14 @@ func (a *app) newListCommand() *cobra.Command {
 				return err
 			}
 			return c.withFile(cmd.Context(), v1alpha1.DownloadBackupResourceList, args[0], false, func(file io.Reader) error {
-				if output.format == outputJSON {
-					return a.out.copyData(file)
+				if output.format != outputTable {
+					return a.copyJSON(file, output)
 				}
 				return a.printResourceList(file)
 			})
 		},
 	}
-	output.bindFlags(command, outputTable, "output format: table or json")
+	output.bindFlags(command, outputTable, "output format: table, json or yaml")
 	return command
 }
 

@@ -122,7 +122,7 @@ func (a *app) newPlanRestoreCommand() *cobra.Command {
 		Long: "Show what a Restore of a backup would do to each object. Nothing is written to the cluster, and no action runs.\n\n" +
 			"The exit code is 0 if the Restore would be Completed, 2 for PartiallyFailed, and 1 otherwise.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.checkFormat(outputTable, outputJSON); err != nil {
+			if err := output.checkFormat(outputTable, outputJSON, outputYAML); err != nil {
 				return err
 			}
 			c, err := a.connectToBackup(cmd.Context(), args[0])
@@ -143,6 +143,6 @@ func (a *app) newPlanRestoreCommand() *cobra.Command {
 		},
 	}
 	specFlags.bindFlags(command)
-	output.bindFlags(command, outputTable, "output format: table or json")
+	output.bindFlags(command, outputTable, "output format: table, json or yaml")
 	return command
 }

@@ -4,9 +4,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
@@ -42,9 +45,26 @@ func (o *outputFlag) bindFlags(command *cobra.Command, format, usage string) {
 // checkFormat returns an error unless the format is one of those that a command has.
 func (o *outputFlag) checkFormat(formats ...string) error {
 	if !slices.Contains(formats, o.format) {
-		return fmt.Errorf("unknown output format %q; use %s", o.format, strings.Join(formats, " or "))
+		last := len(formats) - 1
+		return fmt.Errorf("unknown output format %q; use %s or %s", o.format, strings.Join(formats[:last], ", "), formats[last])
 	}
 	return nil
+}
+
+// copyJSON copies json of any size to the output, or converts it to yaml.
+func (a *app) copyJSON(content io.Reader, output outputFlag) error {
+	if output.format == outputJSON {
+		return a.out.copyData(content)
+	}
+	all, err := io.ReadAll(content)
+	if err != nil {
+		return err
+	}
+	converted, err := yaml.JSONToYAML(all)
+	if err != nil {
+		return fmt.Errorf("reading the file: %w", err)
+	}
+	return a.out.copyData(bytes.NewReader(converted))
 }
 
 // printer returns the printer of json or yaml; nil for another format.

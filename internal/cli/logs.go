@@ -145,7 +145,7 @@ func (a *app) newResultsCommand() *cobra.Command {
 		Use: "results NAME", Short: "Print all warnings and errors of a Backup or Restore", Args: cobra.ExactArgs(1),
 		Long: "Print all warnings and errors of a Backup or Restore.\n\n" + runArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.checkFormat(outputTable, outputJSON); err != nil {
+			if err := output.checkFormat(outputTable, outputJSON, outputYAML); err != nil {
 				return err
 			}
 			c, k, r, err := a.connectToRun(cmd.Context(), args[0])
@@ -153,14 +153,14 @@ func (a *app) newResultsCommand() *cobra.Command {
 				return err
 			}
 			return c.withFile(cmd.Context(), k.results, r.GetName(), false, func(file io.Reader) error {
-				if output.format == outputJSON {
-					return a.out.copyData(file)
+				if output.format != outputTable {
+					return a.copyJSON(file, output)
 				}
 				return writeResults(a.out, file)
 			})
 		},
 	}
-	output.bindFlags(command, outputTable, "output format: table or json")
+	output.bindFlags(command, outputTable, "output format: table, json or yaml")
 	return command
 }
 

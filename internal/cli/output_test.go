@@ -183,6 +183,8 @@ func TestOutput(t *testing.T) {
 		"results":           {command: "results nightly-1"},
 		"ls":                {command: "ls nightly-1"},
 		"ls-json":           {command: "ls nightly-1 -o json"},
+		"ls-yaml":           {command: "ls nightly-1 -o yaml"},
+		"results-yaml":      {command: "results nightly-1 -o yaml"},
 		"find":              {command: "find pod/db/web-0"},
 		"cat":               {command: "cat nightly-1 configmap/shop/settings"},
 		"diff":              {command: "diff nightly-1 nightly-2", code: exitFailure},

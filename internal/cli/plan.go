@@ -57,15 +57,15 @@ func (a *app) showPlan(ctx context.Context, c *connection, name string, output o
 		return a.reportOutcome(restores, ended)
 	}
 	err = c.withFile(ctx, v1alpha1.DownloadRestoreResourceList, name, false, func(file io.Reader) error {
-		if output.format == outputJSON {
-			return a.out.copyData(file)
+		if output.format != outputTable {
+			return a.copyJSON(file, output)
 		}
 		return a.printOutcomes(file)
 	})
 	switch {
 	case err != nil:
 		return err
-	case output.format == outputJSON:
+	case output.format != outputTable:
 		return exitErrorForPhase(ended.GetPhase())
 	}
 	return a.reportOutcome(restores, ended)

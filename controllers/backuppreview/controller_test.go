@@ -298,11 +298,13 @@ func TestReconcilePreview(t *testing.T) {
 		if err := test.Client.Create(t.Context(), &v1alpha1.BackupPreview{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "another"}}); err != nil {
 			t.Fatal(err)
 		}
-		test.expectPhase("a", "New")
-		if got := test.awaitEvent(); got != "a" {
-			t.Errorf("%s was enqueued", got)
+		// The old one may end before or after the new one is reconciled first.
+		if test.reconcile("a") == v1alpha1.RunPhaseNew {
+			if got := test.awaitEvent(); got != "a" {
+				t.Errorf("%s was enqueued", got)
+			}
+			test.expectPhase("a", "InProgress")
 		}
-		test.expectPhase("a", "InProgress")
 		if test.active == nil || test.active.uid != "another" {
 			t.Errorf("the active one is %+v", test.active)
 		}

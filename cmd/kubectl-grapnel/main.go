@@ -1,7 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-grapnel is the command line of Grapnel: kubectl grapnel, or grapnel alone.
+// Kubectl-grapnel is the command line of Grapnel. kubectl finds it as a plugin, kubectl grapnel, and it
+// works alone, too. See docs/cli.md.
 package main
 
 import (

@@ -145,8 +145,9 @@ func (r *enginePass) summarizeResource(resource discovery.Resource, objects int)
 	summary := results.ResourceSummary{
 		Resource: resource.GroupResource().String(), Objects: objects, Bytes: r.bytesByResource[resource],
 	}
-	if took, ok := r.collectionTimes.Load(resource); ok {
-		summary.Seconds = results.RoundSeconds(took.(time.Duration)) //nolint:forcetypeassert // collectResource stores it
+	stored, _ := r.collectionTimes.Load(resource)
+	if took, ok := stored.(time.Duration); ok {
+		summary.Seconds = results.RoundSeconds(took)
 	}
 	return summary
 }

@@ -42,6 +42,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, version string
 		out: newTerminal(streams.Out), errOut: newTerminal(streams.ErrOut),
 		flags: genericclioptions.NewConfigFlags(true), version: version,
 	}
+	a.flags.CacheDir = nil     // nothing is cached
 	root := a.newRootCommand() //nolint:contextcheck // the commands get the context from cobra
 	root.SetArgs(args)
 	root.SetIn(streams.In)

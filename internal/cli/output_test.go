@@ -198,7 +198,6 @@ func TestOutput(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("HOME", "/home/user") // the help has a directory in it
 			code, out, errOut := newBusyCluster(t).run(t, "v1.2.3", strings.Fields(tc.command)...)
 			if code != tc.code || errOut != "" {
 				t.Errorf("exit code %d, want %d; %s", code, tc.code, errOut)

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ Plan: PartiallyFailed (A Backup would archive 302 objects, with 1 error: namespa
 			a := &app{out: newTerminal(&out)}
 			err := a.printPreview(&v1alpha1.BackupPreview{Status: tc.status}, outputFlag{format: outputTable})
 			code := exitSuccess
-			if exit, ok := err.(*exitError); ok { //nolint:errorlint // it is returned as it is
+			if exit, ok := errors.AsType[*exitError](err); ok {
 				code = exit.code
 			}
 			if code != tc.code {

@@ -203,9 +203,10 @@ func (l *ledger) convertIntervals() error {
 	if isUnset(l.fieldValue(period)) {
 		return l.keepField(period, period)
 	}
-	if interval, err := time.ParseDuration(l.fieldText(period)); err != nil || interval != 0 {
+	interval, err := time.ParseDuration(l.fieldText(period))
+	if isOff := err == nil && interval == 0; !isOff {
 		l.decideField(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
-		return nil //nolint:nilerr // only this field is lost
+		return nil
 	}
 	return l.changeField(period, "spec.sync.disabled", true, "it turns the import of backups off")
 }

@@ -114,7 +114,7 @@ func secretValue(secret *unstructured.Unstructured, key string) ([]byte, error) 
 	}
 	encoded, found, err := unstructured.NestedString(secret.Object, "data", key)
 	if !found || err != nil {
-		return nil, fmt.Errorf("Secret %s has no key %.80q", objectName(secret), key) //nolint:staticcheck // it begins with a kind
+		return nil, fmt.Errorf("there is no key %.80q in Secret %s", key, objectName(secret))
 	}
 	value, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -135,6 +135,13 @@ type Progress struct {
 	// Velero has no such state: for version 2 of item actions, a canceled operation arrives
 	// as failed, with Err "cancelled" if it has none.
 	Cancelled bool
+	// DataCaptured is true from when the data that the operation captures no longer changes, so
+	// that the application may write again, although the operation may still move that data: a
+	// snapshot was taken, and is being uploaded. It stays true. A completed operation without
+	// Err has captured its data. PostBackup actions with runAfter DataCaptured wait for it.
+	// Velero's messages do not have it; its operations count as captured from their first
+	// progress.
+	DataCaptured bool
 	// NCompleted of NTotal units are done. The units are for humans: "bytes".
 	NCompleted, NTotal int64
 	OperationUnits     string

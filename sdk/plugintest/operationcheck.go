@@ -101,5 +101,8 @@ func progressProblems(
 	if before != nil && before.Completed {
 		problems = append(problems, fmt.Sprintf("Progress of an operation that was completed is not completed %s: it must stay completed", when))
 	}
+	if before != nil && before.DataCaptured && !progress.DataCaptured {
+		problems = append(problems, fmt.Sprintf("Progress of an operation that had captured its data does not have DataCaptured %s: it must stay true", when))
+	}
 	return progress, problems
 }

@@ -5,7 +5,9 @@ package serve
 
 import (
 	"context"
+	"fmt"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
@@ -55,6 +57,7 @@ func toBackupStartResponse(original []byte, resp *asyncbackupitemv1.Started) (*a
 	return &asyncbackupitempb.StartResponse{
 		Item: answer.Item, AdditionalItems: answer.Additional,
 		OperationId: resp.OperationID, PostOperationItems: later, PollInterval: interval,
+		DataNotCaptured: wire.Cut(resp.DataNotCaptured, maxErrorBytes),
 	}, nil
 }
 
@@ -67,7 +70,7 @@ func (a asyncBackupItemV1) Progress(ctx context.Context, in *asyncbackupitempb.P
 				if err != nil {
 					return nil, err
 				}
-				return &asyncbackupitempb.ProgressResponse{Progress: progress, Cancelled: resp.Cancelled}, nil
+				return &asyncbackupitempb.ProgressResponse{Progress: progress, Cancelled: resp.Cancelled, DataCaptured: resp.DataCaptured}, nil
 			})
 		})
 }
@@ -77,6 +80,22 @@ func (a asyncBackupItemV1) Cancel(ctx context.Context, in *asyncbackupitempb.Can
 		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*emptypb.Empty, error) {
 			req, err := newAsyncBackupOperationRequest(in.GetOperationId(), in.GetBackup())
 			return callActionCancel(ctx, req, err, action.Cancel)
+		})
+}
+
+func (a asyncBackupItemV1) CheckCapture(
+	ctx context.Context, in *asyncbackupitempb.CheckCaptureRequest,
+) (*asyncbackupitempb.CheckCaptureResponse, error) {
+	return serveCall(ctx, a.server, a.callInfoFromMetadata(ctx, in.GetPlugin()),
+		func(ctx context.Context, action asyncbackupitemv1.AsyncBackupItemAction) (*asyncbackupitempb.CheckCaptureResponse, error) {
+			checker, ok := action.(asyncbackupitemv1.CaptureChecker)
+			if !ok {
+				return nil, newStatusError(codes.Unimplemented, fmt.Errorf("%s is no CaptureChecker", in.GetPlugin()))
+			}
+			req, err := wire.BackupRequestFrom(in.GetItem(), in.GetBackup())
+			return callActionMethod(ctx, req, err, checker.CheckCapture, func(notCaptured string) (*asyncbackupitempb.CheckCaptureResponse, error) {
+				return &asyncbackupitempb.CheckCaptureResponse{DataNotCaptured: wire.Cut(notCaptured, maxErrorBytes)}, nil
+			})
 		})
 }
 

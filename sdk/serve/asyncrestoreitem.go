@@ -68,7 +68,7 @@ func (a asyncRestoreItemV1) Progress(ctx context.Context, in *asyncrestoreitempb
 				if err != nil {
 					return nil, err
 				}
-				return &asyncrestoreitempb.ProgressResponse{Progress: progress, Cancelled: resp.Cancelled}, nil
+				return &asyncrestoreitempb.ProgressResponse{Progress: progress, Cancelled: resp.Cancelled, DataCaptured: resp.DataCaptured}, nil
 			})
 		})
 }

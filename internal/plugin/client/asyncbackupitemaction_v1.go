@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
 	asyncbackupitempb "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1"
@@ -37,7 +39,7 @@ func (a asyncBackupItemActionV1) Execute(
 	if err != nil {
 		return BackupItemAnswer{}, err
 	}
-	answer := BackupItemAnswer{Item: out.GetItem(), OperationID: out.GetOperationId()}
+	answer := BackupItemAnswer{Item: out.GetItem(), OperationID: out.GetOperationId(), DataNotCaptured: out.GetDataNotCaptured()}
 	if answer.PollInterval, err = toNonNegativeDuration("ask again every", out.GetPollInterval()); err != nil {
 		return answer, err
 	}
@@ -49,12 +51,23 @@ func (a asyncBackupItemActionV1) Execute(
 }
 
 // Progress returns the progress of an operation.
+// CheckCapture returns why the action would not capture the data of an object. An action that
+// cannot tell counts as capturing it.
+func (a asyncBackupItemActionV1) CheckCapture(ctx context.Context, call ItemCall, object, backup []byte) (notCaptured string, err error) {
+	out, err := callItemAction(ctx, call, a.newClient(call.Conn).CheckCapture,
+		&asyncbackupitempb.CheckCaptureRequest{Plugin: call.Action, Item: object, Backup: backup})
+	if status.Code(err) == codes.Unimplemented {
+		return "", nil
+	}
+	return out.GetDataNotCaptured(), err
+}
+
 func (a asyncBackupItemActionV1) Progress(
 	ctx context.Context, call ItemCall, op OperationRef,
 ) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&asyncbackupitempb.ProgressRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})
-	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
+	return toAsyncItemProgress(out), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.

@@ -57,7 +57,7 @@ func (a asyncRestoreItemActionV1) Progress(
 ) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&asyncrestoreitempb.ProgressRequest{Plugin: call.Action, OperationId: op.OperationID, Restore: op.Parent})
-	return toAsyncItemProgress(out.GetProgress(), out.GetCancelled()), wrapUnknownOperation(op, err)
+	return toAsyncItemProgress(out), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.

@@ -50,7 +50,7 @@ func (a backupItemActionV2) Execute(
 func (a backupItemActionV2) Progress(ctx context.Context, call ItemCall, op OperationRef) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&backupitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Backup: op.Parent})
-	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
+	return toVeleroItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.

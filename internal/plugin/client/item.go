@@ -62,6 +62,16 @@ type BackupItemAnswer struct {
 	// PollInterval is the interval at which the action wants Progress to be called, zero if
 	// unset. It is not negative and has no upper limit.
 	PollInterval time.Duration
+	// DataNotCaptured is why the data of the object is not captured, for a claim without an
+	// operation; empty if unknown.
+	DataNotCaptured string
+}
+
+// CaptureChecker calls an action that can tell before a backup which data it would capture.
+type CaptureChecker interface {
+	// CheckCapture returns why the data of an object, as JSON, would not be captured; "" if it
+	// would be, or if the action cannot tell.
+	CheckCapture(ctx context.Context, call ItemCall, object, backup []byte) (notCaptured string, err error)
 }
 
 // RestoreItemAction calls a RestoreItemAction or an AsyncRestoreItemAction. Errors are as

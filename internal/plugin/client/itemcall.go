@@ -120,11 +120,27 @@ func toItemProgress(in *itempb.OperationProgress) item.Progress {
 	return out
 }
 
-// toAsyncItemProgress adds the fields that only Grapnel's messages have. An operation that is
-// still running is not canceled yet.
-func toAsyncItemProgress(in *itempb.OperationProgress, cancelled bool) item.Progress {
+// toVeleroItemProgress translates a message without a field for captured data: an operation that
+// reports progress has captured its data. Velero's plugins for snapshots take them before they
+// start the operation.
+func toVeleroItemProgress(in *itempb.OperationProgress) item.Progress {
 	out := toItemProgress(in)
-	out.Cancelled = cancelled && out.Completed
+	out.DataCaptured = out.NCompleted > 0 || out.NTotal > 0 || out.Started.Year() > 1970 // some send 1970 for a time that is not set
+	return out
+}
+
+// asyncProgress is a response with the fields that only Grapnel's messages have.
+type asyncProgress interface {
+	GetProgress() *itempb.OperationProgress
+	GetCancelled() bool
+	GetDataCaptured() bool
+}
+
+// toAsyncItemProgress translates a message of Grapnel. An operation that is still running is not
+// canceled yet.
+func toAsyncItemProgress(in asyncProgress) item.Progress {
+	out := toItemProgress(in.GetProgress())
+	out.Cancelled, out.DataCaptured = in.GetCancelled() && out.Completed, in.GetDataCaptured()
 	return out
 }
 

@@ -53,7 +53,7 @@ func (a restoreItemActionV2) Execute(
 func (a restoreItemActionV2) Progress(ctx context.Context, call ItemCall, op OperationRef) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&restoreitempb.ProgressRequest{Plugin: call.Action, OperationID: op.OperationID, Restore: op.Parent})
-	return toItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
+	return toVeleroItemProgress(out.GetProgress()), wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.

@@ -35,6 +35,17 @@ type AsyncBackupItemAction interface {
 	Cancel(ctx context.Context, req *OperationRequest) error
 }
 
+// CaptureChecker is implemented by an AsyncBackupItemAction that can tell before a backup
+// whether it would capture the data of an object. A Backup with spec.volumes.requireCaptured
+// fails its validation if a claim would have no data in it, before any PreBackup action runs.
+// Without a CaptureChecker, an action counts as capturing the data of every claim it applies to.
+type CaptureChecker interface {
+	// CheckCapture returns why Start would not capture the data of an object, in one sentence
+	// for humans that says what to do; "" means that it would. It changes nothing. Returned text
+	// that is the same for several objects is reported once. An error fails the validation.
+	CheckCapture(ctx context.Context, req *item.BackupRequest) (notCaptured string, err error)
+}
+
 // Started is the response of an action for one object. A nil Started changes nothing and
 // means that no operation was started.
 type Started struct {
@@ -48,6 +59,11 @@ type Started struct {
 	// PollInterval is the preferred interval between calls of Progress. Zero means that the
 	// operator decides. Other values are a hint. Negative values are an error.
 	PollInterval time.Duration
+	// DataNotCaptured is why the data of the object, a PersistentVolumeClaim, is not captured,
+	// in one sentence for humans that says what to do. Text that is the same for several claims
+	// is reported once. It is ignored with an operation; empty means that the action does not
+	// know.
+	DataNotCaptured string
 }
 
 // OperationRequest identifies an operation that Start started, possibly in an earlier

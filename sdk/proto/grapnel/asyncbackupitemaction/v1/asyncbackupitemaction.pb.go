@@ -108,9 +108,12 @@ type StartResponse struct {
 	PostOperationItems []*v1.ResourceIdentifier `protobuf:"bytes,4,rep,name=post_operation_items,json=postOperationItems,proto3" json:"post_operation_items,omitempty"`
 	// How often the action wants to be asked for the progress; missing or zero means the
 	// host's default.
-	PollInterval  *durationpb.Duration `protobuf:"bytes,5,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PollInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
+	// Why the data of the object, a claim, is not captured; "" if it is, or if the action does
+	// not know. It means nothing with an operation.
+	DataNotCaptured string `protobuf:"bytes,6,opt,name=data_not_captured,json=dataNotCaptured,proto3" json:"data_not_captured,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StartResponse) Reset() {
@@ -176,6 +179,13 @@ func (x *StartResponse) GetPollInterval() *durationpb.Duration {
 		return x.PollInterval
 	}
 	return nil
+}
+
+func (x *StartResponse) GetDataNotCaptured() string {
+	if x != nil {
+		return x.DataNotCaptured
+	}
+	return ""
 }
 
 // ProgressRequest names an operation that Start started.
@@ -247,7 +257,10 @@ type ProgressResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Progress *v1.OperationProgress  `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Whether it ended because of Cancel. It means nothing before it is completed.
-	Cancelled     bool `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Cancelled bool `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Whether the data that the operation captures no longer changes, although the operation
+	// may still move it. A completed operation without an error has captured its data.
+	DataCaptured  bool `protobuf:"varint,3,opt,name=data_captured,json=dataCaptured,proto3" json:"data_captured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,6 +305,13 @@ func (x *ProgressResponse) GetProgress() *v1.OperationProgress {
 func (x *ProgressResponse) GetCancelled() bool {
 	if x != nil {
 		return x.Cancelled
+	}
+	return false
+}
+
+func (x *ProgressResponse) GetDataCaptured() bool {
+	if x != nil {
+		return x.DataCaptured
 	}
 	return false
 }
@@ -360,6 +380,116 @@ func (x *CancelRequest) GetBackup() []byte {
 	return nil
 }
 
+// CheckCaptureRequest is one object of a backup that has not started.
+type CheckCaptureRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The registered name of the action.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// The object as JSON.
+	Item []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
+	// The Backup as JSON, in the form of velero.io/v1.
+	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckCaptureRequest) Reset() {
+	*x = CheckCaptureRequest{}
+	mi := &file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckCaptureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckCaptureRequest) ProtoMessage() {}
+
+func (x *CheckCaptureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckCaptureRequest.ProtoReflect.Descriptor instead.
+func (*CheckCaptureRequest) Descriptor() ([]byte, []int) {
+	return file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CheckCaptureRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *CheckCaptureRequest) GetItem() []byte {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *CheckCaptureRequest) GetBackup() []byte {
+	if x != nil {
+		return x.Backup
+	}
+	return nil
+}
+
+// CheckCaptureResponse answers CheckCapture.
+type CheckCaptureResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the data of the object would not be captured; "" if it would.
+	DataNotCaptured string `protobuf:"bytes,1,opt,name=data_not_captured,json=dataNotCaptured,proto3" json:"data_not_captured,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CheckCaptureResponse) Reset() {
+	*x = CheckCaptureResponse{}
+	mi := &file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckCaptureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckCaptureResponse) ProtoMessage() {}
+
+func (x *CheckCaptureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckCaptureResponse.ProtoReflect.Descriptor instead.
+func (*CheckCaptureResponse) Descriptor() ([]byte, []int) {
+	return file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CheckCaptureResponse) GetDataNotCaptured() string {
+	if x != nil {
+		return x.DataNotCaptured
+	}
+	return ""
+}
+
 var File_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto protoreflect.FileDescriptor
 
 const file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc = "" +
@@ -368,29 +498,38 @@ const file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc 
 	"\fStartRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x12\n" +
 	"\x04item\x18\x02 \x01(\fR\x04item\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xad\x02\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xd9\x02\n" +
 	"\rStartResponse\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\fR\x04item\x12N\n" +
 	"\x10additional_items\x18\x02 \x03(\v2#.grapnel.item.v1.ResourceIdentifierR\x0fadditionalItems\x12!\n" +
 	"\foperation_id\x18\x03 \x01(\tR\voperationId\x12U\n" +
 	"\x14post_operation_items\x18\x04 \x03(\v2#.grapnel.item.v1.ResourceIdentifierR\x12postOperationItems\x12>\n" +
-	"\rpoll_interval\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\"d\n" +
+	"\rpoll_interval\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\x12*\n" +
+	"\x11data_not_captured\x18\x06 \x01(\tR\x0fdataNotCaptured\"d\n" +
 	"\x0fProgressRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup\"p\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"\x95\x01\n" +
 	"\x10ProgressResponse\x12>\n" +
 	"\bprogress\x18\x01 \x01(\v2\".grapnel.item.v1.OperationProgressR\bprogress\x12\x1c\n" +
-	"\tcancelled\x18\x02 \x01(\bR\tcancelled\"b\n" +
+	"\tcancelled\x18\x02 \x01(\bR\tcancelled\x12#\n" +
+	"\rdata_captured\x18\x03 \x01(\bR\fdataCaptured\"b\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup2\x9b\x03\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"Y\n" +
+	"\x13CheckCaptureRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x12\n" +
+	"\x04item\x18\x02 \x01(\fR\x04item\x12\x16\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"B\n" +
+	"\x14CheckCaptureResponse\x12*\n" +
+	"\x11data_not_captured\x18\x01 \x01(\tR\x0fdataNotCaptured2\x9a\x04\n" +
 	"\x15AsyncBackupItemAction\x12R\n" +
 	"\tAppliesTo\x12!.grapnel.item.v1.AppliesToRequest\x1a\".grapnel.item.v1.AppliesToResponse\x12h\n" +
 	"\x05Start\x12..grapnel.asyncbackupitemaction.v1.StartRequest\x1a/.grapnel.asyncbackupitemaction.v1.StartResponse\x12q\n" +
 	"\bProgress\x121.grapnel.asyncbackupitemaction.v1.ProgressRequest\x1a2.grapnel.asyncbackupitemaction.v1.ProgressResponse\x12Q\n" +
-	"\x06Cancel\x12/.grapnel.asyncbackupitemaction.v1.CancelRequest\x1a\x16.google.protobuf.EmptyBcZagithub.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1;asyncbackupitemactionv1b\x06proto3"
+	"\x06Cancel\x12/.grapnel.asyncbackupitemaction.v1.CancelRequest\x1a\x16.google.protobuf.Empty\x12}\n" +
+	"\fCheckCapture\x125.grapnel.asyncbackupitemaction.v1.CheckCaptureRequest\x1a6.grapnel.asyncbackupitemaction.v1.CheckCaptureResponseBcZagithub.com/grapnel-dev/grapnel/sdk/proto/grapnel/asyncbackupitemaction/v1;asyncbackupitemactionv1b\x06proto3"
 
 var (
 	file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescOnce sync.Once
@@ -404,35 +543,39 @@ func file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZ
 	return file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescData
 }
 
-var file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_goTypes = []any{
 	(*StartRequest)(nil),          // 0: grapnel.asyncbackupitemaction.v1.StartRequest
 	(*StartResponse)(nil),         // 1: grapnel.asyncbackupitemaction.v1.StartResponse
 	(*ProgressRequest)(nil),       // 2: grapnel.asyncbackupitemaction.v1.ProgressRequest
 	(*ProgressResponse)(nil),      // 3: grapnel.asyncbackupitemaction.v1.ProgressResponse
 	(*CancelRequest)(nil),         // 4: grapnel.asyncbackupitemaction.v1.CancelRequest
-	(*v1.ResourceIdentifier)(nil), // 5: grapnel.item.v1.ResourceIdentifier
-	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
-	(*v1.OperationProgress)(nil),  // 7: grapnel.item.v1.OperationProgress
-	(*v1.AppliesToRequest)(nil),   // 8: grapnel.item.v1.AppliesToRequest
-	(*v1.AppliesToResponse)(nil),  // 9: grapnel.item.v1.AppliesToResponse
-	(*emptypb.Empty)(nil),         // 10: google.protobuf.Empty
+	(*CheckCaptureRequest)(nil),   // 5: grapnel.asyncbackupitemaction.v1.CheckCaptureRequest
+	(*CheckCaptureResponse)(nil),  // 6: grapnel.asyncbackupitemaction.v1.CheckCaptureResponse
+	(*v1.ResourceIdentifier)(nil), // 7: grapnel.item.v1.ResourceIdentifier
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*v1.OperationProgress)(nil),  // 9: grapnel.item.v1.OperationProgress
+	(*v1.AppliesToRequest)(nil),   // 10: grapnel.item.v1.AppliesToRequest
+	(*v1.AppliesToResponse)(nil),  // 11: grapnel.item.v1.AppliesToResponse
+	(*emptypb.Empty)(nil),         // 12: google.protobuf.Empty
 }
 var file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_depIdxs = []int32{
-	5,  // 0: grapnel.asyncbackupitemaction.v1.StartResponse.additional_items:type_name -> grapnel.item.v1.ResourceIdentifier
-	5,  // 1: grapnel.asyncbackupitemaction.v1.StartResponse.post_operation_items:type_name -> grapnel.item.v1.ResourceIdentifier
-	6,  // 2: grapnel.asyncbackupitemaction.v1.StartResponse.poll_interval:type_name -> google.protobuf.Duration
-	7,  // 3: grapnel.asyncbackupitemaction.v1.ProgressResponse.progress:type_name -> grapnel.item.v1.OperationProgress
-	8,  // 4: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.AppliesTo:input_type -> grapnel.item.v1.AppliesToRequest
+	7,  // 0: grapnel.asyncbackupitemaction.v1.StartResponse.additional_items:type_name -> grapnel.item.v1.ResourceIdentifier
+	7,  // 1: grapnel.asyncbackupitemaction.v1.StartResponse.post_operation_items:type_name -> grapnel.item.v1.ResourceIdentifier
+	8,  // 2: grapnel.asyncbackupitemaction.v1.StartResponse.poll_interval:type_name -> google.protobuf.Duration
+	9,  // 3: grapnel.asyncbackupitemaction.v1.ProgressResponse.progress:type_name -> grapnel.item.v1.OperationProgress
+	10, // 4: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.AppliesTo:input_type -> grapnel.item.v1.AppliesToRequest
 	0,  // 5: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Start:input_type -> grapnel.asyncbackupitemaction.v1.StartRequest
 	2,  // 6: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Progress:input_type -> grapnel.asyncbackupitemaction.v1.ProgressRequest
 	4,  // 7: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Cancel:input_type -> grapnel.asyncbackupitemaction.v1.CancelRequest
-	9,  // 8: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.AppliesTo:output_type -> grapnel.item.v1.AppliesToResponse
-	1,  // 9: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Start:output_type -> grapnel.asyncbackupitemaction.v1.StartResponse
-	3,  // 10: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Progress:output_type -> grapnel.asyncbackupitemaction.v1.ProgressResponse
-	10, // 11: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Cancel:output_type -> google.protobuf.Empty
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
+	5,  // 8: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.CheckCapture:input_type -> grapnel.asyncbackupitemaction.v1.CheckCaptureRequest
+	11, // 9: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.AppliesTo:output_type -> grapnel.item.v1.AppliesToResponse
+	1,  // 10: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Start:output_type -> grapnel.asyncbackupitemaction.v1.StartResponse
+	3,  // 11: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Progress:output_type -> grapnel.asyncbackupitemaction.v1.ProgressResponse
+	12, // 12: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.Cancel:output_type -> google.protobuf.Empty
+	6,  // 13: grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction.CheckCapture:output_type -> grapnel.asyncbackupitemaction.v1.CheckCaptureResponse
+	9,  // [9:14] is the sub-list for method output_type
+	4,  // [4:9] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
@@ -449,7 +592,7 @@ func file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc), len(file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

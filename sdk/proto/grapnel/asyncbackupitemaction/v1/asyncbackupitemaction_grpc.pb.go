@@ -27,10 +27,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AsyncBackupItemAction_AppliesTo_FullMethodName = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/AppliesTo"
-	AsyncBackupItemAction_Start_FullMethodName     = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/Start"
-	AsyncBackupItemAction_Progress_FullMethodName  = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/Progress"
-	AsyncBackupItemAction_Cancel_FullMethodName    = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/Cancel"
+	AsyncBackupItemAction_AppliesTo_FullMethodName    = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/AppliesTo"
+	AsyncBackupItemAction_Start_FullMethodName        = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/Start"
+	AsyncBackupItemAction_Progress_FullMethodName     = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/Progress"
+	AsyncBackupItemAction_Cancel_FullMethodName       = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/Cancel"
+	AsyncBackupItemAction_CheckCapture_FullMethodName = "/grapnel.asyncbackupitemaction.v1.AsyncBackupItemAction/CheckCapture"
 )
 
 // AsyncBackupItemActionClient is the client API for AsyncBackupItemAction service.
@@ -50,6 +51,9 @@ type AsyncBackupItemActionClient interface {
 	// Cancel asks for the end of an operation, and does not wait for it. An answer
 	// acknowledges it and an error refuses it; NotFound is as for Progress.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// CheckCapture tells before a backup whether Start would capture the data of an object. It
+	// is optional: Unimplemented says that the action cannot tell.
+	CheckCapture(ctx context.Context, in *CheckCaptureRequest, opts ...grpc.CallOption) (*CheckCaptureResponse, error)
 }
 
 type asyncBackupItemActionClient struct {
@@ -100,6 +104,16 @@ func (c *asyncBackupItemActionClient) Cancel(ctx context.Context, in *CancelRequ
 	return out, nil
 }
 
+func (c *asyncBackupItemActionClient) CheckCapture(ctx context.Context, in *CheckCaptureRequest, opts ...grpc.CallOption) (*CheckCaptureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckCaptureResponse)
+	err := c.cc.Invoke(ctx, AsyncBackupItemAction_CheckCapture_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AsyncBackupItemActionServer is the server API for AsyncBackupItemAction service.
 // All implementations must embed UnimplementedAsyncBackupItemActionServer
 // for forward compatibility.
@@ -117,6 +131,9 @@ type AsyncBackupItemActionServer interface {
 	// Cancel asks for the end of an operation, and does not wait for it. An answer
 	// acknowledges it and an error refuses it; NotFound is as for Progress.
 	Cancel(context.Context, *CancelRequest) (*emptypb.Empty, error)
+	// CheckCapture tells before a backup whether Start would capture the data of an object. It
+	// is optional: Unimplemented says that the action cannot tell.
+	CheckCapture(context.Context, *CheckCaptureRequest) (*CheckCaptureResponse, error)
 	mustEmbedUnimplementedAsyncBackupItemActionServer()
 }
 
@@ -138,6 +155,9 @@ func (UnimplementedAsyncBackupItemActionServer) Progress(context.Context, *Progr
 }
 func (UnimplementedAsyncBackupItemActionServer) Cancel(context.Context, *CancelRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedAsyncBackupItemActionServer) CheckCapture(context.Context, *CheckCaptureRequest) (*CheckCaptureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckCapture not implemented")
 }
 func (UnimplementedAsyncBackupItemActionServer) mustEmbedUnimplementedAsyncBackupItemActionServer() {}
 func (UnimplementedAsyncBackupItemActionServer) testEmbeddedByValue()                               {}
@@ -232,6 +252,24 @@ func _AsyncBackupItemAction_Cancel_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AsyncBackupItemAction_CheckCapture_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckCaptureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AsyncBackupItemActionServer).CheckCapture(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AsyncBackupItemAction_CheckCapture_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AsyncBackupItemActionServer).CheckCapture(ctx, req.(*CheckCaptureRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AsyncBackupItemAction_ServiceDesc is the grpc.ServiceDesc for AsyncBackupItemAction service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -254,6 +292,10 @@ var AsyncBackupItemAction_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _AsyncBackupItemAction_Cancel_Handler,
+		},
+		{
+			MethodName: "CheckCapture",
+			Handler:    _AsyncBackupItemAction_CheckCapture_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

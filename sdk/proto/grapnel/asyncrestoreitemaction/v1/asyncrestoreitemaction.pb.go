@@ -274,7 +274,10 @@ type ProgressResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Progress *v1.OperationProgress  `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Whether it ended because of Cancel. It means nothing before it is completed.
-	Cancelled     bool `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Cancelled bool `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Whether the operation no longer needs what it reads, although it may still be running.
+	// A completed operation without an error has captured its data.
+	DataCaptured  bool `protobuf:"varint,3,opt,name=data_captured,json=dataCaptured,proto3" json:"data_captured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +322,13 @@ func (x *ProgressResponse) GetProgress() *v1.OperationProgress {
 func (x *ProgressResponse) GetCancelled() bool {
 	if x != nil {
 		return x.Cancelled
+	}
+	return false
+}
+
+func (x *ProgressResponse) GetDataCaptured() bool {
+	if x != nil {
+		return x.DataCaptured
 	}
 	return false
 }
@@ -517,10 +527,11 @@ const file_grapnel_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDes
 	"\x0fProgressRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x18\n" +
-	"\arestore\x18\x03 \x01(\fR\arestore\"p\n" +
+	"\arestore\x18\x03 \x01(\fR\arestore\"\x95\x01\n" +
 	"\x10ProgressResponse\x12>\n" +
 	"\bprogress\x18\x01 \x01(\v2\".grapnel.item.v1.OperationProgressR\bprogress\x12\x1c\n" +
-	"\tcancelled\x18\x02 \x01(\bR\tcancelled\"d\n" +
+	"\tcancelled\x18\x02 \x01(\bR\tcancelled\x12#\n" +
+	"\rdata_captured\x18\x03 \x01(\bR\fdataCaptured\"d\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x18\n" +

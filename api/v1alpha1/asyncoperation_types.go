@@ -260,6 +260,13 @@ type AsyncOperationStatus struct {
 	// +nullable
 	StartTimestamp *MicroTime `json:"startTimestamp,omitempty"`
 
+	// dataCapturedTimestamp is when the operator learned that the operation has captured its
+	// data: the data no longer changes with the application, although the operation may still
+	// move it. It is unset for an operation that ended before that.
+	// +optional
+	// +nullable
+	DataCapturedTimestamp *MicroTime `json:"dataCapturedTimestamp,omitempty"`
+
 	// updateTimestamp is when the progress last changed, as reported by the plugin.
 	// +optional
 	// +nullable
@@ -320,6 +327,7 @@ type AsyncOperationStatus struct {
 // +kubebuilder:printcolumn:name="For",type=string,JSONPath=`.spec.parentRef.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Captured",type=date,priority=1,JSONPath=`.status.dataCapturedTimestamp`
 // +kubebuilder:printcolumn:name="ID",type=string,priority=1,JSONPath=`.spec.operationID`
 type AsyncOperation struct {
 	metav1.TypeMeta `json:",inline"`

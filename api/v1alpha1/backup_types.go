@@ -150,6 +150,11 @@ type BackupSpec struct {
 	// +default="Retain"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
+	// volumes determines how the data of PersistentVolumeClaims is captured by actions of
+	// plugins.
+	// +optional
+	Volumes *BackupVolumes `json:"volumes,omitempty"`
+
 	// importedFrom is set on objects that were found in a storage location. They are
 	// catalog entries and never run. Creating one requests the import of a backup,
 	// including a backup that was removed here before.
@@ -170,6 +175,39 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 	DeletionPolicyDelete DeletionPolicy = "Delete"
 )
+
+// BackupVolumes determines how the data of PersistentVolumeClaims is captured.
+type BackupVolumes struct {
+	// requireCaptured fails the validation of the Backup, before any PreBackup action runs, if
+	// it would have a claim without data: no planned action captures the data of such a claim,
+	// or the action says that it cannot.
+	// +optional
+	RequireCaptured bool `json:"requireCaptured,omitempty"`
+
+	// group is the key of a label: the claims of a namespace that have the same value of it are
+	// captured at one point in time, if the plugin and its driver can do that. The default is
+	// grapnel.dev/volume-group.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	Group string `json:"group,omitempty"`
+}
+
+// VolumeCounts counts the PersistentVolumeClaims of a Backup.
+type VolumeCounts struct {
+	// claims is how many PersistentVolumeClaims are archived.
+	// +optional
+	Claims int32 `json:"claims"`
+
+	// captured is how many of them have captured data.
+	// +optional
+	Captured int32 `json:"captured"`
+
+	// skipped is how many of them no action captures.
+	// +optional
+	Skipped int32 `json:"skipped"`
+}
 
 // BackupTimeouts are deadlines of a Backup. A Backup that exceeds one is Failed, with
 // the reason DeadlineExceeded or StoreStalled, and its clean-up runs.
@@ -304,6 +342,10 @@ type BackupStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PostBackupActionsStatuses *[]ActionStatus `json:"postBackupActionsStatuses,omitempty"`
+
+	// volumes counts the PersistentVolumeClaims; unset if there are none.
+	// +optional
+	Volumes *VolumeCounts `json:"volumes,omitempty"`
 
 	// files names the stored files.
 	// +optional

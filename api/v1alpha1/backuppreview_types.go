@@ -62,6 +62,10 @@ type PreviewedAction struct {
 	// +kubebuilder:validation:MaxItems=4
 	RunOn []Outcome `json:"runOn,omitempty"`
 
+	// runAfter is when a PostBackup action would run. Unset means BackupCompleted.
+	// +optional
+	RunAfter RunAfter `json:"runAfter,omitempty"`
+
 	// skipped says why the action would not run; empty if it would.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

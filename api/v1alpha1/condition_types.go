@@ -44,6 +44,11 @@ const (
 	// them succeeded. It is absent as long as there are none.
 	ConditionOperationsSucceeded = "OperationsSucceeded"
 
+	// ConditionDataCaptured reports on a Backup whether the data of its PersistentVolumeClaims is
+	// in it: Unknown while operations capture it, False if a claim has no data. It is absent if
+	// there are no claims or there is no backup.
+	ConditionDataCaptured = "DataCaptured"
+
 	// ConditionResultsStored reports on a Restore whether the files with the outcomes of its
 	// objects and operations are stored: Unknown while storing them is retried, False if the
 	// operator gave up, True if a retry succeeded. It is absent if the first attempt
@@ -260,6 +265,12 @@ const (
 	ReasonOperationsSucceeded = "OperationsSucceeded"
 	// ReasonOperationsFailed surfaces when an operation failed or was canceled.
 	ReasonOperationsFailed = "OperationsFailed"
+	// ReasonCapturing surfaces while operations capture the data of claims.
+	ReasonCapturing = "Capturing"
+	// ReasonDataCaptured surfaces when the data of all claims is captured.
+	ReasonDataCaptured = "DataCaptured"
+	// ReasonDataNotCaptured surfaces when a backup has claims without their data.
+	ReasonDataNotCaptured = "DataNotCaptured"
 )
 
 // Reasons of DeletionRun conditions, and of the expiry of Backups.

@@ -24,7 +24,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.hook == oldSelf.hook && self.actionName == oldSelf.actionName && self.pluginRef == oldSelf.pluginRef && self.parentRef == oldSelf.parentRef && self.timeout == oldSelf.timeout && self.failurePolicy == oldSelf.failurePolicy && self.onInterruption == oldSelf.onInterruption",message="only desiredState and intervention can be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.order) == has(oldSelf.order) && (!has(self.order) || self.order == oldSelf.order) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.owed) == has(oldSelf.owed) && (!has(self.owed) || self.owed == oldSelf.owed)",message="only desiredState and intervention can be changed"
-// +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState and intervention can be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.runOn) == has(oldSelf.runOn) && (!has(self.runOn) || self.runOn == oldSelf.runOn) && has(self.runAfter) == has(oldSelf.runAfter) && (!has(self.runAfter) || self.runAfter == oldSelf.runAfter) && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters)",message="only desiredState and intervention can be changed"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.intervention) || (has(self.intervention) && (self.intervention == oldSelf.intervention || self.intervention.id != oldSelf.intervention.id))",message="intervention cannot be removed, and a new one needs a new id"
 type HookRunSpec struct {
 	// hook is the point at which the action runs.
@@ -81,6 +81,10 @@ type HookRunSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	RunOn []Outcome `json:"runOn,omitempty"`
+
+	// runAfter is when a PostBackup action runs. Unset means BackupCompleted.
+	// +optional
+	RunAfter RunAfter `json:"runAfter,omitempty"`
 
 	// parameters are passed to the action.
 	// +optional

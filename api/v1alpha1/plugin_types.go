@@ -39,6 +39,20 @@ const (
 	OutcomeCancelled       Outcome = "Cancelled"
 )
 
+// RunAfter is when a PostBackup action runs.
+// +kubebuilder:validation:Enum=BackupCompleted;DataCaptured
+type RunAfter string
+
+// The times.
+const (
+	// RunAfterBackupCompleted means after the outcome of the backup is known, whatever it is.
+	RunAfterBackupCompleted RunAfter = "BackupCompleted"
+	// RunAfterDataCaptured means as soon as all objects are archived, and every operation has
+	// captured its data or has ended; at the latest after the outcome. These actions run before
+	// those that run after the outcome.
+	RunAfterDataCaptured RunAfter = "DataCaptured"
+)
+
 // PluginSpec says how a plugin is run and configures its actions.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.executor.process) || has(self.executor.grpc) || (has(self.actions) && self.actions.size() > 0)",message="list the actions: this executor announces none"
@@ -111,6 +125,8 @@ type OperationPolicy struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.operation) || self.kind in ['BackupItemAction', 'RestoreItemAction', 'AsyncBackupItemAction', 'AsyncRestoreItemAction']",message="operation is for actions that may start operations on objects"
 // +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || !has(self.runOn)",message="runOn is for actions that run before or after a Backup or Restore"
+// +kubebuilder:validation:XValidation:rule="self.kind == 'PostBackupAction' || !has(self.runAfter) || self.runAfter == 'BackupCompleted'",message="runAfter is for PostBackupActions"
+// +kubebuilder:validation:XValidation:rule="!has(self.runAfter) || self.runAfter != 'DataCaptured' || !has(self.runOn) || self.runOn.size() == 0",message="runOn needs the outcome, which is not known after DataCaptured; remove one of them"
 // +kubebuilder:validation:XValidation:rule="self.kind.startsWith('Pre') || self.kind.startsWith('Post') || self.kind == 'DeleteAction' || ((!has(self.retries) || self.retries == 0) && (!has(self.onInterruption) || self.onInterruption == 'Retry'))",message="retries and onInterruption are for actions that run before or after a Backup or Restore, and for DeleteActions"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ObjectStore' || (!has(self.selector) && (!has(self.order) || self.order == 0))",message="selector and order have no meaning for an ObjectStore"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'DeleteAction' || !has(self.order) || self.order == 0",message="order is not for DeleteActions: they run in the alphanumeric order of their names"
@@ -180,6 +196,13 @@ type PluginAction struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4
 	RunOn []Outcome `json:"runOn,omitempty"`
+
+	// runAfter is when a PostBackup action runs: after the outcome of the backup, or already
+	// when all data is captured, while operations may still move it. DataCaptured is for
+	// actions that let an application write again.
+	// The default is BackupCompleted.
+	// +optional
+	RunAfter RunAfter `json:"runAfter,omitempty"`
 
 	// operation says how the operator watches the operations that the action starts.
 	// +optional

@@ -193,6 +193,11 @@ type OperationCounts struct {
 	// +optional
 	Cancelled int32 `json:"cancelled"`
 
+	// capturing is how many may still capture data: they run, and have not reported that their
+	// data is captured.
+	// +optional
+	Capturing int32 `json:"capturing,omitempty"`
+
 	// percent is the progress of all operations together. Each counts the same. An
 	// operation whose total is unknown counts when it has ended.
 	// +optional

@@ -150,6 +150,9 @@ func listPreviewedActions(hooks hook.Plan) (actions []v1alpha1.PreviewedAction) 
 			for _, outcome := range planned.RunOn {
 				action.RunOn = append(action.RunOn, v1alpha1.Outcome(outcome))
 			}
+			if planned.AfterDataCaptured {
+				action.RunAfter = v1alpha1.RunAfterDataCaptured
+			}
 			actions = append(actions, action)
 		}
 		for _, skipped := range hooks.Skipped {

@@ -175,6 +175,9 @@ func describePreviewedAction(action *v1alpha1.PreviewedAction) string {
 	case action.Retries > 1:
 		notes = append(notes, fmt.Sprintf("%d retries", action.Retries))
 	}
+	if action.RunAfter == v1alpha1.RunAfterDataCaptured {
+		notes = append(notes, "as soon as all data is captured")
+	}
 	if len(action.RunOn) > 0 {
 		outcomes := make([]string, len(action.RunOn))
 		for i, outcome := range action.RunOn {

@@ -50,6 +50,8 @@ type Action struct {
 	FailOnInterruption bool
 	// RunOn lists the outcomes after which an unpaired Post action runs. Empty means all.
 	RunOn []string
+	// AfterDataCaptured runs a Post action as soon as all data is captured.
+	AfterDataCaptured bool
 	// Operation is how operations that the action starts are polled.
 	Operation OperationPolicy
 	// NotReady is why the plugin cannot be called now; empty means it can.
@@ -146,6 +148,7 @@ func BuildPlan(in Input) Plan {
 	p.skipUnneededPostActions(actions, planned)
 	p.rejectUnpairedActions(actions, planned)
 	slices.Reverse(p.plan.Post)
+	slices.SortStableFunc(p.plan.Post, compareDataCapturedFirst)
 	p.plan.Items = p.planSide(Item, actions, p.matchesSelector)
 	return p.plan
 }
@@ -230,6 +233,19 @@ func (p *planner) planSide(side Side, actions []Action, wanted func(Action) bool
 		return cmp.Or(compareAsyncLast(a, b), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return steps
+}
+
+// compareDataCapturedFirst sorts the actions that wait for captured data before those that wait for
+// the outcome, which is known later.
+func compareDataCapturedFirst(a, b PlannedAction) int {
+	switch {
+	case a.AfterDataCaptured == b.AfterDataCaptured:
+		return 0
+	case a.AfterDataCaptured:
+		return -1
+	default:
+		return 1
+	}
 }
 
 // compareAsyncLast sorts actions that start operations after those that change the objects of the

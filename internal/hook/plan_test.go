@@ -52,6 +52,8 @@ func notReady(ignore bool) func(*hook.Action) {
 	return func(a *hook.Action) { a.NotReady, a.IgnoreUnreachable = "crash loop", ignore }
 }
 
+func afterDataCaptured(a *hook.Action) { a.AfterDataCaptured = true }
+
 func of(plugin string) func(*hook.Action) {
 	return func(a *hook.Action) { a.Plugin = plugin }
 }
@@ -174,6 +176,16 @@ func TestBuildPlan_OrderAndSelection(t *testing.T) {
 				Pre:      []string{"x/quiesce"},
 				Warnings: [][]string{{"PostBackup action x/quiesce", "skipped"}},
 				Errors:   [][]string{{"PreBackup action x/quiesce", "without the PostBackup action", "skip both"}},
+			},
+		},
+		"what waits for captured data runs before what waits for the outcome": {
+			in: hook.Input{Actions: []hook.Action{
+				pre("x/freeze", 0), with(post("x/freeze", 0), afterDataCaptured), pre("x/pause", 1), post("x/pause", 1),
+				with(post("x/resume", 5), afterDataCaptured), post("x/notify", 9),
+			}},
+			want: want{
+				Pre:  []string{"x/freeze", "x/pause"},
+				Post: []string{"x/resume", "!x/freeze", "x/notify", "!x/pause"},
 			},
 		},
 		"duplicates keep the older": {

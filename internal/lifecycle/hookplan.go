@@ -132,6 +132,7 @@ func (k KindTraits) mergeDeclaration(
 		Retries: declared.Retries, IgnoreUnreachable: policy == v1alpha1.FailurePolicyIgnore,
 		FailOnInterruption: declared.OnInterruption == v1alpha1.InterruptionPolicyFail,
 		RunOn:              ToStrings(declared.RunOn), NotReady: problem,
+		AfterDataCaptured: declared.RunAfter == v1alpha1.RunAfterDataCaptured,
 	}
 	if k.HasSingleHookPoint() && action.Retries == 0 {
 		action.Retries = defaultDeleteRetries

@@ -102,6 +102,9 @@ func (k KindTraits) newHookRun(o metav1.Object, point v1alpha1.HookPoint, step h
 	for _, outcome := range step.RunOn {
 		spec.RunOn = append(spec.RunOn, v1alpha1.Outcome(outcome))
 	}
+	if step.AfterDataCaptured {
+		spec.RunAfter = v1alpha1.RunAfterDataCaptured
+	}
 	for k, v := range step.Parameters {
 		if spec.Parameters == nil {
 			spec.Parameters = v1alpha1.ParameterSet{}

@@ -84,8 +84,8 @@ func plannedActionKind(s Object, planned v1alpha1.PlannedItemAction) v1alpha1.Ac
 	return cmp.Or(planned.Kind, v1alpha1.ActionKindBackupItem)
 }
 
-// toPlannedItemActions returns the item actions as the status records them.
-func toPlannedItemActions(steps []hook.PlannedAction) []v1alpha1.PlannedItemAction {
+// ToPlannedItemActions returns the item actions of a plan as the status records them.
+func ToPlannedItemActions(steps []hook.PlannedAction) []v1alpha1.PlannedItemAction {
 	var planned []v1alpha1.PlannedItemAction
 	for _, step := range steps {
 		action := v1alpha1.PlannedItemAction{

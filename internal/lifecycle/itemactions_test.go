@@ -51,7 +51,7 @@ func TestToPlannedItemActions(t *testing.T) {
 			t.Fatalf("%s: loading %q, errors %q", kind.Name, loading, plan.Errors)
 		}
 		var got []string
-		for _, a := range toPlannedItemActions(plan.Items) {
+		for _, a := range ToPlannedItemActions(plan.Items) {
 			text := fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Name, a.Plugin, a.Timeout.Duration, a.FailurePolicy)
 			if a.Operation != nil {
 				text += " stall " + a.Operation.StallTimeout.Duration.String()

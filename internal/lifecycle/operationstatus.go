@@ -32,7 +32,8 @@ func HasProcessedItems(s Object) bool { return conditions.IsTrue(s, v1alpha1.Con
 // MarkItemsProcessed records that all objects were processed, and how many operations the
 // finished attempt started. The cache may show fewer operations for a while.
 func (s *Scope[T]) MarkItemsProcessed(started int) {
-	s.Object.Run().Operations = &v1alpha1.OperationCounts{Attempted: int32(started)} //nolint:gosec // as many objects fit into no cluster
+	n := int32(started) //nolint:gosec // as many objects fit into no cluster
+	s.Object.Run().Operations = &v1alpha1.OperationCounts{Attempted: n, Capturing: n}
 	conditions.Set(s.Object, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, v1alpha1.ReasonObjectsProcessed,
 		"Every object was processed; "+text.Pluralize(int64(started), "operation")+" of plugins may still be running")
 }
@@ -87,13 +88,14 @@ func (d *Driver[T]) updateOperations(s *Scope[T], current, repeated []v1alpha1.A
 }
 
 // AwaitOperations is the ReconcileFunc that waits until the operations have ended, and sets
-// Scope.Operations. It follows the part that calls item actions, whether that succeeded or not.
+// Scope.Operations. Meanwhile it runs the Post actions that wait for captured data. It follows the part that calls item actions, whether that succeeded or not.
 // Each operation ends by itself within its timeout.
 func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, error) {
 	if IsFinished(s.Object) {
 		return true, nil
 	}
 	if c := s.Object.Run().Operations; c != nil && c.Attempted > c.Completed+c.Failed+c.Cancelled && !s.WorkFailed && d.requeueIfThrottled(s) {
+		d.runDataCapturedActions(s)
 		return false, nil
 	}
 	current, repeated, err := d.listOperations(ctx, s.Object)
@@ -104,8 +106,9 @@ func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, err
 		return false, err
 	}
 	open := d.updateOperations(s, current, repeated)
+	running := d.runDataCapturedActions(s)
 	if open > 0 {
-		s.markWaitingForOperations(open)
+		s.markWaitingForOperations(open, running)
 	}
 	return open == 0, nil
 }
@@ -200,9 +203,13 @@ func toResourceIdentifier(item v1alpha1.OperationItem) velero.ResourceIdentifier
 	}
 }
 
-// markWaitingForOperations sets the status of a run that waits for operations.
-func (s *Scope[T]) markWaitingForOperations(open int32) {
+// markWaitingForOperations sets the status of a run that waits for operations, while it runs an
+// action.
+func (s *Scope[T]) markWaitingForOperations(open int32, running string) {
 	sentence := s.OperationsMessage()
+	if running != "" {
+		sentence += "; " + running
+	}
 	if s.IsCancelRequested() || s.WorkFailed {
 		s.setWaitingPhase(v1alpha1.ReasonCancelling, fmt.Sprintf("Canceling %s of plugins: %s", text.Pluralize(int64(open), "operation"), sentence))
 		return
@@ -276,13 +283,13 @@ func (d *Driver[T]) countOperations(ctx context.Context, o T) (n int, err error)
 // operationEventHandler enqueues the run of an operation that changed.
 func (d *Driver[T]) operationEventHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wake := func(q queue, object client.Object, ended bool) {
+	wake := func(q queue, object client.Object, urgent bool) {
 		o, ok := object.(*v1alpha1.AsyncOperation)
 		if !ok || o.Spec.ParentRef.Kind != d.Kind.Name {
 			return
 		}
 		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Spec.ParentRef.Name}
-		q.AddAfter(reconcile.Request{NamespacedName: name}, d.throttle.enqueueDelay(types.UID(o.Spec.ParentRef.UID), ended))
+		q.AddAfter(reconcile.Request{NamespacedName: name}, d.throttle.enqueueDelay(types.UID(o.Spec.ParentRef.UID), urgent))
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(q, e.Object, false) },
@@ -290,7 +297,10 @@ func (d *Driver[T]) operationEventHandler() handler.EventHandler {
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			before, _ := e.ObjectOld.(*v1alpha1.AsyncOperation) // a watch of operations delivers nothing else
 			after, _ := e.ObjectNew.(*v1alpha1.AsyncOperation)
-			wake(q, e.ObjectNew, before != nil && after != nil && before.Ended() != after.Ended())
+			wake(q, e.ObjectNew, before != nil && after != nil &&
+				(before.Ended() != after.Ended() || hasCapturedData(before) != hasCapturedData(after)))
 		},
 	}
 }
+
+func hasCapturedData(o *v1alpha1.AsyncOperation) bool { return o.Status.DataCapturedTimestamp != nil }

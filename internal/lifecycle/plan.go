@@ -82,7 +82,7 @@ func (d *Driver[T]) RecordPlan(ctx context.Context, s *Scope[T], hooks hook.Plan
 	now := metav1.NewTime(d.Now())
 	status := s.Object.Run()
 	status.StartTimestamp, status.PlanWarnings = &now, truncateMessages(hooks.Warnings)
-	status.ItemActions = toPlannedItemActions(hooks.Items)
+	status.ItemActions = ToPlannedItemActions(hooks.Items)
 	s.recordActionStatuses()
 	conditions.Set(s.Object, v1alpha1.ConditionPlanned, metav1.ConditionTrue, v1alpha1.ReasonPlanRecorded, d.Kind.describePlan(hooks))
 	return nil

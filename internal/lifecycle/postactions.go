@@ -25,9 +25,45 @@ func (d *Driver[T]) RunPostActions(_ context.Context, s *Scope[T]) (bool, error)
 			d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
 		}
 	}
-	abandoned := s.Object.GetAnnotations()[v1alpha1.AnnotationAbandonCleanup] == "true"
-	open := false
-	for _, run := range s.Post {
+	abandoned := s.isCleanupAbandoned()
+	open := d.runActions(s, s.Post, s.ReportRemainingWork)
+	return s.updateCleanupOwed(d.Now(), abandoned) && !open && !slices.ContainsFunc(s.Pre, isHookRunUnfinished), nil
+}
+
+// runDataCapturedActions runs the Post actions that wait for captured data, if all of it is. Nothing
+// waits for them: those that have not ended when the outcome is known are continued by
+// RunPostActions. It returns what is running, "" if nothing is.
+//
+// A run that is being canceled needs no more data, so its applications need not wait either.
+// Before the archive is complete that does not matter: it would be written again after a restart.
+func (d *Driver[T]) runDataCapturedActions(s *Scope[T]) (running string) {
+	counts := s.Object.Run().Operations
+	if !HasProcessedItems(s.Object) || counts == nil || counts.Capturing > 0 && !s.IsCancelRequested() {
+		return ""
+	}
+	d.runActions(s, s.dataCapturedActions(), func(_, message string) { running = message })
+	s.updateCleanupOwed(d.Now(), s.isCleanupAbandoned())
+	return running
+}
+
+// dataCapturedActions returns the Post actions that wait for captured data. A plan has them first.
+func (s *Scope[T]) dataCapturedActions() []*v1alpha1.HookRun {
+	isLater := func(run *v1alpha1.HookRun) bool { return run.Spec.RunAfter != v1alpha1.RunAfterDataCaptured }
+	if i := slices.IndexFunc(s.Post, isLater); i >= 0 {
+		return s.Post[:i]
+	}
+	return s.Post
+}
+
+// isCleanupAbandoned reports whether a user abandoned the owed clean-up of the run.
+func (s *Scope[T]) isCleanupAbandoned() bool {
+	return s.Object.GetAnnotations()[v1alpha1.AnnotationAbandonCleanup] == "true"
+}
+
+// runActions runs Post actions one after the other, and reports what the run does. It returns
+// whether one has not ended.
+func (d *Driver[T]) runActions(s *Scope[T], actions []*v1alpha1.HookRun, report func(reason, message string)) (open bool) {
+	for _, run := range actions {
 		if isHookRunFinished(run) {
 			continue
 		}
@@ -36,27 +72,27 @@ func (d *Driver[T]) RunPostActions(_ context.Context, s *Scope[T]) (bool, error)
 			continue // it is being skipped
 		}
 		if s.awaitingPlugin[run.Name] {
-			s.ReportRemainingWork(v1alpha1.ReasonWaitingForPlugins, describeAction(run)+" waits: "+run.Status.Message)
+			report(v1alpha1.ReasonWaitingForPlugins, describeAction(run)+" waits: "+run.Status.Message)
 			continue
 		}
-		if run.Spec.Owed && abandoned {
-			d.abandonCleanup(s, run)
+		if run.Spec.Owed && s.isCleanupAbandoned() {
+			d.abandonCleanup(s, run, report)
 			continue
 		}
 		if s.isCancelRequestedAfterOutcome(run) {
 			d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
-			s.ReportRemainingWork(v1alpha1.ReasonCancelling, "canceling "+describeAction(run))
+			report(v1alpha1.ReasonCancelling, "canceling "+describeAction(run))
 			continue
 		}
 		if run.Spec.DesiredState == v1alpha1.HookDesiredStateWait {
 			d.setDesiredState(s, run, v1alpha1.HookDesiredStateRun)
 		}
-		s.ReportRemainingWork(d.Kind.RunningPost, "running "+describeAction(run))
+		report(d.Kind.RunningPost, "running "+describeAction(run))
 		if !hasExhaustedRetries(run) {
 			break
 		}
 	}
-	return s.updateCleanupOwed(d.Now(), abandoned) && !open && !slices.ContainsFunc(s.Pre, isHookRunUnfinished), nil
+	return open
 }
 
 func isHookRunUnfinished(run *v1alpha1.HookRun) bool { return !isHookRunFinished(run) }
@@ -118,7 +154,7 @@ func hasExhaustedRetries(run *v1alpha1.HookRun) bool {
 }
 
 // abandonCleanup ends clean-up that a user abandoned.
-func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
+func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun, report func(reason, message string)) {
 	d.patchHookRun(s, run, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationAbandonCleanup: "true"}},
 	})
@@ -126,7 +162,7 @@ func (d *Driver[T]) abandonCleanup(s *Scope[T], run *v1alpha1.HookRun) {
 		d.setDesiredState(s, run, v1alpha1.HookDesiredStateRun)
 	}
 	d.setDesiredState(s, run, v1alpha1.HookDesiredStateCancel)
-	s.ReportRemainingWork(v1alpha1.ReasonCancelling, "abandoning the clean-up by "+run.Spec.ActionName)
+	report(v1alpha1.ReasonCancelling, "abandoning the clean-up by "+run.Spec.ActionName)
 }
 
 // markCleanupOwed records that an action which is about to start must be undone.
@@ -147,6 +183,9 @@ func (s *Scope[T]) updateCleanupOwed(now time.Time, abandoned bool) bool {
 	}
 	stall := func(reason, message string) {
 		set(metav1.ConditionTrue, reason, message)
+		if !IsFinished(s.Object) {
+			return // the summary says what the run does
+		}
 		s.ReportRemainingWork(reason, message)
 		conditions.SetSummary(s.Object, conditions.StalledRetrying, reason, TruncateMessage(message))
 	}

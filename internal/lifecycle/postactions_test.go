@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
@@ -363,5 +364,79 @@ func TestMarkCleanupOwed(t *testing.T) {
 		if got := conditions.IsTrue(s.Object, v1alpha1.ConditionCleanupOwed); got != tc.want {
 			t.Errorf("%s: clean-up is owed: %t, want %t", name, got, tc.want)
 		}
+	}
+}
+
+// TestRunDataCapturedActions checks which actions run while operations are in progress.
+func TestRunDataCapturedActions(t *testing.T) {
+	early := func(h *v1alpha1.HookRun) { h.Spec.RunAfter = v1alpha1.RunAfterDataCaptured }
+	thaw := func(phase v1alpha1.HookRunPhase, change ...func(*v1alpha1.HookRun)) *v1alpha1.HookRun {
+		return run(post, "thaw", phase, append(change, early, owed)...)
+	}
+	for name, tc := range map[string]struct {
+		archiving bool
+		capturing int32
+		cancel    bool
+		post      []*v1alpha1.HookRun
+		want      []string // the actions that are started
+		running   string
+	}{
+		"while objects are archived":  {archiving: true, post: []*v1alpha1.HookRun{thaw("")}},
+		"while an operation captures": {capturing: 1, post: []*v1alpha1.HookRun{thaw("")}},
+		"all is captured": {
+			post: []*v1alpha1.HookRun{thaw(""), run(post, "notify", "")}, want: []string{"thaw"}, running: "running PostBackup action thaw",
+		},
+		"canceled while an operation captures": {
+			capturing: 1, cancel: true, post: []*v1alpha1.HookRun{thaw("")}, want: []string{"thaw"}, running: "running PostBackup action thaw",
+		},
+		"canceled while objects are archived": {archiving: true, cancel: true, post: []*v1alpha1.HookRun{thaw("")}},
+		"one after the other": {
+			post: []*v1alpha1.HookRun{thaw(v1alpha1.HookRunPhaseInProgress), run(post, "resume", "", early)}, running: "running PostBackup action thaw",
+		},
+		"the next one": {
+			post: []*v1alpha1.HookRun{thaw(v1alpha1.HookRunPhaseCompleted), run(post, "resume", "", early), run(post, "notify", "")},
+			want: []string{"resume"}, running: "running PostBackup action resume",
+		},
+		"all have ended": {post: []*v1alpha1.HookRun{thaw(v1alpha1.HookRunPhaseCompleted), run(post, "notify", "")}},
+		"none":           {post: []*v1alpha1.HookRun{run(post, "notify", "")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := queued("nightly", 0)
+			if !tc.archiving {
+				conditions.Set(b, v1alpha1.ConditionItemsProcessed, metav1.ConditionTrue, "x", "x")
+			}
+			b.Status.Operations = &v1alpha1.OperationCounts{Attempted: 2, Capturing: tc.capturing}
+			if tc.cancel {
+				b.Spec.DesiredState = v1alpha1.DesiredStateCancel
+			}
+			var objects []client.Object
+			for _, h := range tc.post {
+				h.Namespace = b.Namespace
+				objects = append(objects, h)
+			}
+			d, s := driverWith(t, nil, objects...), newScope(BackupKind, b)
+			s.Pre, s.Post = []*v1alpha1.HookRun{run(pre, "thaw", v1alpha1.HookRunPhaseCompleted)}, tc.post
+			if got := d.runDataCapturedActions(s); got != tc.running {
+				t.Errorf("%q is running, want %q", got, tc.running)
+			}
+			var started []string
+			for _, act := range s.afterUpdate {
+				if err := act(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, h := range tc.post {
+				stored := &v1alpha1.HookRun{}
+				if err := d.Client.Get(t.Context(), client.ObjectKeyFromObject(h), stored); err != nil {
+					t.Fatal(err)
+				}
+				if stored.Spec.DesiredState == v1alpha1.HookDesiredStateRun && h.Status.Phase == "" {
+					started = append(started, h.Name)
+				}
+			}
+			if !slices.Equal(started, tc.want) {
+				t.Errorf("started %q, want %q", started, tc.want)
+			}
+		})
 	}
 }

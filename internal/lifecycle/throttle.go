@@ -14,9 +14,9 @@ import (
 // change a hundred times a second, and summarizing them takes as long as hundreds of calls to
 // plugins.
 const (
-	minDelayAfterProgress = time.Second
-	minDelayAfterFinish   = 100 * time.Millisecond
-	delayPerOperation     = 500 * time.Microsecond
+	minDelayAfterProgress     = time.Second
+	minDelayAfterUrgentChange = 100 * time.Millisecond
+	delayPerOperation         = 500 * time.Microsecond
 )
 
 // operationThrottle has what this process knows of the operations and steps of runs. It is safe
@@ -185,13 +185,13 @@ func (p *operationThrottle) forgetRun(uid types.UID) {
 }
 
 // enqueueDelay returns the delay before a run is reconciled after one of its operations has
-// changed or ended.
-func (p *operationThrottle) enqueueDelay(uid types.UID, ended bool) time.Duration {
+// changed. A change is urgent if the operation has ended or captured its data.
+func (p *operationThrottle) enqueueDelay(uid types.UID, urgent bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	least := minDelayAfterProgress
-	if ended {
-		least = minDelayAfterFinish
+	if urgent {
+		least = minDelayAfterUrgentChange
 	}
 	return max(least, time.Duration(p.runs[uid].operations)*delayPerOperation)
 }

@@ -41,6 +41,7 @@ func (m *Machine) handlePollResult(op *v1alpha1.AsyncOperation, mem *Memory, pol
 	}
 	mem.pollFailure, mem.pollFailures, mem.unknownAnswers = nil, 0, 0
 	recordProgress(op, mem, &poll.Progress, now)
+	recordDataCaptured(op, &poll.Progress, now)
 	if poll.Progress.Completed {
 		finishCompleted(op, mem, &poll.Progress, now)
 		return
@@ -97,6 +98,19 @@ func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progres
 		status.UpdateTimestamp = t
 	}
 	mem.recordAnswer(op, now)
+}
+
+// recordDataCaptured records when an operation has captured its data, which it has at the latest
+// when it ends without an error.
+func recordDataCaptured(op *v1alpha1.AsyncOperation, told *item.Progress, now time.Time) {
+	captured := told.DataCaptured
+	if told.Completed {
+		captured = told.Err == "" && !told.Cancelled
+	}
+	if captured && op.Status.DataCapturedTimestamp == nil {
+		at := v1alpha1.NewMicroTime(now)
+		op.Status.DataCapturedTimestamp = &at
+	}
 }
 
 // recordAnswer records that the plugin answers. After a long gap, or while no operator was running,

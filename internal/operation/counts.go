@@ -32,6 +32,9 @@ func Summarize(ops []v1alpha1.AsyncOperation) (counts v1alpha1.OperationCounts, 
 	for i := range ops {
 		status := &ops[i].Status
 		countPhase(&counts, status.Phase)
+		if status.DataCapturedTimestamp == nil && !IsFinishedPhase(status.Phase) {
+			counts.Capturing++
+		}
 		if IsFinishedPhase(status.Phase) {
 			done += fullFraction
 		} else {

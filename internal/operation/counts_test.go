@@ -21,6 +21,12 @@ func stands(phase v1alpha1.AsyncOperationPhase, completed, total int64, units st
 	}}
 }
 
+// captured returns an operation that has captured its data.
+func captured(o v1alpha1.AsyncOperation) v1alpha1.AsyncOperation {
+	o.Status.DataCapturedTimestamp = &v1alpha1.MicroTime{}
+	return o
+}
+
 func TestSummarize(t *testing.T) {
 	t.Parallel()
 	const (
@@ -50,21 +56,21 @@ func TestSummarize(t *testing.T) {
 	}{
 		"none": {},
 		"no progress reported": {
-			ops: make(ops, 1), want: counts{Attempted: 1}, sentence: "0 of 1 operation done, 0 %",
+			ops: make(ops, 1), want: counts{Attempted: 1, Capturing: 1}, sentence: "0 of 1 operation done, 0 %",
 		},
 		"in progress": {
 			ops: ops{
 				stands(completed, 7, 0, ""), stands(completed, 0, 0, ""), stands(completed, 10, 10, "bytes"),
-				stands(inProgress, 5, 100, "bytes"), stands(inProgress, 3, 0, "objects"),
+				stands(inProgress, 5, 100, "bytes"), captured(stands(inProgress, 3, 0, "objects")),
 			},
-			want: counts{Attempted: 5, Completed: 3, Percent: 61, Sums: sums{
+			want: counts{Attempted: 5, Completed: 3, Capturing: 1, Percent: 61, Sums: sums{
 				{Units: "bytes", Completed: 15, Total: 110}, {Units: "objects", Completed: 3},
 			}},
 			sentence: "3 of 5 operations done, 61 %",
 		},
 		"some failed or canceled": {
 			ops:      ops{stands(completed, 0, 0, ""), stands(failed, 1, 10, ""), stands(cancelled, 1, 10, ""), stands(cancelling, 1, 2, "")},
-			want:     counts{Attempted: 4, Completed: 1, Failed: 1, Cancelled: 1, Percent: 87},
+			want:     counts{Attempted: 4, Completed: 1, Failed: 1, Cancelled: 1, Capturing: 1, Percent: 87},
 			sentence: "3 of 4 operations done, 87 %, 1 failed, 1 canceled",
 		},
 		"all ended": {
@@ -77,12 +83,12 @@ func TestSummarize(t *testing.T) {
 				stands(inProgress, math.MaxInt64, 1, "bytes"), stands(inProgress, math.MaxInt64, math.MaxInt64, "bytes"),
 				stands(inProgress, -5, 10, "bytes"), stands(inProgress, 5, -10, "bytes"),
 			},
-			want:     counts{Attempted: 4, Percent: 50, Sums: sums{{Units: "bytes", Completed: math.MaxInt64, Total: math.MaxInt64}}},
+			want:     counts{Attempted: 4, Capturing: 4, Percent: 50, Sums: sums{{Units: "bytes", Completed: math.MaxInt64, Total: math.MaxInt64}}},
 			sentence: "0 of 4 operations done, 50 %",
 		},
 		"large numbers": {
 			ops: ops{stands(inProgress, math.MaxInt64/4, math.MaxInt64, "bytes")},
-			want: counts{Attempted: 1, Percent: 24, Sums: sums{
+			want: counts{Attempted: 1, Capturing: 1, Percent: 24, Sums: sums{
 				{Units: "bytes", Completed: math.MaxInt64 / 4, Total: math.MaxInt64},
 			}},
 			sentence: "0 of 1 operation done, 24 %",

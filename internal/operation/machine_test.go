@@ -437,3 +437,45 @@ func TestRecordProgress_Times(t *testing.T) {
 		t.Errorf("last poll at %s, last progress at %s", op.Status.LastPollTimestamp, op.Status.LastProgressTimestamp)
 	}
 }
+
+// TestRecordDataCaptured checks from when an operation counts as having captured its data, and that
+// this is written at once: an application may be frozen until then.
+func TestRecordDataCaptured(t *testing.T) {
+	t.Parallel()
+	captured, running := item.Progress{DataCaptured: true}, item.Progress{NCompleted: 1, NTotal: 100}
+	for name, tc := range map[string]struct {
+		events []event
+		want   time.Duration // negative: never
+	}{
+		"not yet":                        {events: []event{told(time.Second, running)}, want: -1},
+		"reported":                       {events: []event{told(time.Second, running), told(2*time.Second, captured), told(3*time.Second, captured)}, want: 2 * time.Second},
+		"it stays":                       {events: []event{told(time.Second, captured), told(2*time.Second, running)}, want: time.Second},
+		"completed":                      {events: []event{told(time.Second, item.Progress{Completed: true})}, want: time.Second},
+		"failed":                         {events: []event{told(time.Second, item.Progress{Completed: true, Err: "no space", DataCaptured: true})}, want: -1},
+		"captured, and failed later":     {events: []event{told(time.Second, captured), told(2*time.Second, item.Progress{Completed: true, Err: "no space"})}, want: time.Second},
+		"canceled":                       {events: []event{wantCancel(time.Second), told(2*time.Second, item.Progress{Completed: true, Cancelled: true})}, want: -1},
+		"captured while it is cancelled": {events: []event{wantCancel(time.Second), told(2*time.Second, captured)}, want: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op, mem := begun(), &operation.Memory{}
+			play(op, mem, tc.events...)
+			got := time.Duration(-1)
+			if at := op.Status.DataCapturedTimestamp; at != nil {
+				got = at.Sub(noon)
+			}
+			if got != tc.want {
+				t.Errorf("captured after %s, want %s", got, tc.want)
+			}
+		})
+	}
+	op, mem := begun(), &operation.Memory{}
+	play(op, mem, told(time.Second, running))
+	if step := machine().Decide(op, mem, told(2*time.Second, captured).seen, noon.Add(2*time.Second)); step.Write != operation.RequiredWrite {
+		t.Errorf("the write is %v, want it to be required", step.Write)
+	}
+	mem.RecordWritten(&op.Status)
+	if step := machine().Decide(op, mem, told(3*time.Second, captured).seen, noon.Add(3*time.Second)); step.Write != operation.NoWrite {
+		t.Errorf("it is written again: %v", step.Write)
+	}
+}

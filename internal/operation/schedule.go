@@ -19,6 +19,9 @@ const (
 	// maxPollBackoff is the longest time between failing polls, unless spec.pollInterval is
 	// longer.
 	maxPollBackoff = time.Minute
+	// maxCapturedPollInterval is the longest time between polls of an operation that has captured
+	// its data, unless spec.pollInterval is longer: no application waits for it.
+	maxCapturedPollInterval = 5 * time.Second
 	// maxCancelPollInterval is the longest time between polls during cancellation.
 	maxCancelPollInterval = 5 * time.Second
 	// firstAnswerGracePeriod is how long after its deadline a canceled operation waits for the
@@ -50,11 +53,14 @@ func pollInterval(op *v1alpha1.AsyncOperation, mem *Memory, now time.Time) time.
 	if cancel := op.Status.Cancel; cancel != nil && mem.isCancelRecorded(cancel) {
 		since, longest = cancel.RequestTimestamp.Time, min(longest, maxCancelPollInterval)
 	}
-	age := now.Sub(since)
-	if age < 0 {
+	growth := now.Sub(since)
+	if growth < 0 {
 		return longest // the clock was set back
 	}
-	return min(age+initialPollInterval(op), longest)
+	if op.Status.DataCapturedTimestamp != nil && op.Status.Cancel == nil {
+		growth, longest = growth/4, max(longest, maxCapturedPollInterval)
+	}
+	return min(growth+initialPollInterval(op), longest)
 }
 
 // pollBackoff is the time until the next poll after failed ones.

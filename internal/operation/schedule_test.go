@@ -45,6 +45,7 @@ func TestDecide_PollSchedule(t *testing.T) {
 		op.Spec.StallTimeout = nil
 	}
 	fast := func(op *v1alpha1.AsyncOperation) { stays(op); op.Spec.PollInterval.Duration = 100 * time.Millisecond }
+	captured := operation.PollResult{Progress: item.Progress{DataCaptured: true}}
 	slow := func(op *v1alpha1.AsyncOperation) { stays(op); op.Spec.PollInterval.Duration = 2 * time.Minute }
 	for name, tc := range map[string]struct {
 		edit func(*v1alpha1.AsyncOperation)
@@ -54,6 +55,8 @@ func TestDecide_PollSchedule(t *testing.T) {
 		"answered":           {edit: stays, want: []float64{0.5, 1.5, 3.5, 7.5, 15.5, 25.5, 35.5}},
 		"answered, fast":     {edit: fast, want: []float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}},
 		"answered, slow":     {edit: slow, want: []float64{0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 63.5, 127.5, 247.5}},
+		"captured":           {edit: stays, poll: captured, want: []float64{0.5, 1.125, 1.90625, 2.8828125}},
+		"captured, fast":     {edit: fast, poll: captured, want: []float64{0.1, 0.225, 0.38125, 0.5765625}},
 		"not answered":       {edit: stays, poll: operation.PollResult{Failure: &away}, want: []float64{0.5, 10.5, 30.5, 70.5, 130.5, 190.5}},
 		"not answered, fast": {edit: fast, poll: operation.PollResult{Failure: &busy}, want: []float64{0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 162.4}},
 		"not answered, slow": {edit: slow, poll: operation.PollResult{Failure: &busy}, want: []float64{0.5, 120.5, 240.5}},
@@ -66,6 +69,18 @@ func TestDecide_PollSchedule(t *testing.T) {
 			}
 		})
 	}
+	t.Run("captured long ago", func(t *testing.T) {
+		t.Parallel()
+		for name, tc := range map[string]struct {
+			edit func(*v1alpha1.AsyncOperation)
+			want float64
+		}{"fast": {fast, 5}, "slow": {slow, 120}} {
+			polls := asks(begun(tc.edit), machine(), 60, captured)
+			if got := math.Round(polls[59] - polls[58]); got != tc.want {
+				t.Errorf("%s: polled every %g s, want %g", name, got, tc.want)
+			}
+		}
+	})
 	t.Run("spread", func(t *testing.T) {
 		t.Parallel()
 		early := asks(begun(stays), &operation.Machine{Jitter: func() float64 { return 0 }}, 50, operation.PollResult{})

@@ -25,7 +25,8 @@ const (
 func (mem *Memory) writeUrgency(op *v1alpha1.AsyncOperation, now time.Time) WriteUrgency {
 	written, status := &mem.writtenStatus, &op.Status
 	switch cancel := status.Cancel; {
-	case op.Ended() && written.CompletionTimestamp == nil, !op.Ended() && !mem.isCancelRecorded(cancel):
+	case op.Ended() && written.CompletionTimestamp == nil, !op.Ended() && !mem.isCancelRecorded(cancel),
+		status.DataCapturedTimestamp != nil && written.DataCapturedTimestamp == nil: // an application may be frozen until then
 		return RequiredWrite
 	case op.Ended(), isRecentCancel(cancel, now):
 		return NoWrite

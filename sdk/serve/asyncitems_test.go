@@ -46,6 +46,8 @@ func operated(id, run string) (*item.Progress, error) {
 		return &item.Progress{Completed: true, Cancelled: true, Err: "stopped half-way"}, nil
 	case "being cancelled":
 		return &item.Progress{Cancelled: true}, nil
+	case "captured":
+		return &item.Progress{DataCaptured: true}, nil
 	default:
 		return nil, nil
 	}
@@ -99,11 +101,12 @@ func TestAsyncBackupItemAction_Start(t *testing.T) {
 		"all": {
 			started: &asyncbackupitemv1.Started{
 				BackupResponse: item.BackupResponse{AdditionalItems: []item.Ref{ref}},
-				OperationID:    "op", PostOperationItems: []item.Ref{ref, ref}, PollInterval: time.Minute,
+				OperationID:    "op", PostOperationItems: []item.Ref{ref, ref}, PollInterval: time.Minute, DataNotCaptured: "no driver",
 			},
 			want: &asyncbackupitempb.StartResponse{
 				Item: []byte(testItem), AdditionalItems: []*itempb.ResourceIdentifier{message}, OperationId: "op",
 				PostOperationItems: []*itempb.ResourceIdentifier{message, message}, PollInterval: durationpb.New(time.Minute),
+				DataNotCaptured: "no driver",
 			},
 		},
 		"an error":                      {err: errors.New("no place for it"), wantErr: "no place for it"},
@@ -124,6 +127,33 @@ func TestAsyncBackupItemAction_Start(t *testing.T) {
 				t.Errorf("the response is %v, %v, want %v", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// checkingBackup is an AsyncBackupItemAction that knows what it would capture.
+type checkingBackup struct{ asyncBackup }
+
+func (*checkingBackup) CheckCapture(_ context.Context, req *item.BackupRequest) (string, error) {
+	return "no snapshots of " + req.Item.GetName() + " for " + req.Backup.Name, nil
+}
+
+func TestAsyncBackupItemAction_CheckCapture(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		action asyncbackupitemv1.AsyncBackupItemAction
+		want   string
+		code   codes.Code
+	}{
+		"a CaptureChecker": {action: &checkingBackup{}, want: "no snapshots of web for nightly"},
+		"without":          {action: &asyncBackup{}, code: codes.Unimplemented},
+	} {
+		conn, _ := connect(t, New().RegisterAsyncBackupItemActionV1(testName,
+			func() (asyncbackupitemv1.AsyncBackupItemAction, error) { return tc.action, nil }))
+		got, err := asyncbackupitempb.NewAsyncBackupItemActionClient(conn).CheckCapture(t.Context(),
+			&asyncbackupitempb.CheckCaptureRequest{Plugin: testName, Item: []byte(testItem), Backup: []byte(testBackup)})
+		if got.GetDataNotCaptured() != tc.want || status.Code(err) != tc.code {
+			t.Errorf("%s: not captured: %q, error %v", name, got.GetDataNotCaptured(), err)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -56,7 +57,7 @@ func orOp(id string) string {
 
 func (s asyncBackup) Progress(ctx context.Context, in *asyncbackuppb.ProgressRequest) (*asyncbackuppb.ProgressResponse, error) {
 	s.note(ctx, "progress", in.GetPlugin(), in.GetOperationId(), string(in.GetBackup()))
-	return &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true}, nil
+	return &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true, DataCaptured: true}, nil
 }
 
 // progressFor returns the progress of an operation; it is still running if its ID says so.
@@ -94,7 +95,7 @@ func (s asyncRestore) Start(ctx context.Context, in *asyncrestorepb.StartRequest
 
 func (s asyncRestore) Progress(ctx context.Context, in *asyncrestorepb.ProgressRequest) (*asyncrestorepb.ProgressResponse, error) {
 	s.note(ctx, "progress", in.GetPlugin(), in.GetOperationId(), string(in.GetRestore()))
-	return &asyncrestorepb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true}, nil
+	return &asyncrestorepb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true, DataCaptured: true}, nil
 }
 
 func (s asyncRestore) Cancel(ctx context.Context, in *asyncrestorepb.CancelRequest) (*emptypb.Empty, error) {
@@ -187,7 +188,7 @@ func TestProgress_RunningIsNotCanceled(t *testing.T) {
 	conn := serveAsync(t, asyncBackup{}, asyncRestore{})
 	for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
 		got, err := action.Progress(t.Context(), callOn(conn), OperationRef{OperationID: "going on"})
-		if err != nil || got != (item.Progress{}) {
+		if err != nil || got != (item.Progress{DataCaptured: true}) {
 			t.Errorf("the progress of %T is %+v, %v", action, got, err)
 		}
 	}
@@ -290,4 +291,61 @@ func callOn(conn grpc.ClientConnInterface) ItemCall {
 	out := call
 	out.Conn = conn
 	return out
+}
+
+// TestToVeleroItemProgress_DataCaptured checks when an operation of Velero's messages, which have no
+// field for it, has captured its data: when it starts to report progress.
+func TestToVeleroItemProgress_DataCaptured(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		in   *itempb.OperationProgress
+		want bool
+	}{
+		"nothing":            {in: &itempb.OperationProgress{}},
+		"not started yet":    {in: &itempb.OperationProgress{Started: timestamppb.New(time.Unix(0, 0)), Updated: timestamppb.New(time.Now())}},
+		"time of its start":  {in: &itempb.OperationProgress{Started: timestamppb.New(time.Now())}, want: true},
+		"total":              {in: &itempb.OperationProgress{NTotal: 5}, want: true},
+		"without a total":    {in: &itempb.OperationProgress{NCompleted: 5}, want: true},
+		"no progress at all": {},
+	} {
+		if got := toVeleroItemProgress(tc.in).DataCaptured; got != tc.want {
+			t.Errorf("%s: captured is %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// checkingBackup implements the optional method.
+type checkingBackup struct{ asyncBackup }
+
+func (checkingBackup) CheckCapture(_ context.Context, in *asyncbackuppb.CheckCaptureRequest) (*asyncbackuppb.CheckCaptureResponse, error) {
+	if string(in.GetItem()) == "broken" {
+		return nil, status.Error(codes.Unknown, "no connection")
+	}
+	return &asyncbackuppb.CheckCaptureResponse{DataNotCaptured: in.GetPlugin() + " cannot read " + string(in.GetItem())}, nil
+}
+
+func TestAsyncBackupItemActionV1_CheckCapture(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		server  asyncbackuppb.AsyncBackupItemActionServer
+		object  string
+		want    string
+		wantErr codes.Code
+	}{
+		"a reason":              {server: checkingBackup{}, object: "claim", want: "example.io/act cannot read claim"},
+		"an error":              {server: checkingBackup{}, object: "broken", wantErr: codes.Unknown},
+		"a plugin without it":   {server: asyncBackup{}},
+		"an older kind of call": {server: asyncbackuppb.UnimplementedAsyncBackupItemActionServer{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := serve(t, func(s *grpc.Server) { asyncbackuppb.RegisterAsyncBackupItemActionServer(s, tc.server) })
+			call := callOn(conn)
+			call.Action = "example.io/act"
+			got, err := asyncBackupItemActionV1{}.CheckCapture(t.Context(), call, []byte(tc.object), nil)
+			if got != tc.want || status.Code(err) != tc.wantErr {
+				t.Errorf("not captured: %q, error %v", got, err)
+			}
+		})
+	}
 }

@@ -139,6 +139,7 @@ func (r *Reconciler) recordStoredBackup(ctx context.Context, b *v1alpha1.Backup)
 func (r *Reconciler) recordOutcome(s *scope, made *lifecycle.Result[backup.Result]) {
 	if made.Err != nil {
 		s.RecordOutcome(r.driver.FailedOutcome(s, "Creating the archive failed", made.Err), r.Now())
+		forgetDataCaptured(s.Object)
 		return
 	}
 	result := made.Value
@@ -200,6 +201,10 @@ func (r *Reconciler) recordItemCounts(s *scope, result backup.Result) {
 	status.Progress = &v1alpha1.BackupProgress{TotalItems: items, ItemsBackedUp: items}
 	status.Warnings, status.Errors = int64(result.Warnings), int64(result.Errors)
 	lifecycle.RecordProblems(&status.RunStatus, result.Problems, r.Redactor)
+	if v := result.Volumes; v.Claims > 0 {
+		status.Volumes = &v1alpha1.VolumeCounts{Claims: int32(v.Claims), Skipped: int32(v.Skipped)} //nolint:gosec // as many objects fit into no cluster
+	}
+	recordDataCaptured(s)
 }
 
 // updateProgress copies the progress into the status, and returns a message about it.

@@ -36,6 +36,7 @@ type scope = lifecycle.Scope[*v1alpha1.Backup]
 const (
 	stepCheck    = "check"
 	stepClaim    = "claim"
+	stepCapture  = "capture"
 	stepArchive  = "archive"
 	stepFinalize = "finalize"
 	stepRelease  = "release"
@@ -56,7 +57,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (err error) {
 		NewList:        func() client.ObjectList { return &v1alpha1.BackupList{} },
 		Location:       func(b *v1alpha1.Backup) string { return b.Status.StorageLocation },
 		Schedule:       scheduleName,
-		StepNames:      []string{stepCheck, stepClaim, stepArchive, stepFinalize, stepRelease, stepAbandon, lifecycle.StepPostLog},
+		StepNames:      []string{stepCheck, stepClaim, stepCapture, stepArchive, stepFinalize, stepRelease, stepAbandon, lifecycle.StepPostLog},
 		StepTimeouts:   lifecycle.ShortStepTimeouts(stepCheck, stepClaim, stepRelease, stepAbandon, lifecycle.StepPostLog),
 		OnStatusUpdate: r.metrics.recordStatusUpdate,
 	}
@@ -86,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.reconcilePlan,
 		r.driver.RunPreActions,
 		r.reconcileArchive,
-		r.driver.AwaitOperations,
+		r.awaitOperations,
 		r.reconcileOutcome,
 		r.reconcileUncommitted,
 		r.driver.RunPostActions,

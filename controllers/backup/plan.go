@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/hook"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/panics"
 	"github.com/grapnel-dev/grapnel/internal/storage"
@@ -122,12 +123,45 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 		s.FailValidation(hooks.Errors, r.Now())
 		return true, nil
 	}
+	if checked := r.checkRequiredCapture(s, hooks); !checked || lifecycle.IsFinished(s.Object) {
+		return checked, nil
+	}
 	s.Object.Status.FormatVersion = backup.FormatVersion
 	if ttl := s.Object.Spec.TTL; ttl != nil {
 		expiration := metav1.NewTime(r.Now().Add(ttl.Duration))
 		s.Object.Status.Expiration = &expiration
 	}
 	return true, r.driver.RecordPlan(ctx, s, hooks)
+}
+
+// checkRequiredCapture checks, if the spec requires it, that the data of every claim would be in the
+// backup, and otherwise fails its validation. It is done when the check has ended.
+func (r *Reconciler) checkRequiredCapture(s *scope, hooks hook.Plan) (done bool) {
+	if v := s.Object.Spec.Volumes; v == nil || !v.RequireCaptured {
+		return true
+	}
+	s.MarkWaiting(v1alpha1.ReasonValidating, "Checking whether the data of every PersistentVolumeClaim would be captured")
+	checked := lifecycle.ExecuteStepWithStore(r.driver, s, stepCapture, func(s *scope) (backup.Request, error) {
+		request, err := r.newRunnerRequest(s)
+		planned := s.Object.DeepCopy()
+		planned.Status.ItemActions = lifecycle.ToPlannedItemActions(hooks.Items)
+		request.ItemActions = lifecycle.NewItemActionSpecs(planned, r.Actions.BackupItemAction)
+		return request, err
+	}, func(ctx context.Context, _ *storage.Store, request backup.Request) ([]string, error) {
+		return r.Runner.CheckCapture(ctx, request)
+	})
+	switch {
+	case checked == nil:
+		return false
+	case checked.Err != nil:
+		s.MarkWaiting(v1alpha1.ReasonValidating, lifecycle.TruncateMessage(
+			"Checking whether the data of every PersistentVolumeClaim would be captured failed: "+r.Redactor.String(checked.Err.Error())+"; retrying"))
+		r.driver.RetryForever(s, stepCapture)
+		return false
+	case len(checked.Value) > 0:
+		s.FailValidation(append([]string{"spec.volumes.requireCaptured is true, and claims would have no data in this backup"}, checked.Value...), r.Now())
+	}
+	return true
 }
 
 // claimNameAndListPlugins claims the name, and lists the Plugins at the same time.

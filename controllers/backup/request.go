@@ -40,6 +40,9 @@ func (r *Reconciler) newRunnerRequest(s *scope) (backup.Request, error) {
 		ItemActions:      lifecycle.NewItemActionSpecs(b, r.Actions.BackupItemAction),
 		Outputs:          lifecycle.OutputsByAction(s.Pre), Warnings: append(lifecycle.IgnoredFailureWarnings(s.Pre), b.Status.PlanWarnings...),
 	}
+	if b.Spec.Volumes != nil {
+		request.RequireCaptured = b.Spec.Volumes.RequireCaptured
+	}
 	if b.Status.StartTimestamp != nil {
 		request.Start = b.Status.StartTimestamp.Time
 	}

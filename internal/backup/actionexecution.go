@@ -45,9 +45,7 @@ func (c *collection) runActions(ctx context.Context, batch *rawclient.Batch) err
 			namespace = item.Namespace
 			c.nonEmptyNamespaces.LoadOrStore(namespace, struct{}{})
 		}
-		if err := recoverPanic(func() error { c.recordVolume(item); return nil }); err != nil {
-			c.recordError(c.subject(item.Namespace, item.Name), results.ReasonDataNotCaptured, fmt.Errorf("%s %q: recording its volume: %w", c.resource.GroupResource(), item.Key, err))
-		}
+		c.recordClaim(item)
 	}
 	batch.Items = kept
 	return nil
@@ -186,6 +184,9 @@ func (c *collection) recordActionResult(ctx context.Context, s *resourceAction, 
 		c.results.Warn(subject, results.ReasonItemActionWarning, about()+warning)
 	}
 	if result.Operation == nil {
+		if result.DataNotCaptured != "" {
+			c.claims.addReason(itemKey{c.resource.GVR, item.Namespace, item.Name}, result.DataNotCaptured)
+		}
 		return
 	}
 	if err := c.recordOrCancelOperation(ctx, s, item, *result.Operation); err != nil {

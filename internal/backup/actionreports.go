@@ -17,7 +17,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
-	"github.com/grapnel-dev/grapnel/internal/rawclient"
 )
 
 // actionReports has the results of actions that are about the run as a whole. It is safe
@@ -54,10 +53,10 @@ func (t *actionReports) addOperation(op itemaction.Operation) {
 }
 
 // hasOperation reports whether an action started an operation on an object.
-func (t *actionReports) hasOperation(of schema.GroupVersionResource, item rawclient.Item) bool {
+func (t *actionReports) hasOperation(object itemKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.operationItems[itemKey{of, item.Namespace, item.Name}]
+	return t.operationItems[object]
 }
 
 // addBackupLabels adds labels for the Backup: the first value of each key. It returns

@@ -29,7 +29,7 @@ func (j *Runner) storeContents(ctx context.Context, attempt *storage.Attempt, re
 		var err error
 		made, err = j.Engine.WriteArchive(ctx, ArchiveRequest{
 			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Progress: req.Progress,
-			Actions: actions, OnOperationStarted: req.OnOperationStarted,
+			Actions: actions, OnOperationStarted: req.OnOperationStarted, RequireCaptured: req.RequireCaptured,
 		}, w)
 		return err
 	}, func(ctx context.Context, r io.Reader) error {

@@ -50,6 +50,8 @@ type draft struct {
 	Labels       map[string]string   `json:"labels,omitempty"`
 	// MissingNamespaces were included by name and do not exist.
 	MissingNamespaces []string `json:"missingNamespaces,omitempty"`
+	// Volumes counts the claims.
+	Volumes VolumeCounts `json:"volumes"`
 }
 
 func newDraft(req Request, made ArchiveResult, digest storage.Digest) draft {
@@ -57,7 +59,7 @@ func newDraft(req Request, made ArchiveResult, digest storage.Digest) draft {
 		Version: draftVersion, BackupUID: req.UID, Attempt: req.Attempt, Operations: len(made.Operations), Contents: digest,
 		Items: made.Items, Results: made.Results, Warnings: made.Results.WarningCount, Errors: made.Results.ErrorCount,
 		ResourceList: made.ResourceList, Actions: made.Actions, Labels: made.Labels,
-		MissingNamespaces: made.MissingNamespaces,
+		MissingNamespaces: made.MissingNamespaces, Volumes: made.Volumes,
 	}
 }
 
@@ -151,6 +153,8 @@ func (d *draft) addArchiveResult(made ArchiveResult, added int) {
 	// An object that is archived again often has the same problems.
 	d.Warnings += d.Results.Warnings.AddNew(made.Results.Warnings...)
 	d.Errors += d.Results.Errors.AddNew(made.Results.Errors...)
+	d.Volumes.Claims += made.Volumes.Claims
+	d.Volumes.Skipped += made.Volumes.Skipped
 	// An object that is archived again counts again, because its first size is unknown.
 	d.Results.Objects.Add(made.Results.Objects...)
 	d.ResourceList = mergeNameLists(d.ResourceList, made.ResourceList)

@@ -101,6 +101,14 @@ type ArchiveRequest struct {
 	// operations. A missing object is a warning. Operations that actions start in this run
 	// are not reported to OnOperationStarted, so that the backup ends.
 	OnlyItems []itemaction.RelatedItem
+	// ArchivedClaims are the claims, as "namespace/name" and sorted, that an earlier archive of the backup
+	// has. They are not counted and not reported again.
+	ArchivedClaims []string
+	// OnlyClaims collects no resources but PersistentVolumeClaims and, for a label selector, the
+	// pods that use them.
+	OnlyClaims bool
+	// RequireCaptured makes claims without data errors instead of warnings.
+	RequireCaptured bool
 	// StartTime is the modification time of the files in the archive.
 	StartTime time.Time
 	// Progress, if set, is called after each batch with the number of objects known so far,
@@ -121,8 +129,8 @@ type ArchiveResult struct {
 	// ResourceList lists the archived objects, "namespace/name" or "name" and sorted, by
 	// "group/version/Kind" ("v1/Pod" for the core group).
 	ResourceList map[string][]string
-	// Volumes are the PersistentVolumeClaims in the archive, sorted, without their data.
-	Volumes []Volume
+	// Volumes counts the PersistentVolumeClaims, apart from ArchivedClaims.
+	Volumes VolumeCounts
 	// Actions has the names of the item actions that were called, in order, by resource
 	// ("deployments.apps").
 	Actions map[string][]string
@@ -131,17 +139,6 @@ type ArchiveResult struct {
 	// Operations are those that item actions started and OnOperationStarted recorded,
 	// sorted by object.
 	Operations []itemaction.Operation
-}
-
-// Volume is a PersistentVolumeClaim whose data was not captured, as far as known: no action
-// started an operation on it.
-type Volume struct {
-	// Namespace of the claim.
-	Namespace string
-	// ClaimName is its name.
-	ClaimName string
-	// VolumeName is the PersistentVolume to which it is bound, or empty.
-	VolumeName string
 }
 
 // WriteArchive writes the archive of one backup to w. With an error, it also returns the

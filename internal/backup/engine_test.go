@@ -273,11 +273,11 @@ func TestWriteArchive_Result(t *testing.T) {
 	if diff := cmp.Diff(want, result.ResourceList); diff != "" {
 		t.Errorf("resource list (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Volume{{"shop", "data", "pv-1"}}, result.Volumes); diff != "" {
-		t.Errorf("volumes (-want +got):\n%s", diff)
+	if want := (VolumeCounts{Claims: 1, Skipped: 1}); result.Volumes != want {
+		t.Errorf("volumes %+v, want %+v", result.Volumes, want)
 	}
 	warnings := result.Results.Warnings.OfNamespace("shop")
-	if len(warnings) != 1 || !strings.Contains(warnings[0], `"shop/data" is not captured`) {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], `"shop/data" has no data in this backup`) {
 		t.Errorf("warnings %q do not name the claim", warnings)
 	}
 }

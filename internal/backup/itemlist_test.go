@@ -47,9 +47,16 @@ func TestHasOnlyItems(t *testing.T) {
 			want: []string{"persistentvolumeclaims shop/data", "persistentvolumes /pv-1"},
 			told: results.Results{WarningCount: 1, Warnings: results.Problems{{
 				Subject: results.Subject{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"}, Reason: results.ReasonDataNotCaptured,
-				Message: `The data of PersistentVolumeClaim "shop/data" is not captured, only the objects are: ` +
-					`protect the volume by other means, or exclude the claim to acknowledge that`,
+				Message: `PersistentVolumeClaim "shop/data" has no data in this backup, only its objects: ` +
+					`no action captures the data; use a plugin that does, or exclude the claim to acknowledge that`,
 			}}},
+		},
+		"a claim that is archived already": {
+			only: []itemaction.RelatedItem{ref("persistentvolumeclaims", "shop", "data")},
+			edit: func(r *ArchiveRequest, _ *fakeAPI) {
+				r.Selection, r.ArchivedClaims = selection.Spec{IncludeClusterResources: yes()}, []string{"office/a", "shop/data"}
+			},
+			want: []string{"persistentvolumeclaims shop/data", "persistentvolumes /pv-1"},
 		},
 		"each once, and in every version": {
 			only: []itemaction.RelatedItem{ref("widgets.example.org", "shop", "w"), ref("widgets.example.org", "shop", "w")},

@@ -226,9 +226,9 @@ func TestRecordOrCancelOperation_SkippedObject(t *testing.T) {
 	}
 }
 
-// TestRecordVolume_Operation: there is no warning about uncaptured data, unless the
+// TestRecordClaim_Operation: there is no warning about uncaptured data, unless the
 // operation is not recorded.
-func TestRecordVolume_Operation(t *testing.T) {
+func TestRecordClaim_Operation(t *testing.T) {
 	l := &ledger{}
 	copies := l.action("copy", nil)
 	copies.resource = "persistentvolumeclaims"
@@ -238,13 +238,13 @@ func TestRecordVolume_Operation(t *testing.T) {
 	}
 	result, _ := backedUp(t, testCluster(), req, Options{})
 	l.want(t, []string{"copy-data"}, nil)
-	if len(result.Volumes) > 0 || result.Results.WarningCount > 0 {
-		t.Errorf("volumes %v, results %+v", result.Volumes, result.Results)
+	if (result.Volumes != VolumeCounts{Claims: 1}) || result.Results.WarningCount > 0 {
+		t.Errorf("volumes %+v, results %+v", result.Volumes, result.Results)
 	}
 	req.OnOperationStarted = func(context.Context, itemaction.Operation) error { return errors.New("the API server is away") }
 	result, _ = backedUp(t, testCluster(), req, Options{})
-	if len(result.Volumes) != 1 || result.Results.WarningCount != 1 || result.Results.ErrorCount != 1 {
-		t.Errorf("without a record: volumes %v, results %+v", result.Volumes, result.Results)
+	if (result.Volumes != VolumeCounts{Claims: 1, Skipped: 1}) || result.Results.WarningCount != 1 || result.Results.ErrorCount != 1 {
+		t.Errorf("without a record: volumes %+v, results %+v", result.Volumes, result.Results)
 	}
 }
 

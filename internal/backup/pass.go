@@ -45,7 +45,7 @@ type enginePass struct {
 	related relatedSet
 	// nonEmptyNamespaces are the namespaces with at least one archived object.
 	nonEmptyNamespaces sync.Map
-	volumes            volumeList
+	claims             claimRecorder
 
 	// expected is how many objects the API server returned or announced but that are not
 	// read yet.

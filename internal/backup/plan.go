@@ -28,6 +28,9 @@ var namespaceResource = discovery.Resource{
 	Preferred: true,
 }
 
+// podResource is the resource whose objects name claims.
+var podResource = schema.GroupResource{Resource: "pods"}
+
 // errIncompleteDiscovery is returned if discovery lacks what every cluster has. Clients
 // treat a 404 for the core group, which a proxy may return, as an empty group.
 var errIncompleteDiscovery = errors.New("discovering API resources: the API server lists no namespaces among them; " +
@@ -100,6 +103,9 @@ func (r *enginePass) makePlan(ctx context.Context) error {
 	}
 	r.reportFailedGroups(ctx)
 	p.resources = p.cluster.FilterPreferred(func(gr schema.GroupResource, namespaced bool) bool {
+		if r.req.OnlyClaims && gr != persistentVolumeClaims && (gr != podResource || !p.hasLabelSelector) {
+			return false
+		}
 		return gr != namespaceResource.GroupResource() && p.selection.ResourceInclusion(gr, namespaced) == selection.Included
 	})
 	logr.FromContextOrDiscard(ctx).Info("Collecting objects", "kinds", len(p.resources),

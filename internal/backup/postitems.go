@@ -48,7 +48,7 @@ func completedPostItems(ended []velero.Operation) []itemaction.RelatedItem {
 func (j *Runner) archivePostOperationItems(
 	ctx context.Context, attempt *storage.Attempt, req Request, d draft, phase string, only []itemaction.RelatedItem,
 ) (_ draft, err error) {
-	made, overlay, err := j.archiveOverlay(ctx, req, phase, only)
+	made, overlay, err := j.archiveOverlay(ctx, req, phase, only, d.ResourceList[claimListKey])
 	if err != nil {
 		return draft{}, fmt.Errorf("archiving the results of operations: %w", err)
 	}
@@ -80,7 +80,7 @@ func (j *Runner) archivePostOperationItems(
 }
 
 // archiveOverlay archives objects into a scratch file.
-func (j *Runner) archiveOverlay(ctx context.Context, req Request, phase string, only []itemaction.RelatedItem) (made ArchiveResult, overlay *archive.Spool, err error) {
+func (j *Runner) archiveOverlay(ctx context.Context, req Request, phase string, only []itemaction.RelatedItem, archivedClaims []string) (made ArchiveResult, overlay *archive.Spool, err error) {
 	// These actions were called for the objects when they started the ended operations.
 	req.ItemActions = slices.DeleteFunc(slices.Clone(req.ItemActions), func(s pluginclient.BackupItemActionSpec) bool { return s.Kind == asyncActionKind })
 	actions, err := j.newItemActions(req, phase)
@@ -91,6 +91,7 @@ func (j *Runner) archiveOverlay(ctx context.Context, req Request, phase string, 
 		var err error
 		made, err = j.Engine.WriteArchive(ctx, ArchiveRequest{
 			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Actions: actions, OnlyItems: only,
+			ArchivedClaims: archivedClaims, RequireCaptured: req.RequireCaptured,
 		}, w)
 		return err
 	}, func(ctx context.Context, r io.Reader) error {

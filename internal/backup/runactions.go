@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
@@ -20,6 +21,15 @@ import (
 // newItemActions returns the item actions of plugins for one run. All of them get the same
 // Backup, in its state when the run begins and with the given phase.
 func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.BackupAction, error) {
+	return newPluginActions(req, phase, pluginclient.NewBackupItemAction, j.Logs.Redactor())
+}
+
+// newPluginActions returns what newAction makes of the item actions of a backup.
+func newPluginActions(
+	req Request, phase string,
+	newAction func(pluginclient.BackupItemActionSpec, pluginclient.BackupRun, *redact.Redactor) itemaction.BackupPluginAction,
+	redactor *redact.Redactor,
+) ([]itemaction.BackupAction, error) {
 	if len(req.ItemActions) == 0 {
 		return nil, nil
 	}
@@ -36,7 +46,7 @@ func (j *Runner) newItemActions(req Request, phase string) ([]itemaction.BackupA
 	run := pluginclient.BackupRun{Key: req.UID, Backup: data}
 	var out []itemaction.BackupAction
 	for _, spec := range req.ItemActions {
-		out = append(out, pluginclient.NewBackupItemAction(spec, run, j.Logs.Redactor()))
+		out = append(out, newAction(spec, run, redactor))
 	}
 	return out, nil
 }

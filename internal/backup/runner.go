@@ -56,6 +56,8 @@ type Request struct {
 	// Attempt is the number of the archive attempt, starting at 1. Finalize completes the
 	// archive of the same attempt.
 	Attempt int32
+	// RequireCaptured makes claims without data errors.
+	RequireCaptured bool
 	// OnOperationStarted records an operation that an item action started; see
 	// backup.ArchiveRequest.
 	OnOperationStarted func(ctx context.Context, op itemaction.Operation) error
@@ -90,6 +92,8 @@ type Result struct {
 	MissingNamespaces []string
 	// Problems are the warnings and errors.
 	Problems results.Results
+	// Volumes counts the claims. It is zero if an earlier attempt had committed the backup.
+	Volumes VolumeCounts
 	// Operations is the number of operations that must end before Finalize can commit the
 	// backup; 0 for a complete backup.
 	Operations int
@@ -219,7 +223,7 @@ func (j *Runner) resultForDraft(req Request, d draft) (Result, draft) {
 	d.addRunWarnings(results.ReasonItemActionWarning, warnings)
 	return Result{
 		Items: d.Items, Warnings: d.Warnings, Errors: d.Errors, Bytes: d.Contents.Size, Completed: j.Now(), Labels: labels,
-		MissingNamespaces: d.MissingNamespaces,
-		Problems:          results.Results{Warnings: d.Results.Warnings, Errors: d.Results.Errors, Objects: d.Results.Objects},
+		MissingNamespaces: d.MissingNamespaces, Volumes: d.Volumes,
+		Problems: results.Results{Warnings: d.Results.Warnings, Errors: d.Results.Errors, Objects: d.Results.Objects},
 	}, d
 }

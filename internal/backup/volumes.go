@@ -4,47 +4,127 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/grapnel-dev/grapnel/internal/backup/action"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 var persistentVolumeClaims = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
-// volumeList collects the claims of a run. It is safe for concurrent use.
-type volumeList struct {
-	mu        sync.Mutex
-	collected []Volume
+// claimListKey is the key of claims in ArchiveResult.ResourceList.
+const claimListKey = "v1/PersistentVolumeClaim"
+
+// VolumeCounts counts the PersistentVolumeClaims of an archive.
+type VolumeCounts struct {
+	// Claims is how many are archived. Skipped is how many of them no action started an
+	// operation on, so that the backup does not have their data.
+	Claims  int `json:"claims"`
+	Skipped int `json:"skipped"`
 }
 
-func (l *volumeList) addVolume(v Volume) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.collected = append(l.collected, v)
+// maxNamedClaims is how many claims a warning names.
+const maxNamedClaims = 1000
+
+// noCaptureReason is why the data of a claim is not captured if no action says more.
+const noCaptureReason = "no action captures the data; use a plugin that does, or exclude the claim to acknowledge that"
+
+// claimRecorder collects the claims of a run. It is safe for concurrent use; the zero value is
+// ready to use.
+type claimRecorder struct {
+	mu sync.Mutex
+	// claims is how many claims are archived.
+	claims int
+	// reasons has what actions said about claims whose data they do not capture, and skipped
+	// those without an operation by reason.
+	reasons map[itemKey]string
+	skipped map[string][]results.Subject
 }
 
-func (l *volumeList) sortedVolumes() []Volume {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.SortedFunc(slices.Values(l.collected), compareVolumes)
+func (r *claimRecorder) addReason(claim itemKey, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reasons == nil {
+		r.reasons = map[itemKey]string{}
+	}
+	r.reasons[claim] = reason
 }
 
-// recordVolume warns about a claim: an archive has no volume data. If an action started an
-// operation on the claim, that operation captures the data and reports its outcome.
-func (c *collection) recordVolume(item rawclient.Item) {
-	if c.resource.GroupResource() != persistentVolumeClaims || !c.resource.Preferred || c.reports.hasOperation(c.resource.GVR, item) {
+func (r *claimRecorder) addClaim(claim itemKey, about results.Subject, captured bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims++
+	if captured {
 		return
 	}
-	// A claim that cannot be parsed here is still archived.
-	volume, _ := action.VolumeName(item.JSON)
-	c.volumes.addVolume(Volume{Namespace: item.Namespace, ClaimName: item.Name, VolumeName: volume})
-	c.results.Warn(c.subject(item.Namespace, item.Name), results.ReasonDataNotCaptured, fmt.Sprintf(
-		"The data of PersistentVolumeClaim %q is not captured, only the objects are: "+
-			"protect the volume by other means, or exclude the claim to acknowledge that", item.Key))
+	reason, known := r.reasons[claim]
+	if !known {
+		reason = noCaptureReason
+	}
+	if r.skipped == nil {
+		r.skipped = map[string][]results.Subject{}
+	}
+	r.skipped[reason] = append(r.skipped[reason], about)
+}
+
+// recordClaim records a claim that is archived. An operation on it captures its data, and reports
+// its own outcome.
+func (c *collection) recordClaim(item rawclient.Item) {
+	if c.resource.GroupResource() != persistentVolumeClaims || !c.resource.Preferred {
+		return
+	}
+	if _, archived := slices.BinarySearch(c.req.ArchivedClaims, item.Key); archived {
+		return
+	}
+	claim := itemKey{c.resource.GVR, item.Namespace, item.Name}
+	c.claims.addClaim(claim, c.subject(item.Namespace, item.Name), c.reports.hasOperation(claim))
+}
+
+// reportClaims reports the claims whose data is not in the backup, once for each reason.
+func (r *enginePass) reportClaims() VolumeCounts {
+	r.claims.mu.Lock()
+	defer r.claims.mu.Unlock()
+	counts := VolumeCounts{Claims: r.claims.claims}
+	for _, reason := range slices.Sorted(maps.Keys(r.claims.skipped)) {
+		skipped := r.claims.skipped[reason]
+		counts.Skipped += len(skipped)
+		about, message := describeSkippedClaims(skipped, reason)
+		if r.req.RequireCaptured {
+			r.recordError(about, results.ReasonDataNotCaptured, errors.New(message))
+		} else {
+			r.results.Warn(about, results.ReasonDataNotCaptured, message)
+		}
+	}
+	return counts
+}
+
+// describeSkippedClaims returns a warning about claims that are skipped for the same reason, and what
+// the warning is about. The names come last: a status has only the beginning of a long message.
+func describeSkippedClaims(skipped []results.Subject, reason string) (results.Subject, string) {
+	if len(skipped) == 1 {
+		claim := skipped[0]
+		return claim, fmt.Sprintf("PersistentVolumeClaim %q has no data in this backup, only its objects: %s", claim.Namespace+"/"+claim.Name, reason)
+	}
+	about := results.Subject{Resource: persistentVolumeClaims.String(), Namespace: skipped[0].Namespace}
+	names := make([]string, len(skipped))
+	for i, claim := range skipped {
+		names[i] = claim.Namespace + "/" + claim.Name
+		if claim.Namespace != about.Namespace {
+			about.Namespace = ""
+		}
+	}
+	slices.Sort(names)
+	more := ""
+	if n := len(names) - maxNamedClaims; n > 0 {
+		names, more = names[:maxNamedClaims], fmt.Sprintf(" and %d more", n)
+	}
+	return about, fmt.Sprintf("%d PersistentVolumeClaims have no data in this backup, only their objects: %s: %s%s",
+		len(skipped), reason, strings.Join(names, ", "), more)
 }

@@ -4,7 +4,6 @@
 package backup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -122,9 +121,9 @@ func (r *enginePass) buildArchiveResult() ArchiveResult {
 	out := ArchiveResult{
 		Items:        r.written,
 		ResourceList: make(map[string][]string, len(r.namesByResource)),
-		Volumes:      r.volumes.sortedVolumes(),
-		Results:      r.results.Results(),
+		Volumes:      r.reportClaims(),
 	}
+	out.Results = r.results.Results()
 	if r.plan != nil && r.plan.selection != nil && !r.req.hasOnlyItems() {
 		out.MissingNamespaces = r.plan.selection.MissingNamespaces()
 	}
@@ -155,8 +154,4 @@ func (r *enginePass) summarizeResource(resource discovery.Resource, objects int)
 // resourceListKey is the key of a resource in the resource list, as Velero writes it.
 func resourceListKey(resource discovery.Resource) string {
 	return resource.GVR.GroupVersion().String() + "/" + resource.Kind
-}
-
-func compareVolumes(a, b Volume) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ClaimName, b.ClaimName))
 }

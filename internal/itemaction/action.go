@@ -151,6 +151,9 @@ type Result struct {
 	// Operation is what the action started and what continues after the archive is written, or
 	// the objects are restored; nil if there is none.
 	Operation *Operation
+	// DataNotCaptured is why a backup does not have the data of the object, a claim, if there is
+	// no Operation; empty if the action does not know.
+	DataNotCaptured string
 }
 
 // Operation is an operation that an action started for one object. An action sets the ID,

@@ -83,12 +83,31 @@ func (s Object) ToJSON() ([]byte, error) {
 	if out.Spec, err = PickFields(s.Spec, fields); err != nil {
 		return nil, fmt.Errorf("describing %s %s to item actions: reading its spec: %w", s.Kind, s.Metadata.Name, err)
 	}
+	if err := s.setVolumeGroup(out.Spec); err != nil {
+		return nil, fmt.Errorf("describing %s %s to item actions: reading spec.volumes: %w", s.Kind, s.Metadata.Name, err)
+	}
 	s.setOperatorFields(out.Spec)
 	data, err := json.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("describing %s %s to item actions: %w", s.Kind, s.Metadata.Name, err)
 	}
 	return data, nil
+}
+
+// setVolumeGroup adds the field of Velero that is spec.volumes.group of a Backup.
+func (s Object) setVolumeGroup(spec map[string]json.RawMessage) error {
+	own, err := PickFields(s.Spec, []string{"volumes"})
+	if s.Kind != "Backup" || err != nil || len(own) == 0 {
+		return err
+	}
+	var volumes struct {
+		Group string `json:"group"`
+	}
+	if err := json.Unmarshal(own["volumes"], &volumes); err != nil || volumes.Group == "" {
+		return err
+	}
+	spec["volumeGroupSnapshotLabelKey"], err = json.Marshal(volumes.Group)
+	return err
 }
 
 // setOperatorFields adds the settings of the operator to a spec.

@@ -17,7 +17,7 @@ func (a *backupItemAction) toValidatedResult(it itemaction.BackupItem, answer Ba
 	if err := ValidateItemRefs("additional item", answer.RelatedItems); err != nil {
 		return itemaction.Result{}, err
 	}
-	result := itemaction.Result{RelatedItems: a.toRelatedItems(answer.RelatedItems)}
+	result := itemaction.Result{RelatedItems: a.toRelatedItems(answer.RelatedItems), DataNotCaptured: a.RedactLine(answer.DataNotCaptured)}
 	if answer.OperationID != "" {
 		if err := ValidateOperationID(answer.OperationID); err != nil {
 			return itemaction.Result{}, err

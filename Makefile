@@ -24,6 +24,7 @@ BIN := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 CONTROL_PLANE := $(BIN)/controlplane
 NODE := $(BIN)/node
+CSI := $(BIN)/csi
 # The kubectl for deployments: the installed one, because building one takes minutes,
 # or else that of the test control plane. It reads KUBECONFIG like any other.
 KUBECTL_FOUND := $(or $(shell command -v kubectl),$(CONTROL_PLANE)/kubectl)
@@ -89,7 +90,7 @@ verify: $(GOLANGCI_LINT) $(KUSTOMIZE) ## Check that everything generated, format
 ##@ Tests
 
 .PHONY: test
-test: control-plane ## Run every test of every module; the last line counts them. LONG=1 hits every write in test/crash.
+test: control-plane csi-programs ## Run every test of every module; the last line counts them. LONG=1 hits every write in test/crash.
 	hack/test.sh all
 
 .PHONY: test-unit
@@ -97,7 +98,7 @@ test-unit: ## Run the tests of the operator's module that need no API server.
 	hack/test.sh unit
 
 .PHONY: test-integration
-test-integration: control-plane ## Run the tests that need an API server, and the nested test modules.
+test-integration: control-plane csi-programs ## Run the tests that need an API server, and the nested test modules.
 	hack/test.sh integration
 
 # How long `make chaos` disturbs operators, and its seed; without one, it is random.
@@ -199,6 +200,13 @@ $(CONTROL_PLANE)/etcd: hack/controlplane/build.sh hack/controlplane/etcd/go.mod 
 # One build produces the three programs; kubectl is the last of them.
 $(CONTROL_PLANE)/kubectl: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
 	hack/controlplane/build.sh $(CONTROL_PLANE) kubernetes
+
+.PHONY: csi-programs
+csi-programs: $(CSI)/snapshot-controller ## Build the sidecars of CSI drivers: csi-provisioner, snapshot-controller, csi-snapshotter.
+
+# One build produces these three; snapshot-controller is the last of them.
+$(CSI)/snapshot-controller: hack/controlplane/build.sh hack/controlplane/csi/go.mod hack/controlplane/csi/go.sum
+	hack/controlplane/build.sh $(CSI) csi
 
 .PHONY: e2e-programs
 e2e-programs: control-plane $(NODE)/kube-scheduler $(NODE)/coredns ## Build the other programs of a node: kubelet, kube-proxy, kube-scheduler, CoreDNS.

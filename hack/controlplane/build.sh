@@ -8,8 +8,9 @@
 #   build.sh DIR kubernetes   kube-apiserver, kube-controller-manager and kubectl
 #   build.sh DIR node         kubelet, kube-proxy and kube-scheduler, which only
 #                             test/node needs
+#   build.sh DIR csi          csi-provisioner, snapshot-controller and csi-snapshotter
 #
-# The last two come from one module, and have one version.
+# Kubernetes and node come from one module, and have one version.
 #
 # Versions and checksums come from the go.mod and go.sum of the nested modules
 # beside this script. Programs appear in DIR all at once and only when the whole
@@ -17,7 +18,7 @@
 set -euo pipefail
 
 if [ $# -ne 2 ]; then
-	echo "usage: $0 DIR etcd|kubernetes|node" >&2
+	echo "usage: $0 DIR etcd|kubernetes|node|csi" >&2
 	exit 2
 fi
 mkdir -p "$1"
@@ -42,6 +43,11 @@ etcd)
 	cd etcd
 	ldflags=""
 	packages=go.etcd.io/etcd/server/v3
+	;;
+csi)
+	cd csi
+	ldflags=""
+	packages=$(go list -f '{{.ImportPath}}' tool)
 	;;
 *)
 	echo "$0: unknown part $part" >&2

@@ -79,7 +79,7 @@ var jsonBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // restoreEntry restores an entry.
 func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResult {
 	defer r.dependencies.markFinished(t.entry.itemStatus)
-	if !t.entry.selected {
+	if !t.entry.selected && t.kind.neverReason == "" {
 		r.outcomes.total.Add(1)
 	}
 	it, v := r.newItem(t), itemResult{}
@@ -95,6 +95,15 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 		return v // it was interrupted and did not fail
 	}
 	t.entry.exists = v.isPresent()
+	if t.kind.neverReason != "" {
+		// The wave of the kind counts its objects.
+		r.recordWarnings(it.target, results.ReasonItemAdjusted, it.unconditionalWarnings)
+		if v.err != nil {
+			r.recordErrors(it.target, v.err)
+		}
+		r.recordErrors(it.target, it.deferredErrors...)
+		return v
+	}
 	if v.refusal != nil {
 		r.outcomes.addRefusal(*v.refusal, 1)
 		r.recordWarnings(it.target, results.ReasonItemAdjusted, it.unconditionalWarnings)
@@ -113,6 +122,9 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 // applyItem restores the related items of a prepared object, calls the actions of the
 // request for it, and writes it to the cluster.
 func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
+	if it.kind.neverReason != "" {
+		return r.applyNeverRestoredItem(ctx, it)
+	}
 	ask, err := r.shouldExecutePluginActions(ctx, it)
 	if err != nil {
 		return failedResult(err)
@@ -132,6 +144,16 @@ func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
 		return r.compareItem(ctx, it, *it.existing)
 	}
 	return r.createObject(ctx, it, Created)
+}
+
+// applyNeverRestoredItem calls the actions of the request for an object of a resource that is never
+// restored. It is called only if an action named the object: a content of a snapshot, for example,
+// has the data that the action of a claim needs.
+func (r *enginePass) applyNeverRestoredItem(ctx context.Context, it *item) itemResult {
+	if v := r.executePluginActions(ctx, it); v.outcome != "" {
+		return v
+	}
+	return skippedResult(it.kind.neverReason)
 }
 
 // newItem returns the item of an entry before it is read.

@@ -5,6 +5,7 @@ package restore_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
@@ -60,6 +62,54 @@ func TestRestoreObjects_SkippedKinds(t *testing.T) {
 	if got := result.Counts[restore.Skipped]; got != len(objects)-4 {
 		t.Errorf("%d objects are skipped, want those that are not excluded: %v", got, result.SkipReasons)
 	}
+}
+
+// TestRestoreObjects_NeverRestoredForActions passes an object that is never restored to the action
+// that wants it, if another action names it, also if the object exists. It is not restored, and
+// counted once, whatever the action answers.
+func TestRestoreObjects_NeverRestoredForActions(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "never-named"
+	namer := &plugged{name: "namer", of: []string{"configmaps"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+		return itemaction.Result{RelatedItems: []itemaction.RelatedItem{ref("leases.coordination.k8s.io", ns, item.Archived.GetName())}}, nil
+	}}
+	reader := &plugged{name: "reader", of: []string{"leases.coordination.k8s.io"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+		if item.Archived.GetName() == "failed" {
+			return itemaction.Result{}, errors.New("no handle")
+		}
+		return itemaction.Result{Skip: map[string]string{"skipped": "it was read"}[item.Archived.GetName()]}, nil
+	}}
+	var objects []*unstructured.Unstructured
+	for _, name := range []string{"skipped", "failed", "kept"} {
+		objects = append(objects, configMap(t, ns, name, "x"), obj(t, "coordination.k8s.io/v1", "Lease", ns, name, ""))
+	}
+	lease := obj(t, "coordination.k8s.io/v1", "Lease", ns, "unnamed", "")
+	request := restore.Request{
+		Archive: spool(t, append(objects, lease)), RestoreUID: "u", Actions: []itemaction.RestorePluginAction{namer, reader},
+	}
+	result := c.run(request)
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 4, restore.Skipped: 4})
+	wantSeen(t, reader, ns+"/failed", ns+"/kept", ns+"/skipped")
+	wantMessages(t, result, "error "+ns+`: leases.coordination.k8s.io "`+ns+`/failed": restore action reader: no handle`)
+	if c.has(objects[1]) || c.has(lease) {
+		t.Error("a lease was restored")
+	}
+	// In a dry run, nothing is passed to actions.
+	request.DryRun = true
+	c.run(request)
+	wantSeen(t, reader)
+
+	// The same object exists, and is passed to the action all the same.
+	const again = ns + "-again"
+	existing := obj(t, "coordination.k8s.io/v1", "Lease", again, "kept", "")
+	c.namespace(again)
+	c.create(existing)
+	namer.execute = func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
+		return itemaction.Result{RelatedItems: []itemaction.RelatedItem{ref("leases.coordination.k8s.io", again, "kept")}}, nil
+	}
+	request.Archive, request.DryRun = spool(t, []*unstructured.Unstructured{configMap(t, again, "c", "x"), existing}), false
+	c.run(request)
+	wantSeen(t, reader, again+"/kept")
 }
 
 // TestRestoreObjects_GroupUnavailable uses an extension API server that is unavailable.

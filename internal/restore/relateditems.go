@@ -146,8 +146,8 @@ func (r *enginePass) restoreRelatedItem(ctx context.Context, it *item, k *kind, 
 	return e.state.Load() == stateFinished && e.exists
 }
 
-// findRelatedItem finds a related item. If the item is excluded deliberately, it returns
-// none and reports nothing as missing.
+// findRelatedItem finds a related item. If the item is excluded deliberately, or is never
+// restored and no action of the request wants it, it returns none and reports nothing as missing.
 func (r *enginePass) findRelatedItem(ref itemaction.RelatedItem) (k *kind, e entry, missing string) {
 	const absent = "which is not in the backup"
 	k = r.kinds[ref.Resource]
@@ -159,7 +159,8 @@ func (r *enginePass) findRelatedItem(ref itemaction.RelatedItem) (k *kind, e ent
 		return nil, e, absent
 	case k.resource == namespaceResource && !r.selection.IncludesNamespace(ref.Name):
 		return nil, e, ""
-	case k.neverReason != "" || k.inclusion == selection.Excluded || ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
+	case k.neverReason != "" && (len(k.pluginActions) == 0 || r.req.DryRun), k.inclusion == selection.Excluded,
+		 ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
 		return nil, e, ""
 	}
 	found, ok := k.findEntry(ref.Namespace, ref.Name)

@@ -41,6 +41,9 @@ type RestoreContext struct {
 	// IsArchived reports whether an object, by its original namespace and name,
 	// is in the archive. Never nil.
 	IsArchived func(resource schema.GroupResource, namespace, name string) bool
+	// ReadArchived returns an object of the archive, by its original namespace and name, or nil
+	// if there is none that can be read. Never nil.
+	ReadArchived func(resource schema.GroupResource, namespace, name string) map[string]any
 	// HasVolumeData reports whether the backup contains the data of a claim, by its
 	// original namespace and name. Never nil.
 	HasVolumeData func(namespace, claim string) bool

@@ -66,6 +66,8 @@ type item struct {
 	createErr error
 	// relatedRefs are restored before the object.
 	relatedRefs []itemaction.RelatedItem
+	// hasOperation reports that an action started an operation for the object.
+	hasOperation bool
 	// comparisons counts how often the object was in another state than it was read in.
 	comparisons int
 }
@@ -135,6 +137,7 @@ func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
 			return v
 		}
 	}
+	r.refuseClaimWithoutData(it)
 	if it.unserved != nil {
 		if refused := r.checkRestorable(ctx, it); refused != nil {
 			return itemResult{outcome: Failed, refusal: refused}

@@ -59,6 +59,11 @@ type kind struct {
 	listKey string
 }
 
+// isForActionsOnly reports that no object of the resource is restored, but that actions of the request
+// get those that another action names: the snapshot of a claim, for example. What is selected does not
+// matter for them.
+func (k *kind) isForActionsOnly() bool { return k.neverReason != "" && len(k.pluginActions) > 0 }
+
 // entry is one object of the archive. The zero entry means none.
 type entry struct {
 	archive.SpooledObject

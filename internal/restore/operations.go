@@ -54,6 +54,7 @@ func (r *enginePass) recordOrCancelOperation(ctx context.Context, it *item, acti
 	if started == nil {
 		return
 	}
+	it.hasOperation = true
 	op := *started
 	op.Kind, op.Action, op.Plugin = action.Kind(), action.Name(), action.Plugin()
 	op.Resource, op.Namespace, op.Name = it.kind.resource.WithVersion(""), it.target.Namespace, it.target.Name

@@ -5,6 +5,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
@@ -109,7 +111,10 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		HasUnquiesceAction: req.StartsQuiesced,
 		TakeOver:           req.TakeOver,
 		IsArchived:         r.isArchived,
-		HasVolumeData:      func(string, string) bool { return false },
+		ReadArchived:       r.readArchived,
+		HasVolumeData: func(namespace, claim string) bool {
+			return req.CapturedClaims[types.NamespacedName{Namespace: namespace, Name: claim}] != ""
+		},
 	}
 	return r
 }
@@ -166,6 +171,24 @@ func (r *enginePass) isArchived(resource schema.GroupResource, namespace, name s
 	}
 	_, found := k.findEntry(namespace, name)
 	return found
+}
+
+// readArchived returns an object of the archive, for actions; nil if there is none that can be read.
+func (r *enginePass) readArchived(resource schema.GroupResource, namespace, name string) map[string]any {
+	k, ok := r.kinds[resource]
+	if !ok {
+		return nil
+	}
+	e, found := k.findEntry(namespace, name)
+	if !found {
+		return nil
+	}
+	raw, err := r.req.Archive.Read(e.SpooledObject, nil)
+	object := map[string]any{}
+	if err != nil || json.Unmarshal(raw, &object) != nil {
+		return nil // its own restore reports that
+	}
+	return object
 }
 
 // acquireWorkerSlot acquires the slot of a worker, and returns false if the run has ended.

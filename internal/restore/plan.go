@@ -118,7 +118,7 @@ func (p *planner) planResource(ctx context.Context, resource archive.Resource) (
 		crdCreated: p.writtenCRDs.definesResource(gr),
 	}
 	k.inclusion = p.selection.ResourceInclusion(gr, k.namespaced)
-	if k.inclusion == selection.Excluded {
+	if k.inclusion == selection.Excluded && !k.isForActionsOnly() {
 		return k, nil
 	}
 	k.storedVersion = p.defaultStoredVersion(resource)

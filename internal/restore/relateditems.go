@@ -159,8 +159,8 @@ func (r *enginePass) findRelatedItem(ref itemaction.RelatedItem) (k *kind, e ent
 		return nil, e, absent
 	case k.resource == namespaceResource && !r.selection.IncludesNamespace(ref.Name):
 		return nil, e, ""
-	case k.neverReason != "" && (len(k.pluginActions) == 0 || r.req.DryRun), k.inclusion == selection.Excluded,
-		 ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
+	case k.neverReason != "" && (!k.isForActionsOnly() || r.req.DryRun), k.neverReason == "" && k.inclusion == selection.Excluded,
+		ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
 		return nil, e, ""
 	}
 	found, ok := k.findEntry(ref.Namespace, ref.Name)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"iter"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
@@ -58,6 +60,10 @@ type Request struct {
 	Selection selection.Spec
 	// NamespaceMapping maps the original names of namespaces to their new names.
 	NamespaceMapping map[string]string
+	// CapturedClaims are the claims, by their original names, whose data an operation of the backup
+	// captured, with the registered name of the action that started it. Such a claim is not created
+	// unless an action of the request restores its data.
+	CapturedClaims map[types.NamespacedName]string
 	// Policy for existing objects, ExistingNone by default.
 	Policy ExistingPolicy
 	// RestoreStatus selects the objects whose status is restored; none if it is nil. The

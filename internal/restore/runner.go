@@ -168,6 +168,9 @@ func (j *Runner) restoreObjects(ctx context.Context, store *storage.Store, req R
 	if engine.Actions, err = j.newItemActions(req); err != nil {
 		return Result{}, err
 	}
+	if engine.CapturedClaims, err = readCapturedClaims(ctx, store, req.BackupName); err != nil {
+		return Result{}, err
+	}
 	made, err := j.Engine.RestoreObjects(ctx, engine)
 	if from.manifest.Unverified {
 		made.Results.WarningCount += made.Results.Warnings.AddNew(results.Problem{Reason: results.ReasonUnverified, Message: unverifiedWarning})

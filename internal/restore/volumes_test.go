@@ -4,13 +4,18 @@
 package restore_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -71,7 +76,8 @@ func TestRestoreObjects_BoundVolume(t *testing.T) {
 	}
 }
 
-// TestRestoreObjects_MissingVolumeData is an error, and its claim gets no empty volume.
+// TestRestoreObjects_MissingVolumeData provisions a new volume for a claim whose storage was deleted with
+// it, with a warning, and leaves existing claims alone.
 func TestRestoreObjects_MissingVolumeData(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "data-gone"
@@ -81,19 +87,98 @@ func TestRestoreObjects_MissingVolumeData(t *testing.T) {
 		request.DryRun = dry
 		result := c.run(request)
 		if diff := cmp.Diff(map[string][]string{
-			"v1/PersistentVolume": {"pv-" + ns + "(failed)"}, "v1/PersistentVolumeClaim": {ns + "/claim(created)"},
+			"v1/PersistentVolume": {"pv-" + ns + "(skipped)"}, "v1/PersistentVolumeClaim": {ns + "/claim(created)"},
 			"v1/ConfigMap": {ns + "/other(created)"}, "v1/Namespace": {ns + "(created)"},
 		}, listOf(result)); diff != "" {
 			t.Errorf("dry run %t (-want +got):\n%s", dry, diff)
 		}
-		wantMessages(t, result,
-			"error cluster: |persistentvolumes \"pv-"+ns+"\"|the backup does not hold the data of this volume|delete the restored claim",
-			"warning "+ns+": |stays Pending while that is missing")
+		wantMessages(t, result, "warning "+ns+": |the backup does not hold the data of this claim|gets a new, empty volume")
 	}
 	if c.has(volume) {
 		t.Error("a volume without data was made")
 	}
-	if bound, _, _ := unstructured.NestedString(c.get(claim).Object, "spec", "volumeName"); bound != volume.GetName() {
+	if bound, _, _ := unstructured.NestedString(c.get(claim).Object, "spec", "volumeName"); bound != "" {
 		t.Errorf("the claim takes volume %q", bound)
+	}
+	for _, policy := range []restore.ExistingPolicy{restore.ExistingNone, restore.ExistingUpdate, restore.ExistingRecreate} {
+		request.Policy, request.RestoreUID, request.DryRun = policy, "v", false
+		again := c.run(request)
+		if diff := cmp.Diff([]string{ns + "/claim(unchanged)"}, listOf(again)["v1/PersistentVolumeClaim"]); diff != "" {
+			t.Errorf("with policy %s (-want +got):\n%s\n%s", policy, diff, messages(again))
+		}
+	}
+}
+
+// TestRestoreObjects_BoundClaimOfDeletedVolume restores onto a claim that is bound to a volume with policy
+// Delete: nothing was lost, and nothing changes.
+func TestRestoreObjects_BoundClaimOfDeletedVolume(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "data-there"
+	volume, claim := volumeAndClaim(t, ns, "Delete")
+	request := restore.Request{Archive: spool(t, []*unstructured.Unstructured{volume, claim}), RestoreUID: "u"}
+	retained, _ := volumeAndClaim(t, ns, "Retain")
+	first := c.run(restore.Request{Archive: spool(t, []*unstructured.Unstructured{retained, claim}), RestoreUID: "u"})
+	wantCounts(t, first, map[restore.Outcome]int{restore.Created: 3})
+	eventually(t, "the claim is bound", func() bool {
+		phase, _, _ := unstructured.NestedString(c.get(claim).Object, "status", "phase")
+		return phase == "Bound"
+	})
+	for _, policy := range []restore.ExistingPolicy{restore.ExistingNone, restore.ExistingUpdate, restore.ExistingRecreate} {
+		request.Policy, request.RestoreUID = policy, "v"
+		again := c.run(request)
+		if diff := cmp.Diff([]string{ns + "/claim(unchanged)"}, listOf(again)["v1/PersistentVolumeClaim"]); diff != "" {
+			t.Errorf("with policy %s (-want +got):\n%s\n%s", policy, diff, messages(again))
+		}
+	}
+}
+
+// TestRestoreObjects_CapturedClaim restores claims whose data is in the backup, with and without an action
+// that restores it.
+func TestRestoreObjects_CapturedClaim(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns, mapped = "captured", "captured-mapped"
+	volume, claim := volumeAndClaim(t, ns, "Retain")
+	content := obj(t, "snapshot.storage.k8s.io/v1", "VolumeSnapshotContent", "", "content", `{"spec":{"driver":"x"}}`)
+	other := obj(t, "snapshot.storage.k8s.io/v1", "VolumeSnapshotContent", "", "other", `{"spec":{"driver":"x"}}`)
+	request := restore.Request{
+		Archive:   spool(t, []*unstructured.Unstructured{volume, claim, content, other}),
+		Selection: selection.Spec{IncludedNamespaces: []string{ns}}, NamespaceMapping: map[string]string{ns: mapped},
+		CapturedClaims: map[types.NamespacedName]string{{Namespace: ns, Name: "claim"}: "x/snapshot"}, RestoreUID: "u",
+	}
+	result := c.run(request)
+	wantMessages(t, result, "error "+mapped+": |persistentvolumeclaims \""+mapped+"/claim\"|which action x/snapshot captured, and no action restores it")
+	claim.SetNamespace(mapped)
+	if c.has(claim) || c.has(volume) {
+		t.Fatal("the claim or its old volume was created")
+	}
+
+	contents := &plugged{name: "x/content", of: []string{"volumesnapshotcontents.snapshot.storage.k8s.io"}}
+	contents.execute = func(context.Context, *itemaction.RestoreItem) (itemaction.Result, error) {
+		return itemaction.Result{Skip: "the claim gets a copy"}, nil
+	}
+	claims := &plugged{name: "x/snapshot", of: []string{"persistentvolumeclaims"}}
+	claims.execute = func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+		if got := action.Get[string](item.Object.Object, "spec", "volumeName"); got != "" {
+			t.Errorf("the action sees volume %q", got)
+		}
+		source := map[string]any{"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "copy"}
+		related := itemaction.RelatedItem{Resource: schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}, Name: "content"}
+		return itemaction.Result{RelatedItems: []itemaction.RelatedItem{related}},
+			unstructured.SetNestedMap(item.Object.Object, source, "spec", "dataSourceRef")
+	}
+	request.Actions = []itemaction.RestorePluginAction{claims, contents}
+	for _, excluded := range [][]string{nil, {"*.snapshot.storage.k8s.io"}} {
+		request.Selection.ExcludedResources, request.RestoreUID = excluded, "v"+fmt.Sprint(len(excluded))
+		result = c.run(request)
+		wantMessages(t, result)
+		wantSeen(t, claims, ns+"/claim")
+		wantSeen(t, contents, "/content")
+		if source, _, _ := unstructured.NestedString(c.get(claim).Object, "spec", "dataSourceRef", "name"); source != "copy" {
+			t.Errorf("the claim gets its data from %q", source)
+		}
+		if c.has(volume) {
+			t.Error("the old volume was created")
+		}
+		c.delete(claim)
 	}
 }

@@ -126,6 +126,7 @@ func run(from, to string) *itemaction.RestoreContext {
 	return &itemaction.RestoreContext{
 		NamespaceMapping: map[string]string{from: to},
 		IsArchived:       func(schema.GroupResource, string, string) bool { return false },
+		ReadArchived:     func(schema.GroupResource, string, string) map[string]any { return nil },
 		HasVolumeData:    func(string, string) bool { return false },
 	}
 }

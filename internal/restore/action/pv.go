@@ -5,7 +5,6 @@ package action
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,14 +21,14 @@ const (
 )
 
 // PVAction decides how a PersistentVolume is restored: an object that refers to storage
-// which is not in the archive. A claim must never silently get a volume without its data.
+// which is not in the archive. A claim never silently gets a volume without its data.
 //
 //	the volume in the archive                  what happens
 //	was never bound                            restored: it contains no data
 //	bound, the backup contains the data        skipped: its claim gets a new volume,
 //	                                           which is filled from the backup
 //	bound, reclaim policy Retain               restored unchanged, with a warning
-//	bound, reclaim policy Delete or Recycle    an error of the item
+//	bound, reclaim policy Delete or Recycle    skipped: its claim gets a new volume
 //	released, reclaim policy Retain            restored unchanged, and stays released
 //	released, reclaim policy Delete or Recycle skipped: its storage was to be deleted
 //
@@ -40,11 +39,8 @@ const (
 // mentions that.
 //
 // With Delete or Recycle, the storage was deleted with the old claim. A restored volume
-// object would lead a pod to a missing volume or, with drivers that create directories as
-// needed, to an empty one. So the result is an itemaction.CreationRefusedError: if the
-// volume object still exists in the cluster, it was not deleted, and there is no problem.
-// The claim is restored in any case, and requests exactly this volume (see PVCAction), so
-// it waits instead of getting an empty one.
+// object would lead a pod to a missing volume. The claim gets a new one, as with Velero, and
+// a warning (see PVCAction).
 //
 // A restored volume keeps pv.kubernetes.io/provisioned-by: its driver treats it as before,
 // also if a user changes the policy to Delete. A volume is never renamed: two objects for
@@ -105,10 +101,8 @@ func (PVAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itemac
 		result.Skip = "its claim gets a new volume with the data from the backup"
 		return result, nil
 	case v.bound && !v.isStorageRetained():
-		return result, &itemaction.CreationRefusedError{Reason: fmt.Sprintf(
-			"the backup does not hold the data of this volume, and with its reclaim policy %s its storage is deleted with "+
-				"claim %s/%s: restore the data by other means and create the volume under this name, "+
-				"or delete the restored claim to start with an empty one", v.policy, v.namespace, v.claim)}
+		result.Skip = "its storage was deleted with its claim, because its reclaim policy is " + v.policy + ": the claim gets a new volume"
+		return result, nil
 	case v.bound:
 		result.Warnings = []string{"the backup does not hold the data of this volume: it refers to the storage that it had, " +
 			"and its claim gets the current content of that storage"}

@@ -60,14 +60,21 @@ func TestPVAction_Execute(t *testing.T) {
 			Want:     `{"metadata":{"name":"v"},"spec":{"nfs":{"server":"s","path":"/"},"claimRef":{"namespace":"a","name":"data"}}}`,
 			Result:   warned,
 		},
-		"bound, Delete":  {Resource: resource, Archived: bound("Delete", "Bound"), Refused: true},
-		"bound, Recycle": {Resource: resource, Archived: bound("Recycle", "Bound"), Refused: true},
+		"bound, Delete": {
+			Resource: resource, Archived: bound("Delete", "Bound"),
+			Result: itemaction.Result{Skip: "its storage was deleted with its claim, because its reclaim policy is Delete: the claim gets a new volume"},
+		},
+		"bound, Recycle": {
+			Resource: resource, Archived: bound("Recycle", "Bound"),
+			Result: itemaction.Result{Skip: "its storage was deleted with its claim, because its reclaim policy is Recycle: the claim gets a new volume"},
+		},
 		"bound, Delete, with its data": {
 			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"a/data"},
 			Result: itemaction.Result{Skip: "its claim gets a new volume with the data from the backup"},
 		},
 		"bound, Delete, with another's data": {
-			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"b/data"}, Restore: mapped, Refused: true,
+			Resource: resource, Archived: bound("Delete", "Bound"), WithData: []string{"b/data"}, Restore: mapped,
+			Result: itemaction.Result{Skip: "its storage was deleted with its claim, because its reclaim policy is Delete: the claim gets a new volume"},
 		},
 		"released, Delete": {
 			Resource: resource, Archived: bound("Delete", "Failed"),

@@ -26,17 +26,19 @@ var controllerAnnotations = []string{
 
 var volumes = schema.GroupResource{Resource: "persistentvolumes"}
 
-// PVCAction makes a PersistentVolumeClaim bind to the volume with its data, or wait for
-// it. The archive contains no data of volumes, so a claim must never silently get an empty
-// one:
+// PVCAction makes a PersistentVolumeClaim get the volume with its data, as far as that is
+// possible. The archive contains no data of volumes; operations of plugins may have captured it.
+// A claim never silently gets an empty volume:
 //
-//	the claim in the archive              what happens
-//	was not bound                         restored unchanged
-//	bound, the backup contains the data   restored without volumeName, dataSource and
-//	                                      dataSourceRef: it gets a new volume, which is
-//	                                      filled from the backup
-//	bound, the backup does not            restored with its volumeName, and a warning
-//	belongs to a Pod (ephemeral volume)   skipped: the Pod creates a new one
+//	the claim in the archive                  what happens
+//	was not bound                             restored unchanged
+//	bound, an operation captured its data     restored without volumeName, dataSource and
+//	                                          dataSourceRef: an action of a plugin sets the
+//	                                          source, or fills the new volume
+//	bound, not captured, reclaim policy of    restored without them: it gets a new, empty
+//	the archived volume Delete or Recycle     volume, and a warning
+//	bound, not captured, otherwise            restored with its volumeName, and a warning
+//	belongs to a Pod (ephemeral volume)       skipped: the Pod creates a new one
 //
 // A claim with a volumeName binds only to that volume: nothing is provisioned for it. While
 // the volume is missing, the claim stays Pending, and so does its pod. A StatefulSet finds
@@ -75,9 +77,15 @@ func (PVCAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itema
 	if volume == "" {
 		return result, nil
 	}
-	isBound := isClaimBound(archived.Object)
+	isBound := IsClaimBound(archived.Object)
 	if isBound && item.Restore.HasVolumeData(archived.GetNamespace(), archived.GetName()) {
 		RemoveKeys(object, []string{"spec"}, "volumeName", "dataSource", "dataSourceRef")
+		return result, nil
+	}
+	if lost := readVolumeInfo(item.Restore.ReadArchived(volumes, "", volume)); isBound && !lost.isStorageRetained() {
+		RemoveKeys(object, []string{"spec"}, "volumeName", "dataSource", "dataSourceRef")
+		result.Warnings = []string{fmt.Sprintf("the backup does not hold the data of this claim, and the reclaim policy %s of its PersistentVolume %q "+
+			"deletes the storage with the claim: it gets a new, empty volume", lost.policy, volume)}
 		return result, nil
 	}
 	if isBound {
@@ -91,8 +99,8 @@ func (PVCAction) Execute(_ context.Context, item *itemaction.RestoreItem) (itema
 	return result, nil
 }
 
-// isClaimBound reports whether a claim had a volume, and so perhaps data.
-func isClaimBound(claim map[string]any) bool {
+// IsClaimBound reports whether a claim had a volume, and so perhaps data.
+func IsClaimBound(claim map[string]any) bool {
 	switch Get[string](claim, "status", "phase") {
 	case "Bound", "Lost":
 		return true

@@ -36,6 +36,25 @@ func TestPVCAction_Execute(t *testing.T) {
 		"bound, its volume is not in the archive": {
 			Resource: resource, Archived: bound, Want: waiting, Result: itemaction.Result{Warnings: waits},
 		},
+		"bound, its volume is in the archive and retained": {
+			Resource: resource, Archived: bound, InArchive: []itemaction.RelatedItem{volume}, Want: waiting,
+			ArchivedVolumes: []string{`{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`},
+			Result:          itemaction.Result{Warnings: waits, RelatedItems: []itemaction.RelatedItem{volume}},
+		},
+		"bound, its volume is in the archive and deleted with it": {
+			Resource: resource, Archived: bound, InArchive: []itemaction.RelatedItem{volume},
+			ArchivedVolumes: []string{`{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`},
+			Want: `{"metadata":{"name":"data","namespace":"a","finalizers":["kubernetes.io/pvc-protection"],"annotations":{"x":"y"}},
+				"spec":{"storageClassName":"fast"}}`,
+			Result: itemaction.Result{Warnings: []string{"the backup does not hold the data of this claim, and the reclaim policy Delete of its " +
+				"PersistentVolume \"v\" deletes the storage with the claim: it gets a new, empty volume"}},
+		},
+		"not bound, of a volume that is deleted": {
+			Resource:        resource,
+			Archived:        `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"},"status":{"phase":"Pending"}}`,
+			ArchivedVolumes: []string{`{"metadata":{"name":"v"},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`},
+			Want:            `{"metadata":{"name":"data","namespace":"a"},"spec":{"volumeName":"v"}}`,
+		},
 		"bound, with its data": {
 			Resource: resource, Archived: bound, InArchive: []itemaction.RelatedItem{volume},
 			WithData: []string{"a/data"}, Restore: mapped,

@@ -47,6 +47,7 @@ var ruled = map[string]rules{
 			"itemOperationTimeout":             {`"1h"`, `"2h"`},
 			"metadata":                         {`{"labels":{"a":"b"}}`, `{"labels":{"a":"c"}}`},
 			"parameters":                       {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
+			"volumes":                          {`{"requireCaptured":true}`, `{"group":"app"}`},
 		},
 		free: []string{"ttl", "deletionPolicy", "desiredState", "importedFrom", "timeouts"},
 	},
@@ -231,7 +232,7 @@ func TestHookRunChanges(t *testing.T) {
 	const newID = "intervention cannot be removed, and a new one needs a new id"
 	retry := `intervention: {id: a, type: Retry, user: jane, reason: repaired}`
 	body := func(state string) string {
-		return `{spec: {` + hookRun + `, timeout: 10m, order: 1, retries: 1, owed: true, runOn: [Failed], parameters: {a: b}, desiredState: ` + state + `}}`
+		return `{spec: {` + hookRun + `, timeout: 10m, order: 1, retries: 1, owed: true, runOn: [Failed], runAfter: DataCaptured, parameters: {a: b}, desiredState: ` + state + `}}`
 	}
 	bare := `{spec: {` + hookRun + `, timeout: 10m, desiredState: Wait}}`
 	table := map[string]change{
@@ -250,12 +251,12 @@ func TestHookRunChanges(t *testing.T) {
 	for field, value := range map[string]string{
 		"hook": `"PostBackup"`, "actionName": `"other"`, "pluginRef": `{"name":"other"}`, "parentRef": `{"uid":"other"}`,
 		"order": `2`, "timeout": `"9h"`, "retries": `2`, "failurePolicy": `"Ignore"`, "onInterruption": `"Fail"`,
-		"owed": `false`, "runOn": `["Completed"]`, "parameters": `{"a":"c"}`,
+		"owed": `false`, "runAfter": `"BackupCompleted"`, "runOn": `["Completed"]`, "parameters": `{"a":"c"}`,
 	} {
 		table["change "+field] = change{body: body("Wait"), patch: fmt.Sprintf(`{"spec":{%q:%s}}`, field, value), rejected: only}
 	}
 	for field, value := range map[string]string{
-		"order": `2`, "retries": `2`, "owed": `true`, "runOn": `["Completed"]`, "parameters": `{"a":"c"}`,
+		"order": `2`, "retries": `2`, "owed": `true`, "runAfter": `"DataCaptured"`, "runOn": `["Completed"]`, "parameters": `{"a":"c"}`,
 	} {
 		table["add "+field] = change{body: bare, patch: fmt.Sprintf(`{"spec":{%q:%s}}`, field, value), rejected: only}
 		table["remove "+field] = change{body: body("Wait"), patch: fmt.Sprintf(`{"spec":{%q:null}}`, field), rejected: only}

@@ -71,7 +71,7 @@ var kinds = map[string]struct {
 		status: `{"phase":"InProgress","message":"Copying","progress":{"completed":61,"total":100,"units":"bytes","summary":"61 % (61 of 100 bytes)"}}`,
 		header: []string{"NAME", "ACTION", "PLUGIN", "KIND", "IN", "ITEM", "PHASE", "PROGRESS", "FOR", "AGE", "MESSAGE"},
 		row:    []string{"nightly-data-0", "example.io/copy", "example", "persistentvolumeclaims", "shop", "data", "InProgress", "61 % (61 of 100 bytes)", "b", "*", "Copying"},
-		wide:   []string{"ID"},
+		wide:   []string{"CAPTURED", "ID"},
 	},
 	"DeletionRun": {
 		resource: "deletionruns", short: "gdr", kind: "DeletionRun", body: `{metadata: {name: nightly-expired}, spec: {backupName: nightly, cause: Expired}}`,

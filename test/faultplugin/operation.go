@@ -28,6 +28,7 @@ import (
 //
 //	steps:5            n of 5 are done in the n-th Progress, the last one completes
 //	until:file         runs until there is a file, 1 of 2
+//	captured:file      has captured its data when there is a file
 //	never              stays at 1 of 10
 //	back               goes from 5 back to 3, and completes
 //	over               goes beyond its total, and completes
@@ -198,6 +199,10 @@ func (o *operations) pollOperation(ctx context.Context, id string) (*item.Progre
 	progress.OperationUnits, progress.Description = "steps", fmt.Sprintf("in step %d", s.Polls)
 	if progress.Completed {
 		progress.Err = p["error"]
+	}
+	if p.hasInstruction("captured") {
+		_, err := os.Stat(p["captured"])
+		progress.DataCaptured = err == nil
 	}
 	return progress, nil
 }

@@ -209,7 +209,7 @@ $(CSI)/snapshot-controller: hack/controlplane/build.sh hack/controlplane/csi/go.
 	hack/controlplane/build.sh $(CSI) csi
 
 .PHONY: e2e-programs
-e2e-programs: control-plane $(NODE)/kube-scheduler $(NODE)/coredns ## Build the other programs of a node: kubelet, kube-proxy, kube-scheduler, CoreDNS.
+e2e-programs: control-plane csi-programs $(NODE)/kube-scheduler $(NODE)/coredns ## Build the other programs of a node: kubelet, kube-proxy, kube-scheduler, CoreDNS.
 
 # One build produces these three, too; kube-scheduler is the last of them.
 $(NODE)/kube-scheduler: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum

@@ -52,7 +52,7 @@ dump() {
 	fi
 	local dir=bin/e2e/log/dump
 	mkdir -p "$dir"
-	timeout 60 kubectl get pods,pv,pvc,jobs,deployments -A -o wide >"$dir/objects.txt" 2>&1 || true
+	timeout 60 kubectl get pods,pv,pvc,volumesnapshots,volumesnapshotcontents,jobs,deployments -A -o wide >"$dir/objects.txt" 2>&1 || true
 	timeout 60 kubectl get events -A --sort-by=.metadata.creationTimestamp >"$dir/events.txt" 2>&1 || true
 	timeout 60 kubectl get backups.grapnel.dev,restores.grapnel.dev,deletionruns,hookruns -A -o yaml >"$dir/grapnel.yaml" 2>&1 || true
 	timeout 60 kubectl logs -n grapnel-system -l app.kubernetes.io/name=grapnel --all-containers --tail=-1 --prefix >"$dir/grapnel.log" 2>&1 || true

@@ -42,9 +42,9 @@ func TestWriteConfigs_ArgumentFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These are made by the processes themselves.
-	made := []string{"--data-dir", "--root-dir"}
+	made := []string{"--data-dir", "--root-dir", "--endpoint", "--dir", "--registration-socket", "--csi-address"}
 	checked := 0
-	for _, c := range append(l.ground(), l.clients("/e2e")...) {
+	for _, c := range slices.Concat(l.ground(), l.clients("/e2e"), l.storage()) {
 		for _, arg := range c.args {
 			name, value, _ := strings.Cut(arg, "=")
 			if !strings.HasPrefix(value, "/") || slices.Contains(made, name) {

@@ -6,6 +6,8 @@ package cluster
 import (
 	"path/filepath"
 	"strconv"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 )
 
 // The names of the processes, which are those of their logs, too.
@@ -18,7 +20,16 @@ const (
 	kubelet           = "kubelet"
 	proxy             = "kube-proxy"
 	networkPolicies   = "network-policies"
+	csiDriver         = string(csi.Driver)
 )
+
+// csiIdentity is the user of the sidecars of the CSI driver.
+const csiIdentity = "csi"
+
+// sidecars are the names of the sidecars of the CSI driver.
+func sidecars() []string {
+	return []string{string(csi.SnapshotController), string(csi.Snapshotter), string(csi.Provisioner)}
+}
 
 // component is a process of the cluster.
 type component struct {
@@ -52,6 +63,26 @@ func (l layout) clients(own string) []component {
 		{proxy, filepath.Join(l.node(), proxy), []string{"--config=" + filepath.Join(l.State, "kube-proxy.yaml")}},
 		{networkPolicies, own, []string{EnforceCommand, l.kubeconfigOf(networkPolicies)}},
 	}
+}
+
+// storage is the CSI driver and its sidecars. These need the CRDs of snapshots.
+func (l layout) storage() []component {
+	socket := filepath.Join(l.csi(), "csi.sock")
+	all := []component{{csiDriver, l.csiDriver(), []string{
+		"--endpoint=" + socket, "--dir=" + filepath.Join(l.csi(), "data"), "--node-name=" + nodeName,
+		"--registration-socket=" + filepath.Join(l.pluginRegistry(), csiDriver+".sock"),
+	}}}
+	for _, name := range sidecars() {
+		args := []string{
+			"--kubeconfig=" + l.kubeconfigOf(csiIdentity), "--kube-api-qps=1000", "--kube-api-burst=2000",
+			"--retry-interval-start=100ms", "--retry-interval-max=2s",
+		}
+		if name != string(csi.SnapshotController) {
+			args = append(args, "--csi-address="+socket, "--timeout=1m")
+		}
+		all = append(all, component{name, filepath.Join(l.csiPrograms(), name), args})
+	}
+	return all
 }
 
 func (l layout) containerd() component {

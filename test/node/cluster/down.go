@@ -70,13 +70,14 @@ func (l layout) down(ctx context.Context, out io.Writer) error {
 // everything that is left.
 func (l layout) endProcesses(ctx context.Context, r *record) error {
 	// These would make pods again.
-	errs := []error{r.stop(ctx, controllerManager, scheduler)}
+	errs := []error{r.stop(ctx, append(sidecars(), controllerManager, scheduler)...)}
 	if r.alive(apiServer) && r.alive(kubelet) && r.alive(containerd) {
 		// What this leaves is ended below.
 		_, _ = host.Run(ctx, l.kubectl(), "--kubeconfig="+l.kubeconfig(), "delete", "pods", "--all", "--all-namespaces",
 			"--grace-period=1", "--timeout=15s")
 	}
-	errs = append(errs, r.stop(ctx, kubelet, proxy, networkPolicies), l.endContainers(ctx, r), r.stop(ctx, containerd, apiServer, etcd))
+	errs = append(errs, r.stop(ctx, kubelet, proxy, networkPolicies), r.stop(ctx, csiDriver),
+		l.endContainers(ctx, r), r.stop(ctx, containerd, apiServer, etcd))
 	left, err := proc.Marked(l.marker())
 	errs = append(errs, err)
 	for _, id := range left {

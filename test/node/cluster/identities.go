@@ -41,6 +41,7 @@ func identities() map[string]pki.Subject {
 		"kube-proxy":              {CommonName: "system:kube-proxy"},
 		// It is for this cluster only, so there is no role that is made for it.
 		networkPolicies:   {CommonName: networkPolicies, Organizations: []string{"system:masters"}},
+		csiIdentity:       {CommonName: csiIdentity, Organizations: []string{"system:masters"}},
 		"service-account": {CommonName: "service-account"},
 		adminName:         {CommonName: adminName, Organizations: []string{"system:masters"}},
 	}
@@ -67,7 +68,7 @@ func (l layout) writeIdentities() error {
 		switch name {
 		case adminName:
 			path = l.kubeconfig()
-		case "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", networkPolicies:
+		case "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", networkPolicies, csiIdentity:
 		default:
 			continue
 		}

@@ -74,10 +74,18 @@ func (l layout) node() string         { return filepath.Join(l.Root, "bin", "nod
 func (l layout) pki() string          { return filepath.Join(l.State, "pki") }
 func (l layout) socket() string       { return filepath.Join(l.State, "containerd.sock") }
 func (l layout) volumes() string      { return filepath.Join(l.State, "volumes") }
+func (l layout) csi() string          { return filepath.Join(l.State, "csi") }
+func (l layout) csiPrograms() string  { return filepath.Join(l.Root, "bin", "csi") }
+func (l layout) csiDriver() string    { return filepath.Join(l.output(), csiDriver) }
+
+// pluginRegistry is where the kubelet looks for the sockets of drivers.
+func (l layout) pluginRegistry() string {
+	return filepath.Join(l.State, "kubelet", "plugins_registry")
+}
 
 // directories returns the directories that are created before anything starts.
 func (l layout) directories() []string {
-	return []string{l.pki(), filepath.Join(l.State, "cni", "conf"), l.volumes()}
+	return []string{l.pki(), filepath.Join(l.State, "cni", "conf"), l.volumes(), l.csi(), l.pluginRegistry()}
 }
 
 func serverURL() string {
@@ -152,6 +160,7 @@ func (l layout) checkPrograms() error {
 	for dir, names := range map[string][]string{
 		l.controlPlane(): {"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"},
 		l.node():         {"kubelet", "kube-proxy", "kube-scheduler", "coredns"},
+		l.csiPrograms():  sidecars(),
 	} {
 		for _, name := range names {
 			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	"github.com/grapnel-dev/grapnel/test/node/host"
 )
 
@@ -49,9 +51,10 @@ func Up(ctx context.Context, root string, out io.Writer) error {
 	_, err = fmt.Fprintf(out, "The cluster is up after %.1f s. Its node:\n  %s"+
 		"Use it with:\n  export KUBECONFIG=%s PATH=%s:$PATH\n"+
 		"PersistentVolumes e2e-0 to e2e-%d wait for claims; their directories are in %s.\n"+
+		"Claims of the StorageClass %s get a volume each, and can be snapshotted.\n"+
 		"Images: bin/e2e/e2e load IMAGE.tar. Logs: %s.\n"+
 		"Take it down with: make e2e-down\n",
-		time.Since(began).Seconds(), node, l.kubeconfig(), l.controlPlane(), volumes-1, l.volumes(), l.logs())
+		time.Since(began).Seconds(), node, l.kubeconfig(), l.controlPlane(), volumes-1, l.volumes(), csi.WaitClassName, l.logs())
 	return err
 }
 
@@ -101,6 +104,7 @@ func (l layout) up(ctx context.Context) error {
 	}
 	group, groupCtx = errgroup.WithContext(ctx)
 	group.Go(func() error { return p.applyManifests(groupCtx) })
+	group.Go(func() error { return p.startStorage(groupCtx) })
 	group.Go(func() error { return p.awaitNode(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return err
@@ -131,6 +135,9 @@ func (l layout) prepare(ctx context.Context) (*processes, error) {
 		}
 	}
 	if err := l.configure(); err != nil {
+		return nil, err
+	}
+	if err := program.Build(ctx, filepath.Join(l.Root, "test", "csidriver"), l.csiDriver()); err != nil {
 		return nil, err
 	}
 	if err := required().Apply(host.Sys); err != nil {

@@ -17,6 +17,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	"github.com/grapnel-dev/grapnel/test/node/host"
 	"github.com/grapnel-dev/grapnel/test/node/image"
@@ -33,6 +34,11 @@ const webhookImage = "docker.io/local/smoke-webhook:1"
 
 //go:embed manifests.yaml
 var manifests string
+
+// restored is applied when the claim that it takes a snapshot of has data.
+//
+//go:embed restored.yaml
+var restored string
 
 // Options say which cluster is checked.
 type Options struct {
@@ -83,6 +89,11 @@ func steps() []step {
 		{title: "a Job ends, with a volume, names and a Service", args: []string{"wait", "job/client", n, "--for=condition=Complete", "--timeout=180s"}, want: "met"},
 		{title: "logs", args: []string{"logs", "job/client", n}, want: "hello from web-"},
 		{title: "a Service without pods refuses", args: []string{"logs", "job/client", n}, want: "Connection refused"},
+		{title: "a dynamic volume", args: []string{"wait", "job/writer", n, "--for=condition=Complete", "--timeout=180s"}, want: "met"},
+		{title: "a snapshot", args: []string{"apply", "-f", "restored.yaml"}, want: "created"},
+		{title: "is ready", args: []string{"wait", "volumesnapshot/written", n, "--for=jsonpath={.status.readyToUse}=true", "--timeout=60s"}, want: "met"},
+		{title: "a volume of it", args: []string{"wait", "job/reader", n, "--for=condition=Complete", "--timeout=180s"}, want: "met"},
+		{title: "has its data", args: []string{"logs", "job/reader", n}, want: "written before the snapshot"},
 		{title: "exec", args: []string{"exec", "deployment/web", n, "--", "id", "-u"}, want: "65532"},
 		{title: "a webhook behind a Service", args: []string{"apply", "-f", "refused.yaml"}, want: "the webhook has seen refused", fails: true},
 		{title: "what the webhook is not asked about", args: []string{"create", "configmap", "accepted", n}, want: "created"},
@@ -94,14 +105,14 @@ func steps() []step {
 const refused = "{apiVersion: v1, kind: ConfigMap, metadata: {name: refused, namespace: " + Namespace + ", labels: {smoke: refused}}}\n"
 
 func (o Options) check(ctx context.Context, dir string) error {
-	all, err := render()
-	if err != nil {
-		return err
-	}
-	refusedFile := filepath.Join(dir, "refused.yaml")
-	err = errors.Join(os.WriteFile(filepath.Join(dir, "all.yaml"), all, 0o600), os.WriteFile(refusedFile, []byte(refused), 0o600))
-	if err != nil {
-		return err
+	for name, text := range map[string]string{"all.yaml": manifests, "restored.yaml": restored, "refused.yaml": refused} {
+		content, err := render(text)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), content, 0o600)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if _, err := o.kubectl(ctx, "apply", "-f", filepath.Join(dir, "all.yaml")); err != nil {
 		return err
@@ -109,8 +120,8 @@ func (o Options) check(ctx context.Context, dir string) error {
 	for _, s := range steps() {
 		began := time.Now()
 		for i, arg := range s.args {
-			if arg == "refused.yaml" {
-				s.args[i] = refusedFile
+			if strings.HasSuffix(arg, ".yaml") {
+				s.args[i] = filepath.Join(dir, arg)
 			}
 		}
 		out, err := o.kubectl(ctx, s.args...)
@@ -148,8 +159,8 @@ func (o Options) loadImages(ctx context.Context, dir string) error {
 	return nil
 }
 
-// render returns everything that is applied, with a certificate for the webhook.
-func render() ([]byte, error) {
+// render returns manifests that are applied, with a certificate for the webhook.
+func render(text string) ([]byte, error) {
 	authority, err := pki.NewAuthority("smoke")
 	if err != nil {
 		return nil, err
@@ -158,13 +169,14 @@ func render() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.New("manifests").Parse(manifests)
+	t, err := template.New("manifests").Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]string{
 		"Namespace": Namespace, "Busybox": image.BusyboxName, "Webhook": webhookImage,
+		"StorageClass": csi.WaitClassName, "SnapshotClass": csi.ClassName,
 		"Certificate":       base64.StdEncoding.EncodeToString(server.Certificate),
 		"Key":               base64.StdEncoding.EncodeToString(server.Key),
 		"PodSecurity":       "{runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",

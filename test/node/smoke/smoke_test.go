@@ -16,7 +16,7 @@ import (
 )
 
 func TestRender(t *testing.T) {
-	content, err := render()
+	content, err := render(manifests + "---\n" + restored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestRender(t *testing.T) {
 			}
 		}
 	}
-	if kinds["Deployment"] != 2 || kinds["Service"] != 3 || kinds["ValidatingWebhookConfiguration"] != 1 {
+	if kinds["Deployment"] != 2 || kinds["Service"] != 3 || kinds["Job"] != 3 || kinds["VolumeSnapshot"] != 1 || kinds["ValidatingWebhookConfiguration"] != 1 {
 		t.Errorf("there are %v", kinds)
 	}
 }

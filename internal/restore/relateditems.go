@@ -157,10 +157,7 @@ func (r *enginePass) findRelatedItem(ref itemaction.RelatedItem) (k *kind, e ent
 		return nil, e, "which is restored after all CustomResourceDefinitions"
 	case k == nil:
 		return nil, e, absent
-	case k.resource == namespaceResource && !r.selection.IncludesNamespace(ref.Name):
-		return nil, e, ""
-	case k.neverReason != "" && (!k.isForActionsOnly() || r.req.DryRun), k.neverReason == "" && k.inclusion == selection.Excluded,
-		ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace):
+	case k.resource == namespaceResource && !r.selection.IncludesNamespace(ref.Name), r.isExcludedRelated(k, ref):
 		return nil, e, ""
 	}
 	found, ok := k.findEntry(ref.Namespace, ref.Name)
@@ -171,6 +168,18 @@ func (r *enginePass) findRelatedItem(ref itemaction.RelatedItem) (k *kind, e ent
 		return nil, e, "which the cluster does not serve"
 	}
 	return k, found, ""
+}
+
+// isExcludedRelated reports whether a related item is excluded, or never restored and of no use to an
+// action of the request. An action gets what it needs regardless of the selected resources.
+func (r *enginePass) isExcludedRelated(k *kind, ref itemaction.RelatedItem) bool {
+	if ref.Namespace != "" && !r.selection.IncludesNamespace(ref.Namespace) {
+		return true
+	}
+	if k.neverReason != "" {
+		return !k.isForActionsOnly() || r.req.DryRun
+	}
+	return k.inclusion == selection.Excluded
 }
 
 // withServedScope returns the reference with the scope of the kind: for a cluster-scoped

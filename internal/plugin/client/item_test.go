@@ -193,8 +193,10 @@ func checkOperations(t *testing.T, conn *grpc.ClientConn, action Operations, sub
 	t.Helper()
 	op := OperationRef{OperationID: "op", Parent: []byte(subject)}
 	got, err := action.Progress(t.Context(), callOn(conn), op)
-	want := item.Progress{Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: started, Cancelled: cancelled,
-		DataCaptured: true}
+	want := item.Progress{
+		Completed: true, Err: "e", NCompleted: 1, NTotal: 2, OperationUnits: "bytes", Description: "d", Started: started, Cancelled: cancelled,
+		DataCaptured: true,
+	}
 	if wantErr != nil {
 		want = item.Progress{}
 	}

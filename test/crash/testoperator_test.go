@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 )
@@ -131,6 +132,9 @@ func (l *testOperator) actions() []v1alpha1.PluginAction {
 	}
 	if l.operations {
 		list = append(list, l.mover())
+	}
+	if l.operations && kind.Name == lifecycle.BackupKind.Name {
+		list[1].RunAfter = v1alpha1.RunAfterDataCaptured
 	}
 	for i := range list {
 		if list[i].Selector = l.only(); list[i].Operation == nil {

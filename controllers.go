@@ -209,7 +209,7 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 func (p controllerSetup) newBackupPreviewReconciler() (reconciler, error) {
 	engine, err := p.newBackupEngine()
 	return &backuppreview.Reconciler{
-		Client: p.Client, Engine: engine, Redactor: p.Redactor, Journal: p.Journal, Now: p.Now,
+		Client: p.Client, Engine: engine, Redactor: p.Redactor, Journal: p.Journal, Actions: p.plugins, Now: p.Now,
 		AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, err
 }

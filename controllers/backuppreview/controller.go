@@ -5,6 +5,7 @@ package backuppreview
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,7 +24,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup"
+	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 	"github.com/grapnel-dev/grapnel/internal/storage/location"
@@ -48,6 +51,9 @@ type Reconciler struct {
 	// Engine writes the archive, which is discarded.
 	Engine   backup.ArchiveWriter
 	Redactor *redact.Redactor
+	// Actions reaches the actions of plugins, which are only called to determine which data they
+	// would capture.
+	Actions ActionResolver
 	// Journal detects that a preview crashed the operator. If it is nil, crashes are not noticed.
 	Journal *lifecycle.Journal
 	// AllVersions counts every served version of a group.
@@ -59,6 +65,12 @@ type Reconciler struct {
 	// active is the BackupPreview whose objects are being read; nil if there is none. Only the worker of
 	// the controller uses it.
 	active *activePreview
+}
+
+// ActionResolver reaches the actions of plugins.
+type ActionResolver interface {
+	// BackupItemAction returns how to reach an action of a plugin, which need not be loaded yet.
+	BackupItemAction(pluginObject, kind, action string) pluginclient.ResolveFunc[pluginclient.BackupItemAction]
 }
 
 // activePreview identifies a BackupPreview: another one may get its name.
@@ -75,7 +87,7 @@ type previewResult struct {
 
 // SetupWithManager registers the controller and what runs in its background.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Client == nil || r.Engine == nil || r.Redactor == nil || r.Now == nil {
+	if r.Client == nil || r.Engine == nil || r.Redactor == nil || r.Actions == nil || r.Now == nil {
 		return errors.New("backuppreview: a required field of the Reconciler is missing")
 	}
 	r.events = make(chan event.GenericEvent, 1024)
@@ -135,7 +147,7 @@ func (r *Reconciler) advancePreview(ctx context.Context, p *v1alpha1.BackupPrevi
 		}
 	}
 	switch {
-	case start && !r.startPreview(p): //nolint:contextcheck // it outlives the reconcile
+	case start && !r.startPreview(p, observed.plugins): //nolint:contextcheck // it outlives the reconcile
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	case hasPreviewEnded(p):
 		r.releasePreview(ctx, p.UID)
@@ -160,11 +172,19 @@ func (r *Reconciler) observePreview(ctx context.Context, p *v1alpha1.BackupPrevi
 
 // startPreview starts reading the objects of a BackupPreview. It returns false if the background tasks
 // have not started, or are stopping.
-func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview) bool {
+func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview, plugins []v1alpha1.Plugin) bool {
 	id, name := previewTaskID(p.UID), client.ObjectKeyFromObject(p)
-	request := backup.ArchiveRequest{Selection: lifecycle.ToSelectionSpec(&p.Spec.Template.Spec), AllVersions: r.AllVersions, StartTime: r.Now()}
+	request := backup.ArchiveRequest{
+		Selection: lifecycle.ToSelectionSpec(&p.Spec.Template.Spec), AllVersions: r.AllVersions, StartTime: r.Now(),
+		OnOperationStarted: backup.AcceptCaptureCheck,
+	}
+	checked, checkErr := r.newCaptureChecks(p, plugins)
+	request.Actions = checked
 	started := r.previews.EnsureStarted(id, name, func(ctx context.Context) (result previewResult, err error) {
 		defer r.Journal.Begin(id)()
+		if checkErr != nil {
+			return result, checkErr
+		}
 		var stored byteCounter
 		// What a run logs is not of interest: the problems are in the result.
 		result.ArchiveResult, err = r.Engine.WriteArchive(logr.NewContext(ctx, logr.Discard()), request, &stored)
@@ -177,6 +197,22 @@ func (r *Reconciler) startPreview(p *v1alpha1.BackupPreview) bool {
 	r.active = &activePreview{name: name, uid: p.UID}
 	r.previews.CancelAfter(id, p.Status.ExpirationTimestamp.Sub(r.Now()), errPreviewStopped)
 	return true
+}
+
+// newCaptureChecks returns what determines which claims the Backup would capture.
+func (r *Reconciler) newCaptureChecks(p *v1alpha1.BackupPreview, plugins []v1alpha1.Plugin) ([]itemaction.BackupAction, error) {
+	previewed := newPreviewedBackup(p)
+	hooks, _ := lifecycle.BackupKind.BuildHookPlan(previewed, plugins)
+	previewed.Status.ItemActions = lifecycle.ToPlannedItemActions(hooks.Items)
+	spec, err := json.Marshal(previewed.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the spec: %w", err)
+	}
+	return backup.NewCaptureChecks(backup.Request{
+		Name: previewed.Name, Namespace: previewed.Namespace, UID: string(p.UID), Labels: previewed.Labels, Annotations: previewed.Annotations,
+		Spec: spec, StorageLocation: p.Status.StorageLocation, Start: r.Now(),
+		ItemActions: lifecycle.NewItemActionSpecs(previewed, r.Actions.BackupItemAction),
+	}, r.Redactor)
 }
 
 // stopPreview stops the active BackupPreview if it had that name. It is called again when that has ended.

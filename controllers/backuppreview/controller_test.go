@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/backup"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/runner"
@@ -104,12 +105,12 @@ func TestDecidePreview(t *testing.T) {
 			}, nil)},
 			phase: "Completed", message: "with 1 warning: the data is not captured",
 		},
-		"found volumes, which an action may capture": {
-			seen: observedPreview{
-				location: main, running: true, plugins: []v1alpha1.Plugin{newPreviewPlugin("BackupItemAction example.io/snapshot")},
-				outcome: outcome(results.Results{Warnings: results.Problems{volumeWarning}, WarningCount: 1}, nil),
-			},
-			phase: "Completed", message: "would archive 3 objects",
+		"found volumes whose data is required": {
+			template: v1alpha1.BackupTemplate{Spec: v1alpha1.BackupSpec{Volumes: &v1alpha1.BackupVolumes{RequireCaptured: true}}},
+			seen: observedPreview{location: main, running: true, outcome: outcome(results.Results{
+				Warnings: results.Problems{volumeWarning}, WarningCount: 1,
+			}, nil)},
+			phase: "FailedValidation", message: "would fail validation: the data is not captured",
 		},
 		"failed": {
 			seen:  observedPreview{location: main, running: true, outcome: outcome(results.Results{}, errors.New("the API server is gone"))},
@@ -167,6 +168,13 @@ func (e *blockingEngine) WriteArchive(ctx context.Context, _ backup.ArchiveReque
 	}
 }
 
+// noActions has no actions of plugins.
+type noActions struct{}
+
+func (noActions) BackupItemAction(string, string, string) pluginclient.ResolveFunc[pluginclient.BackupItemAction] {
+	return nil
+}
+
 // previewTest has a Reconciler without a manager.
 type previewTest struct {
 	testing.TB
@@ -190,7 +198,7 @@ func newPreviewTest(t *testing.T, names ...string) *previewTest {
 	test := &previewTest{TB: t, engine: &blockingEngine{release: make(chan struct{}), canceled: make(chan struct{})}, now: previewTime}
 	test.Reconciler = &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.BackupPreview{}).Build(),
-		Engine: test.engine, Redactor: redact.New(), Now: func() time.Time { return test.now },
+		Engine: test.engine, Redactor: redact.New(), Actions: noActions{}, Now: func() time.Time { return test.now },
 		events: make(chan event.GenericEvent, 8),
 	}
 	test.previews = runner.New[previewResult](test.enqueuePreview)

@@ -174,11 +174,11 @@ func recordPreviewOutcome(p *v1alpha1.BackupPreview, seen observedPreview, hooks
 	}
 	found := seen.outcome.Value
 	problems := found.Results
-	if len(hooks.Items) > 0 {
-		// Whether they capture the data of a volume is only known when they are called.
-		before := len(problems.Warnings)
-		problems.Warnings = slices.DeleteFunc(slices.Clone(problems.Warnings), func(w results.Problem) bool { return w.Reason == results.ReasonDataNotCaptured })
-		problems.WarningCount -= before - len(problems.Warnings)
+	if v := p.Spec.Template.Spec.Volumes; v != nil && v.RequireCaptured {
+		if errs := describeSkippedClaims(problems, seen.redactor); len(errs) > 0 {
+			recordPreviewErrors(p, errs)
+			return
+		}
 	}
 	for _, warning := range hooks.Warnings {
 		problems.WarningCount += problems.Warnings.AddNew(results.Problem{Reason: results.ReasonPlanWarning, Message: warning})
@@ -198,6 +198,16 @@ func recordPreviewOutcome(p *v1alpha1.BackupPreview, seen observedPreview, hooks
 		message += ", with " + lifecycle.DescribeWarnings(run)
 	}
 	setPreviewPhase(p, phase, v1alpha1.ReasonPreviewed, message)
+}
+
+// describeSkippedClaims returns why claims would have no data.
+func describeSkippedClaims(problems results.Results, redactor *redact.Redactor) (skipped []string) {
+	for _, problem := range problems.Warnings {
+		if problem.Reason == results.ReasonDataNotCaptured {
+			skipped = append(skipped, redactor.String(problem.Message))
+		}
+	}
+	return skipped
 }
 
 // listPreviewedResources returns the resources with the most objects, sorted by name.

@@ -44,6 +44,15 @@ func TestObject_ToJSON(t *testing.T) {
 			spec:     `{"storageLocation":"main","itemOperationTimeout":"2h"}`,
 			status:   `"version":1,"formatVersion":"1.1.0",`,
 		},
+		"a Backup with a group of volumes": {
+			shown: velero.Object{
+				Kind: "Backup", Spec: json.RawMessage(`{"volumes":{"requireCaptured":true,"group":"example.io/app"}}`),
+				Metadata: velero.Metadata{Name: "b"},
+			},
+			metadata: `"annotations":{"velero.io/resource-timeout":"10m0s"}`,
+			spec:     `{"volumeGroupSnapshotLabelKey":"example.io/app","itemOperationTimeout":"4h0m0s"}`,
+			status:   `"version":1,"formatVersion":"1.1.0",`,
+		},
 		"a Restore that may recreate": {
 			shown: velero.Object{
 				Kind: "Restore", Spec: json.RawMessage(`{"existingResourcePolicy":"recreate"}`), BackupName: "nightly",

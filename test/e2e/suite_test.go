@@ -49,6 +49,7 @@ var _ = Describe("Grapnel", Ordered, ContinueOnFailure, func() {
 		describeInstallation()
 		describeJobs()
 		describePostgres()
+		describeVolumes()
 		describeEndpoints()
 		describeNetwork()
 		describeQuiesce()

@@ -1,0 +1,184 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
+)
+
+// driverData is where the CSI driver of test/node keeps volumes and snapshots.
+const driverData = driverdir.Dir("/var/lib/grapnel-e2e/csi/data")
+
+// ledger is a PostgreSQL server whose data is in a claim, and a client that writes a row again and
+// again.
+var ledger = fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: ledger, labels: {app: ledger}}
+spec: {selector: {app: ledger}, ports: [{port: 5432}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: ledger, labels: {app: ledger}}
+spec:
+  serviceName: db
+  replicas: 1
+  selector: {matchLabels: {app: ledger}}
+  template:
+    metadata: {labels: {app: ledger}}
+    spec:
+      containers:
+        - name: postgres
+          image: %[1]s
+          env: [{name: POSTGRES_DB, value: bank}, {name: PGDATA, value: /var/lib/postgresql/data/db}]
+          readinessProbe: {exec: {command: [pg_isready, -h, localhost, -U, postgres]}, periodSeconds: 1}
+          volumeMounts: [{name: data, mountPath: /var/lib/postgresql/data}]
+  volumeClaimTemplates:
+    - metadata: {name: data, labels: {app: ledger}}
+      spec:
+        storageClassName: directory-wait
+        accessModes: [ReadWriteOnce]
+        resources: {requests: {storage: 1Gi}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: client, namespace: ledger}
+spec:
+  selector: {matchLabels: {app: ledger-client}}
+  template:
+    metadata: {labels: {app: ledger-client}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - name: client
+          image: %[1]s
+          command:
+            - sh
+            - -c
+            - |
+              db="psql -qAt -h db -U postgres bank"
+              until $db -c "CREATE TABLE IF NOT EXISTS paid (at timestamptz DEFAULT clock_timestamp())"; do sleep 0.2; done
+              while :; do $db -c "INSERT INTO paid DEFAULT VALUES" && echo paid; sleep 0.1; done
+`, postgresImage)
+
+// ledgerFreeze is a Plugin that blocks writes to the database only until its data is captured. The
+// first half returns what the database holds then.
+const ledgerFreeze = `
+executor:
+  podExec:
+    selector: {matchLabels: {app: ledger}}
+    container: postgres
+actions:
+  - name: e2e.example.io/ledger
+    kind: PreBackupAction
+    selector: {matchLabels: {story: ledger}}
+    timeout: 30s
+    command:
+      - sh
+      - -euc
+      - |
+        psql -qAt -U postgres -c "ALTER SYSTEM SET default_transaction_read_only = on" -c "SELECT pg_reload_conf()" -c CHECKPOINT >/dev/null
+        rows=$(psql -qAt -U postgres bank -c "SELECT count(*) FROM paid")
+        lsn=$(psql -qAt -U postgres -c "SELECT pg_current_wal_lsn()")
+        echo "{\"message\": \"frozen\", \"outputs\": {\"rows\": \"$rows\", \"lsn\": \"$lsn\"}}"
+  - name: e2e.example.io/ledger
+    kind: PostBackupAction
+    runAfter: DataCaptured
+    selector: {matchLabels: {story: ledger}}
+    timeout: 30s
+    command: [psql, -qAt, -U, postgres, -c, "SET default_transaction_read_only = off", -c, "ALTER SYSTEM RESET default_transaction_read_only", -c, "SELECT pg_reload_conf()"]
+`
+
+func describeVolumes() {
+	It("freezes a database until its snapshot is taken, and restores it elsewhere", func(ctx SpecContext) {
+		c.createNamespace(ctx, "ledger")
+		c.apply(ctx, ledger)
+		c.rolledOut(ctx, "ledger", "statefulset/db", "deployment/client")
+		c.plugin(ctx, "ledger", ledgerFreeze)
+		c.pluginReady(ctx, "csi")
+		Expect(driverData.SetFaults(driverdir.Faults{NeverReady: true})).To(Succeed())
+		DeferCleanup(func() { Expect(driverData.SetFaults(driverdir.Faults{})).To(Succeed()) })
+		before := c.ledgerRows(ctx, "ledger")
+		Eventually(ctx, func() int { return c.ledgerRows(ctx, "ledger") }).Should(BeNumerically(">", before))
+
+		By("backing it up")
+		c.backup(ctx, "ledger", "ledger", "ledger", "volumes: {requireCaptured: true}")
+		b := &v1alpha1.Backup{}
+		b.Namespace, b.Name = namespace, "ledger"
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(c.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
+			g.Expect(c.hookRun(ctx, b, v1alpha1.HookPostBackup, "e2e.example.io/ledger").Status.Phase).To(Equal(v1alpha1.HookRunPhaseCompleted), "%s", b.Status.Message)
+		}).Should(Succeed())
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseWaitingForPluginOperations))
+		frozen := c.hookRun(ctx, b, v1alpha1.HookPreBackup, "e2e.example.io/ledger").Status.Outputs
+		rows, err := strconv.Atoi(string(frozen["rows"]))
+		Expect(err).NotTo(HaveOccurred())
+
+		By("letting the client write while the Backup waits for the snapshot")
+		Eventually(ctx, func() int { return c.ledgerRows(ctx, "ledger") }).Should(BeNumerically(">", rows))
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
+		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseWaitingForPluginOperations))
+		Expect(driverData.SetFaults(driverdir.Faults{})).To(Succeed())
+		b = c.backupEnds(ctx, "ledger", v1alpha1.RunPhaseCompleted)
+		Expect(b.Status.Volumes).To(Equal(&v1alpha1.VolumeCounts{Claims: 1, Captured: 1}))
+		Expect(driverdir.List[driverdir.Snapshot](driverData)).To(HaveLen(1))
+
+		By("losing the namespace and the volume")
+		c.kubectl(ctx, "delete", "namespace", "ledger", "--timeout=110s")
+		Eventually(ctx, func() ([]driverdir.Volume, error) { return driverdir.List[driverdir.Volume](driverData) }).Should(BeEmpty())
+		Expect(driverdir.List[driverdir.Snapshot](driverData)).To(HaveLen(1))
+
+		By("restoring it into another namespace")
+		c.restore(ctx, "ledger", "ledger", "ledger", "namespaceMapping: {ledger: ledger-again}", "labelSelector: {matchLabels: {app: ledger}}")
+		c.restoreEnds(ctx, "ledger", v1alpha1.RunPhaseCompleted)
+		c.rolledOut(ctx, "ledger-again", "statefulset/db")
+		Expect(c.ledgerRows(ctx, "ledger-again")).To(Equal(rows))
+		since := c.ledgerQuery(ctx, "ledger-again", "postgres", fmt.Sprintf("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '%s')", frozen["lsn"]))
+		passed, err := strconv.Atoi(since)
+		Expect(err).NotTo(HaveOccurred())
+		// A start of the server writes a checkpoint.
+		Expect(passed).To(And(BeNumerically(">=", 0), BeNumerically("<", 1<<20)), "bytes of WAL since the freeze")
+
+		By("leaving nothing behind")
+		contents := func() (string, error) {
+			return c.try(ctx, "get", "volumesnapshots,volumesnapshotcontents", "-A", "-o", "name")
+		}
+		c.apply(ctx, "apiVersion: grapnel.dev/v1alpha1\nkind: DeletionRun\nmetadata: {name: ledger, namespace: grapnel-system}\nspec: {backupName: ledger}\n")
+		Eventually(ctx, c.phase(ctx, "deletionruns/ledger")).Should(Equal("Completed"))
+		Expect(driverdir.List[driverdir.Snapshot](driverData)).To(BeEmpty())
+		Eventually(ctx, contents).Should(BeEmpty())
+		c.kubectl(ctx, "delete", "namespace", "ledger-again", "--timeout=110s")
+		Eventually(ctx, func() ([]driverdir.Volume, error) { return driverdir.List[driverdir.Volume](driverData) }).Should(BeEmpty())
+	}, SpecTimeout(minutes(8)))
+}
+
+// ledgerRows returns how many rows the database of a namespace holds.
+func (c *cluster) ledgerRows(ctx context.Context, in string) int {
+	GinkgoHelper()
+	n, err := strconv.Atoi(c.ledgerQuery(ctx, in, "bank", "SELECT count(*) FROM paid"))
+	Expect(err).NotTo(HaveOccurred())
+	return n
+}
+
+// ledgerQuery returns the answer of the database of a namespace.
+func (c *cluster) ledgerQuery(ctx context.Context, in, database, query string) string {
+	GinkgoHelper()
+	var answer string
+	Eventually(ctx, func(g Gomega) {
+		out, err := c.try(ctx, "exec", "-n", in, "statefulset/db", "--", "psql", "-qAt", "-U", "postgres", database, "-c", query)
+		g.Expect(err).NotTo(HaveOccurred())
+		answer = strings.TrimSpace(out)
+	}).Should(Succeed())
+	return answer
+}

@@ -1,0 +1,220 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+const (
+	// pollInterval is short, because applications may be frozen until their data is captured.
+	pollInterval = 200 * time.Millisecond
+	// snapshotGroup is the API group of snapshots.
+	snapshotGroup = "snapshot.storage.k8s.io"
+)
+
+// captureClaim is an AsyncBackupItemAction that captures the data of claims in VolumeSnapshots.
+type captureClaim struct{ cluster *cluster }
+
+// AppliesTo selects all claims: those that cannot be captured are reported, with the reason.
+func (captureClaim) AppliesTo(context.Context) (item.Selector, error) {
+	return item.Selector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
+}
+
+// CheckCapture returns why Start would not capture a claim. It changes nothing.
+func (a captureClaim) CheckCapture(ctx context.Context, req *item.BackupRequest) (string, error) {
+	observed, err := a.cluster.observeClaim(ctx, req)
+	if err != nil {
+		return "", err
+	}
+	_, notCaptured := decideCapture(observed)
+	return notCaptured, nil
+}
+
+// Start creates the VolumeSnapshot of a claim. Its name is determined by the UIDs of the Backup
+// and of the claim, so that a repeated call takes it over.
+func (a captureClaim) Start(ctx context.Context, req *item.BackupRequest) (*asyncbackupitemv1.Started, error) {
+	observed, err := a.cluster.observeClaim(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	plan, notCaptured := decideCapture(observed)
+	if notCaptured != "" {
+		return &asyncbackupitemv1.Started{DataNotCaptured: notCaptured}, nil
+	}
+	started, err := a.startSnapshot(ctx, req, plan)
+	if rejected := (*rejectedError)(nil); errors.As(err, &rejected) {
+		return &asyncbackupitemv1.Started{DataNotCaptured: rejected.Error()}, nil
+	}
+	return started, err
+}
+
+// startSnapshot starts the snapshot of one claim.
+func (a captureClaim) startSnapshot(ctx context.Context, req *item.BackupRequest, plan capturePlan) (*asyncbackupitemv1.Started, error) {
+	token := newToken()
+	wanted := newSnapshot(req, plan, token)
+	snapshot, err := a.cluster.createOrTakeOverSnapshot(ctx, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("creating the VolumeSnapshot: %w", err)
+	}
+	content := contentNameOf(snapshot.UID)
+	archived, err := withSnapshotRef(req.Item, snapshotRef{Driver: plan.driver, Content: content, Class: plan.class})
+	if err != nil {
+		return nil, err
+	}
+	sdk.Logger(ctx).Info("Started a snapshot", "claim", req.Item.GetName(), "volumeSnapshot", snapshot.Name, "class", plan.class)
+	key := types.NamespacedName{Namespace: snapshot.Namespace, Name: snapshot.Name}
+	return &asyncbackupitemv1.Started{
+		BackupResponse: item.BackupResponse{Item: archived},
+		OperationID:    operationID{kind: operationSnapshot, object: key, uid: snapshot.UID, token: token, started: time.Now()}.String(),
+		PollInterval:   pollInterval,
+		PostOperationItems: []item.Ref{
+			{Group: snapshotGroup, Resource: "volumesnapshots", Namespace: snapshot.Namespace, Name: snapshot.Name},
+			{Group: snapshotGroup, Resource: "volumesnapshotcontents", Name: content},
+			{Group: snapshotGroup, Resource: "volumesnapshotclasses", Name: plan.class},
+		},
+	}, nil
+}
+
+// newSnapshot returns the VolumeSnapshot of a claim.
+func newSnapshot(req *item.BackupRequest, plan capturePlan, token string) *snapshotv1.VolumeSnapshot {
+	claim := req.Item.GetName()
+	return &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: req.Item.GetNamespace(), Name: nameFor("snapshot", req.Backup.UID, string(req.Item.GetUID())),
+			Labels:      runLabels(labelBackupName, req.Backup.Name, req.Backup.UID),
+			Annotations: map[string]string{annotationOperation: token},
+		},
+		Spec: snapshotv1.VolumeSnapshotSpec{
+			Source:                  snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim},
+			VolumeSnapshotClassName: &plan.class,
+		},
+	}
+}
+
+// withSnapshotRef returns a claim with annotationSnapshot.
+func withSnapshotRef(claim *unstructured.Unstructured, ref snapshotRef) (*unstructured.Unstructured, error) {
+	value, err := ref.toAnnotation()
+	if err != nil {
+		return nil, err
+	}
+	annotations := claim.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationSnapshot] = value
+	claim.SetAnnotations(annotations)
+	return claim, nil
+}
+
+// rejectedError means that the API server does not accept a snapshot, for a reason that a retry
+// does not change. The claim is archived without its data.
+type rejectedError struct{ reason string }
+
+func (e *rejectedError) Error() string {
+	return "the API server rejected the snapshot (" + e.reason + "): allow it, for example by raising the quota of the namespace, and back up again"
+}
+
+// newRejectedError returns a *rejectedError for an error that a retry does not change, and nil
+// for others. Its text is the same for several claims.
+func newRejectedError(err error) error {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+		return nil
+	}
+	reason := err.Error()
+	for _, before := range []string{"is forbidden: ", "is invalid: ", "denied the request: "} {
+		if _, after, found := strings.Cut(reason, before); found {
+			reason = after
+		}
+	}
+	reason, _, _ = strings.Cut(reason, ", requested: ") // the numbers of a quota
+	return &rejectedError{reason: truncate(reason)}
+}
+
+// errBeingDeleted means that the object of an earlier attempt is still being deleted.
+var errBeingDeleted = errors.New("the snapshot of an earlier attempt is still being deleted: back up again when it does not exist anymore")
+
+// createOrTakeOverSnapshot creates a VolumeSnapshot. If an earlier call created it, the
+// snapshot belongs to this call from now on.
+func (c *cluster) createOrTakeOverSnapshot(ctx context.Context, wanted *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshot, error) {
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	release, err := c.acquireCreate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	snapshots := api.snapshots.SnapshotV1().VolumeSnapshots(wanted.Namespace)
+	var result *snapshotv1.VolumeSnapshot
+	err = retry.OnError(retry.DefaultBackoff, func(err error) bool { return isTransient(err) && ctx.Err() == nil }, func() error {
+		created, err := snapshots.Create(ctx, wanted, metav1.CreateOptions{})
+		if err == nil {
+			result = created
+			return nil
+		}
+		// A quota rejects an object before its name is compared with those that exist.
+		existing, getErr := snapshots.Get(ctx, wanted.Name, metav1.GetOptions{})
+		switch rejected := newRejectedError(err); {
+		case apierrors.IsNotFound(getErr) && rejected != nil:
+			return rejected
+		case getErr != nil:
+			return err
+		case existing.DeletionTimestamp != nil:
+			return errBeingDeleted
+		case !isSameSnapshot(existing, wanted):
+			return fmt.Errorf("VolumeSnapshot %s/%s exists and was not created by this backup: delete it", existing.Namespace, existing.Name)
+		}
+		existing = existing.DeepCopy()
+		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
+		result, err = snapshots.Update(ctx, existing, metav1.UpdateOptions{})
+		return err
+	})
+	return result, err
+}
+
+// isTransient reports whether a write may succeed if it is repeated.
+func isTransient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || errors.Is(err, errBeingDeleted)
+}
+
+// isSameSnapshot reports whether an existing VolumeSnapshot is the wanted one: users of the
+// namespace could have created one of that name with another source.
+func isSameSnapshot(existing, wanted *snapshotv1.VolumeSnapshot) bool {
+	have, want := existing.Spec.Source, wanted.Spec.Source
+	return existing.Labels[labelRunUID] == wanted.Labels[labelRunUID] &&
+		equalPointers(have.PersistentVolumeClaimName, want.PersistentVolumeClaimName) &&
+		equalPointers(have.VolumeSnapshotContentName, want.VolumeSnapshotContentName)
+}
+
+func equalPointers[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func mergeMaps(into, from map[string]string) map[string]string {
+	if into == nil {
+		into = map[string]string{}
+	}
+	for key, value := range from {
+		into[key] = value
+	}
+	return into
+}

@@ -1,0 +1,73 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// leftoversInterval is how often the VolumeSnapshots of restores are listed. Usually there are none.
+	leftoversInterval = 30 * time.Second
+	// orphanAge is the age from which a VolumeSnapshot without its claim is removed: long after the
+	// operation that waits for the claim has ended.
+	orphanAge = time.Hour
+)
+
+// removeLeftoversRegularly removes the VolumeSnapshots of restores that no claim needs anymore, until ctx
+// ends: a claim may be bound long after its Restore, when its first pod starts.
+func (c *cluster) removeLeftoversRegularly(ctx context.Context) {
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+		if err := c.removeLeftovers(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			slog.Info("Removing the VolumeSnapshots of earlier restores failed; it is retried", "reason", err.Error())
+		}
+	}, leftoversInterval, 0.2, true)
+}
+
+// removeLeftovers removes the VolumeSnapshots of restores that no claim needs anymore.
+func (c *cluster) removeLeftovers(ctx context.Context, now time.Time) error {
+	snapshots, err := c.listSnapshots(ctx, metav1.NamespaceAll, metav1.ListOptions{LabelSelector: labelRunUID})
+	if err != nil {
+		return err
+	}
+	return concurrently(len(snapshots), func(i int) error {
+		snapshot := &snapshots[i]
+		if snapshot.Annotations[annotationClaim] == "" || snapshot.Spec.Source.VolumeSnapshotContentName == nil {
+			return nil // it is of a backup
+		}
+		isNeeded, err := c.isNeeded(ctx, snapshot, now)
+		if err != nil || isNeeded {
+			return err
+		}
+		return c.removeRestoreObjects(ctx, types.NamespacedName{Namespace: snapshot.Namespace, Name: snapshot.Name}, snapshot.UID)
+	})
+}
+
+// isNeeded reports whether a claim may still need the VolumeSnapshot of a restore.
+func (c *cluster) isNeeded(ctx context.Context, snapshot *snapshotv1.VolumeSnapshot, now time.Time) (bool, error) {
+	api, err := c.connect()
+	if err != nil {
+		return false, err
+	}
+	isYoung := now.Sub(snapshot.CreationTimestamp.Time) < orphanAge
+	claim, err := api.core.CoreV1().PersistentVolumeClaims(snapshot.Namespace).Get(ctx, snapshot.Annotations[annotationClaim], metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return isYoung, nil
+	case err != nil:
+		return false, err
+	case claim.Spec.DataSourceRef == nil || claim.Spec.DataSourceRef.Name != snapshot.Name:
+		return isYoung, nil
+	}
+	return claim.Status.Phase != corev1.ClaimBound, nil
+}

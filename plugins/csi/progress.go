@@ -1,0 +1,245 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// failAfter is how long a driver may fail to take a snapshot before the operation fails.
+// csi-snapshotter retries, and many errors are gone soon.
+const failAfter = 90 * time.Second
+
+// observedSnapshot is what the progress of an operation depends on.
+type observedSnapshot struct {
+	operation operationID
+	// snapshot is the VolumeSnapshot, nil if it does not exist anymore.
+	snapshot *snapshotv1.VolumeSnapshot
+	// isCaptured reports that the driver has taken the snapshot, and its content is retained.
+	isCaptured bool
+	// content is the VolumeSnapshotContent. It is only read when it matters: when something
+	// happened, or the VolumeSnapshot does not exist anymore.
+	content *snapshotv1.VolumeSnapshotContent
+	// failingFor is how long the snapshot has had its error.
+	failingFor time.Duration
+}
+
+// Progress returns the progress of a snapshot. Usually it needs no request to the API server.
+func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.OperationRequest) (*item.Progress, error) {
+	id, err := parseOperationID(req.OperationID, operationSnapshot, operationGroup)
+	if err != nil {
+		return nil, err
+	}
+	if id.kind == operationGroup {
+		return a.cluster.groupProgress(ctx, id, req.Backup)
+	}
+	observed, err := a.cluster.observeSnapshot(ctx, id, req.Backup)
+	if err != nil {
+		return nil, err
+	}
+	progress := decideProgress(observed)
+	if progress.Err != "" && observed.snapshot != nil {
+		// What cannot be used must not stay.
+		if err := a.cluster.requestRemoval(ctx, id.object, id.uid); err != nil {
+			return nil, err
+		}
+	}
+	return progress, nil
+}
+
+// Cancel removes the snapshot, if it still belongs to this operation.
+func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
+	id, err := parseOperationID(req.OperationID, operationSnapshot, operationGroup)
+	if err != nil {
+		return err
+	}
+	if id.kind == operationGroup {
+		return a.cluster.cancelGroup(ctx, id)
+	}
+	snapshot, err := a.cluster.readSnapshot(ctx, id.object, id.uid)
+	if err != nil || snapshot != nil && snapshot.Annotations[annotationOperation] != id.token {
+		return err
+	}
+	return a.cluster.requestRemoval(ctx, id.object, id.uid)
+}
+
+// observeSnapshot reads the state of a snapshot. As soon as the content exists, it is retained:
+// otherwise, the deletion of the namespace would delete the snapshot.
+func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup item.Backup) (observedSnapshot, error) {
+	observed := observedSnapshot{operation: id}
+	var err error
+	if observed.snapshot, err = c.getOperationSnapshot(ctx, id); err != nil {
+		return observed, err
+	}
+	key := string(id.uid)
+	observed.isCaptured = c.captured.has(key)
+	if observed.snapshot != nil {
+		if errorText(observed.snapshot) == "" {
+			c.failing.remove(key)
+		} else {
+			observed.failingFor = c.failing.add(key)
+		}
+		if !isBound(observed.snapshot) || !isTaken(observed.snapshot) && c.retained.has(key) ||
+			observed.isCaptured && !isReady(observed.snapshot) {
+			return observed, nil
+		}
+	}
+	if observed.content, err = c.getContent(ctx, contentNameOf(id.uid)); err != nil || observed.content == nil {
+		return observed, err
+	}
+	if !belongsTo(observed.content, id) {
+		return observed, fmt.Errorf("VolumeSnapshotContent %s belongs to another VolumeSnapshot than %s", observed.content.Name, id.object)
+	}
+	// A snapshot that is being removed must not be retained.
+	if observed.snapshot == nil || observed.snapshot.DeletionTimestamp == nil {
+		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil {
+			return observed, err
+		}
+		c.retained.add(key)
+	}
+	if isCaptured(observed.content) {
+		observed.isCaptured = true
+		c.captured.add(key)
+	}
+	return observed, nil
+}
+
+// getOperationSnapshot returns the VolumeSnapshot of an operation. The watch may not have seen yet
+// that the operation took it over.
+func (c *cluster) getOperationSnapshot(ctx context.Context, id operationID) (*snapshotv1.VolumeSnapshot, error) {
+	snapshot, err := c.getSnapshot(ctx, id.object, id.uid)
+	if err != nil || snapshot == nil || snapshot.Annotations[annotationOperation] == id.token {
+		return snapshot, err
+	}
+	return c.readSnapshot(ctx, id.object, id.uid)
+}
+
+// belongsTo reports whether snapshot-controller provisioned a content for a VolumeSnapshot.
+func belongsTo(content *snapshotv1.VolumeSnapshotContent, id operationID) bool {
+	ref := content.Spec.VolumeSnapshotRef
+	return ref.UID == id.uid && ref.Namespace == id.object.Namespace && ref.Name == id.object.Name
+}
+
+// retainContent changes the deletion policy of a content to Retain, and adds the labels of its
+// backup.
+func (c *cluster) retainContent(
+	ctx context.Context, content *snapshotv1.VolumeSnapshotContent, backup item.Backup,
+) (*snapshotv1.VolumeSnapshotContent, error) {
+	if content.DeletionTimestamp != nil ||
+		content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain && content.Labels[labelRunUID] == backup.UID {
+		return content, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID)},
+		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
+	})
+	if err != nil {
+		return nil, err
+	}
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	patched, err := api.snapshots.SnapshotV1().VolumeSnapshotContents().Patch(ctx, content.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // nil means that it does not exist
+	case err != nil:
+		return nil, fmt.Errorf("retaining VolumeSnapshotContent %s: %w", content.Name, err)
+	}
+	return patched, nil
+}
+
+// decideProgress returns what the state of a snapshot means for its operation.
+func decideProgress(o observedSnapshot) *item.Progress {
+	progress := &item.Progress{NTotal: 2, OperationUnits: "stages", Started: o.operation.started}
+	if o.isCaptured {
+		progress.DataCaptured, progress.NCompleted = true, 1
+	}
+	switch {
+	case o.snapshot == nil && (!o.isCaptured || o.content == nil):
+		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s was deleted before the snapshot was taken: back up again", o.operation.object))
+	case o.snapshot != nil && o.snapshot.Annotations[annotationOperation] != o.operation.token:
+		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
+		progress.Description = "the snapshot was taken over by a later call"
+	case o.snapshot != nil && o.snapshot.DeletionTimestamp != nil:
+		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s is being deleted: back up again", o.operation.object))
+	case o.isCaptured && isContentReady(o.content):
+		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "the snapshot is ready to use"
+	case o.isCaptured:
+		progress.Description = "the snapshot was taken, and the storage is still processing it"
+		if text := errorText(o.snapshot); text != "" {
+			progress.Description += ": " + text
+		}
+	case errorText(o.snapshot) != "" && o.failingFor >= failAfter:
+		return failedProgress(progress, fmt.Sprintf("the snapshot was not taken: %s; fix the cause, which the events of VolumeSnapshot %s show, and back up again",
+			errorText(o.snapshot), o.operation.object))
+	case errorText(o.snapshot) != "":
+		progress.Description = "the snapshot is not taken yet: " + errorText(o.snapshot)
+	case isBound(o.snapshot):
+		progress.Description = "waiting for csi-snapshotter and the driver to take the snapshot"
+	default:
+		progress.Description = "waiting for snapshot-controller"
+	}
+	return progress
+}
+
+// failedProgress returns the progress of a failed operation.
+func failedProgress(progress *item.Progress, why string) *item.Progress {
+	progress.Completed, progress.Err, progress.DataCaptured = true, why, false
+	return progress
+}
+
+func isBound(s *snapshotv1.VolumeSnapshot) bool {
+	return s.Status != nil && s.Status.BoundVolumeSnapshotContentName != nil && *s.Status.BoundVolumeSnapshotContentName != ""
+}
+
+// isTaken reports whether the driver has taken a snapshot, which may not be ready to use yet.
+func isTaken(s *snapshotv1.VolumeSnapshot) bool {
+	return s.Status != nil && s.Status.CreationTime != nil
+}
+
+func isReady(s *snapshotv1.VolumeSnapshot) bool {
+	return s.Status != nil && s.Status.ReadyToUse != nil && *s.Status.ReadyToUse
+}
+
+// isCaptured reports whether the driver has taken the snapshot of a content, which is retained.
+func isCaptured(content *snapshotv1.VolumeSnapshotContent) bool {
+	return content != nil && content.DeletionTimestamp == nil && content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain &&
+		handleOf(content) != "" && content.Status != nil && content.Status.CreationTime != nil
+}
+
+func isContentReady(content *snapshotv1.VolumeSnapshotContent) bool {
+	return content != nil && content.Status != nil && content.Status.ReadyToUse != nil && *content.Status.ReadyToUse
+}
+
+// handleOf returns the handle of a snapshot in its driver, "" if it is unknown.
+func handleOf(content *snapshotv1.VolumeSnapshotContent) string {
+	switch {
+	case content.Status != nil && content.Status.SnapshotHandle != nil:
+		return *content.Status.SnapshotHandle
+	case content.Spec.Source.SnapshotHandle != nil:
+		return *content.Spec.Source.SnapshotHandle
+	}
+	return ""
+}
+
+// errorText returns the error that the controllers report for a VolumeSnapshot.
+func errorText(s *snapshotv1.VolumeSnapshot) string {
+	if s == nil || s.Status == nil || s.Status.Error == nil || s.Status.Error.Message == nil {
+		return ""
+	}
+	return truncate(*s.Status.Error.Message)
+}

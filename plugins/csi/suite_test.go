@@ -1,0 +1,295 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+// The control plane and the driver of all tests.
+var (
+	plane *controlplane.ControlPlane
+	stack *csi.Stack
+)
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	crds, err := csi.FindCRDs(ctx)
+	if err != nil {
+		return 1, err
+	}
+	plane, err = controlplane.Start(ctx, controlplane.Options{CRDPaths: []string{crds}, ControllerManager: true})
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	stack, err = csi.Start(ctx, plane, csi.Options{})
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, stack.Stop()) }()
+	return m.Run(), nil
+}
+
+// world is a namespace of a test, the plugin, and a Backup that has it.
+type world struct {
+	*testing.T
+	*cluster
+	clients
+
+	namespace string
+	backup    item.Backup
+	restore   item.Restore
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	core, err := kubernetes.NewForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshots, err := snapshotclient.NewForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, clients: clients{core: core, snapshots: snapshots}}
+	w.namespace = w.createNamespace()
+	w.backup = item.Backup{Name: "nightly", Namespace: "grapnel-system", UID: string(uuid.NewUUID())}
+	w.restore = item.Restore{Name: "again", Namespace: "grapnel-system", UID: string(uuid.NewUUID())}
+	w.restartPlugin()
+	t.Cleanup(func() {
+		w.setFaults(driverdir.Faults{})
+		for _, name := range []csi.Program{csi.SnapshotController, csi.Snapshotter, csi.Provisioner} {
+			if !t.Failed() {
+				break
+			}
+			log, err := os.ReadFile(stack.LogPath(name))
+			t.Logf("%s, %v:\n%s", name, err, log[max(0, len(log)-3000):])
+		}
+	})
+	return w
+}
+
+// restartPlugin replaces the plugin with a new one, which has nothing in memory.
+func (w *world) restartPlugin() {
+	w.cluster = newCluster(w.Context(), func() (clients, error) { return w.clients, nil })
+}
+
+func (w *world) createNamespace() string {
+	w.Helper()
+	namespace, err := w.core.CoreV1().Namespaces().Create(w.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "csi-"}}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return namespace.Name
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) setFaults(faults driverdir.Faults) {
+	w.Helper()
+	w.must(stack.Dir().SetFaults(faults))
+}
+
+// eventually waits until a check succeeds.
+func (w *world) eventually(what string, check func() bool) {
+	w.Helper()
+	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return check(), nil })
+	if err != nil {
+		w.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+// createClaim creates a claim of a class.
+func (w *world) createClaim(name, class string, edits ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	w.Helper()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}
+	for _, edit := range edits {
+		edit(claim)
+	}
+	claim, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).Create(w.Context(), claim, metav1.CreateOptions{})
+	w.must(err)
+	return claim
+}
+
+// createVolume creates a claim with a file that has the name of the claim, and returns the claim as it
+// is archived.
+func (w *world) createVolume(name string, edits ...func(*corev1.PersistentVolumeClaim)) *unstructured.Unstructured {
+	w.Helper()
+	w.createClaim(name, csi.ClassName, edits...)
+	claim := w.awaitBound(w.namespace, name)
+	w.must(os.WriteFile(w.dataPath(claim), []byte(name), 0o600))
+	return toItem(w, claim, "v1", "PersistentVolumeClaim")
+}
+
+// toItem returns an object as actions get it.
+func toItem(w *world, object any, apiVersion, kind string) *unstructured.Unstructured {
+	w.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	w.must(err)
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind(kind)
+	return u
+}
+
+func (w *world) awaitBound(namespace, name string) *corev1.PersistentVolumeClaim {
+	w.Helper()
+	var claim *corev1.PersistentVolumeClaim
+	w.eventually(name+" is bound", func() bool {
+		var err error
+		claim, err = w.core.CoreV1().PersistentVolumeClaims(namespace).Get(w.Context(), name, metav1.GetOptions{})
+		w.must(err)
+		return claim.Status.Phase == corev1.ClaimBound
+	})
+	return claim
+}
+
+func (w *world) volumeHandle(claim *corev1.PersistentVolumeClaim) string {
+	w.Helper()
+	volume, err := w.core.CoreV1().PersistentVolumes().Get(w.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+	w.must(err)
+	return volume.Spec.CSI.VolumeHandle
+}
+
+func (w *world) dataPath(claim *corev1.PersistentVolumeClaim) string {
+	w.Helper()
+	return filepath.Join(driverdir.DataPath[driverdir.Volume](stack.Dir(), w.volumeHandle(claim)), "data")
+}
+
+// driverSnapshots counts the snapshots of claims in the driver.
+func (w *world) driverSnapshots(handles ...string) int {
+	w.Helper()
+	records, err := driverdir.List[driverdir.Snapshot](stack.Dir())
+	w.must(err)
+	count := 0
+	for _, record := range records {
+		for _, handle := range handles {
+			if record.VolumeID == handle {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func (w *world) handleOfItem(claim *unstructured.Unstructured) string {
+	w.Helper()
+	typed := &corev1.PersistentVolumeClaim{}
+	w.must(fromUnstructured(claim, typed))
+	return w.volumeHandle(typed)
+}
+
+// capture starts the operation of a claim.
+func (w *world) capture(claim *unstructured.Unstructured) *asyncbackupitemv1.Started {
+	w.Helper()
+	started, err := captureClaim{w.cluster}.Start(w.Context(), &item.BackupRequest{Item: claim.DeepCopy(), Backup: w.backup})
+	w.must(err)
+	if started.DataNotCaptured != "" {
+		w.Fatalf("not captured: %s", started.DataNotCaptured)
+	}
+	return started
+}
+
+func (w *world) operation(started *asyncbackupitemv1.Started) *asyncbackupitemv1.OperationRequest {
+	return &asyncbackupitemv1.OperationRequest{OperationID: started.OperationID, Backup: w.backup}
+}
+
+func (w *world) progress(started *asyncbackupitemv1.Started) *item.Progress {
+	w.Helper()
+	progress, err := captureClaim{w.cluster}.Progress(w.Context(), w.operation(started))
+	w.must(err)
+	return progress
+}
+
+// awaitProgress polls until the progress is as wanted.
+func (w *world) awaitProgress(started *asyncbackupitemv1.Started, what string, check func(*item.Progress) bool) *item.Progress {
+	w.Helper()
+	var progress *item.Progress
+	w.eventually(what, func() bool {
+		progress = w.progress(started)
+		if progress.Completed && !check(progress) {
+			w.Fatalf("waiting until %s: %+v", what, progress)
+		}
+		return check(progress)
+	})
+	return progress
+}
+
+func isCompleted(p *item.Progress) bool { return p.Completed && p.Err == "" && !p.Cancelled }
+func isFailed(p *item.Progress) bool    { return p.Completed && p.Err != "" }
+
+// archive returns an object that the operation asked for, as it is archived.
+func (w *world) archivedContent(started *asyncbackupitemv1.Started) *unstructured.Unstructured {
+	w.Helper()
+	for _, ref := range started.PostOperationItems {
+		if ref.Resource == "volumesnapshotcontents" {
+			content, err := w.snapshots.SnapshotV1().VolumeSnapshotContents().Get(w.Context(), ref.Name, metav1.GetOptions{})
+			w.must(err)
+			return toItem(w, content, snapshotv1.SchemeGroupVersion.String(), "VolumeSnapshotContent")
+		}
+	}
+	w.Fatal("no content is archived")
+	return nil
+}
+
+func (w *world) listOwnSnapshots(namespace string) []snapshotv1.VolumeSnapshot {
+	w.Helper()
+	list, err := w.snapshots.SnapshotV1().VolumeSnapshots(namespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	return list.Items
+}
+
+func wantContains(t *testing.T, what, text, want string) {
+	t.Helper()
+	if !strings.Contains(text, want) {
+		t.Errorf("%s is %q, want %q in it", what, text, want)
+	}
+}

@@ -75,6 +75,8 @@ type cluster struct {
 	// failing has the snapshots with an error, by the UID of the VolumeSnapshot; retained and
 	// captured those whose content is retained, and those that the driver has taken.
 	failing, retained, captured recentSet
+	// canceled has the operations that were canceled, by their ID.
+	canceled recentSet
 	// removed has the contents whose snapshots this process has deleted in the driver, and
 	// leaving the claims that wait for the removal of leftovers.
 	removed, leaving recentSet

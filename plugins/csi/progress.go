@@ -22,6 +22,10 @@ import (
 // csi-snapshotter retries, and many errors are gone soon.
 const failAfter = 90 * time.Second
 
+// cancelSettleTime is how long the objects of a canceled operation are observed: snapshot-controller may
+// create the content of a VolumeSnapshot that it has already seen, although that was deleted meanwhile.
+const cancelSettleTime = 3 * time.Second
+
 // observedSnapshot is what the progress of an operation depends on.
 type observedSnapshot struct {
 	operation operationID
@@ -50,11 +54,14 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 		return nil, err
 	}
 	progress := decideProgress(observed)
-	if progress.Err != "" && observed.snapshot != nil {
-		// What cannot be used must not stay.
+	if progress.Err != "" && (observed.snapshot != nil || observed.content != nil) {
+		// What cannot be used must not stay. A captured snapshot is never removed here.
 		if err := a.cluster.requestRemoval(ctx, id.object, id.uid); err != nil {
 			return nil, err
 		}
+	}
+	if progress.Err != "" && a.cluster.canceled.has(req.OperationID) && a.cluster.canceled.add(req.OperationID) < cancelSettleTime {
+		progress.Completed, progress.Err, progress.Description = false, "", "removing the snapshot"
 	}
 	return progress, nil
 }
@@ -72,6 +79,7 @@ func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.Operati
 	if err != nil || snapshot != nil && snapshot.Annotations[annotationOperation] != id.token {
 		return err
 	}
+	a.cluster.canceled.add(req.OperationID)
 	return a.cluster.requestRemoval(ctx, id.object, id.uid)
 }
 
@@ -84,8 +92,9 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 		return observed, err
 	}
 	key := string(id.uid)
-	observed.isCaptured = c.captured.has(key)
-	if observed.snapshot != nil {
+	isPresent := observed.snapshot != nil && observed.snapshot.DeletionTimestamp == nil
+	if isPresent {
+		observed.isCaptured = c.captured.has(key)
 		if errorText(observed.snapshot) == "" {
 			c.failing.remove(key)
 		} else {
@@ -103,14 +112,13 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 		return observed, fmt.Errorf("VolumeSnapshotContent %s belongs to another VolumeSnapshot than %s", observed.content.Name, id.object)
 	}
 	// A snapshot that is being removed must not be retained.
-	if observed.snapshot == nil || observed.snapshot.DeletionTimestamp == nil {
+	if isPresent {
 		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil {
 			return observed, err
 		}
 		c.retained.add(key)
 	}
-	if isCaptured(observed.content) {
-		observed.isCaptured = true
+	if observed.isCaptured = isCaptured(observed.content); observed.isCaptured {
 		c.captured.add(key)
 	}
 	return observed, nil
@@ -174,7 +182,7 @@ func decideProgress(o observedSnapshot) *item.Progress {
 	case o.snapshot != nil && o.snapshot.Annotations[annotationOperation] != o.operation.token:
 		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
 		progress.Description = "the snapshot was taken over by a later call"
-	case o.snapshot != nil && o.snapshot.DeletionTimestamp != nil:
+	case o.snapshot != nil && o.snapshot.DeletionTimestamp != nil && !o.isCaptured:
 		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s is being deleted: back up again", o.operation.object))
 	case o.isCaptured && isContentReady(o.content):
 		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "the snapshot is ready to use"

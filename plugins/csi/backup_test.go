@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -118,11 +117,6 @@ func TestCaptureClaim_Cancel(t *testing.T) {
 			w.eventually("the operation has ended", func() bool {
 				p := w.progress(started)
 				return p.Completed && p.Err != ""
-			})
-			t.Cleanup(func() {
-				if content, err := w.getContent(context.WithoutCancel(t.Context()), contentNameOf(mustParseID(t, started.OperationID).uid)); t.Failed() {
-					t.Logf("left: %+v, %v, %+v, %d in the driver", content, err, w.listOwnSnapshots(w.namespace), w.driverSnapshots(handle))
-				}
 			})
 			w.eventually("nothing is left", func() bool {
 				content, err := w.getContent(t.Context(), contentNameOf(mustParseID(t, started.OperationID).uid))

@@ -24,7 +24,11 @@ const failAfter = 90 * time.Second
 
 // cancelSettleTime is how long the objects of a canceled operation are observed: snapshot-controller may
 // create the content of a VolumeSnapshot that it has already seen, although that was deleted meanwhile.
-const cancelSettleTime = 3 * time.Second
+const cancelSettleTime = 2 * time.Second
+
+// cancelTimeout is how long the end of the objects of a canceled operation is waited for. They end later,
+// too, if the driver needs longer.
+const cancelTimeout = 20 * time.Second
 
 // observedSnapshot is what the progress of an operation depends on.
 type observedSnapshot struct {
@@ -60,7 +64,7 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 			return nil, err
 		}
 	}
-	if progress.Err != "" && a.cluster.canceled.has(req.OperationID) && a.cluster.canceled.add(req.OperationID) < cancelSettleTime {
+	if progress.Err != "" && a.cluster.isSettling(req.OperationID, observed) {
 		progress.Completed, progress.Err, progress.Description = false, "", "removing the snapshot"
 	}
 	return progress, nil
@@ -81,6 +85,15 @@ func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.Operati
 	}
 	a.cluster.canceled.add(req.OperationID)
 	return a.cluster.requestRemoval(ctx, id.object, id.uid)
+}
+
+// isSettling reports whether the objects of a canceled operation may still exist.
+func (c *cluster) isSettling(operation string, observed observedSnapshot) bool {
+	if !c.canceled.has(operation) {
+		return false
+	}
+	since := c.canceled.add(operation)
+	return since < cancelSettleTime || since < cancelTimeout && (observed.snapshot != nil || observed.content != nil)
 }
 
 // observeSnapshot reads the state of a snapshot. As soon as the content exists, it is retained:

@@ -34,6 +34,11 @@ const (
 	parameterSecretNamespace = "csi.storage.k8s.io/snapshotter-secret-namespace" //nolint:gosec // the key of a parameter
 )
 
+// annotationRemovalRequested has the time of the last request to delete a content. csi-snapshotter does
+// not reconcile a content by itself whose deletion was requested while the driver took the snapshot,
+// for up to 15 minutes. Each new value makes it do so.
+const annotationRemovalRequested = "grapnel.dev/csi-removal-requested"
+
 const (
 	// noticeTimeout is how long csi-snapshotter may take to notice a content. Without it, the
 	// cluster has no csi-snapshotter for the driver.
@@ -83,11 +88,14 @@ func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, 
 // patchForRemoval prepares a content for its deletion: the snapshot is deleted with it. Without a
 // VolumeSnapshot, csi-snapshotter needs an annotation that otherwise snapshot-controller sets.
 func (c *cluster) patchForRemoval(ctx context.Context, name string, withoutSnapshot bool) error {
-	change := map[string]any{"spec": map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete}}
+	annotations := map[string]any{annotationRemovalRequested: time.Now().UTC().Format(time.RFC3339)}
 	if withoutSnapshot {
-		change["metadata"] = map[string]any{"annotations": map[string]any{annotationBeingDeleted: "yes"}}
+		annotations[annotationBeingDeleted] = "yes"
 	}
-	return c.patchContent(ctx, name, change)
+	return c.patchContent(ctx, name, map[string]any{
+		"metadata": map[string]any{"annotations": annotations},
+		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
+	})
 }
 
 // patchContent changes a content, if it exists.
@@ -237,8 +245,13 @@ func (c *cluster) abandonContent(ctx context.Context, name string) error {
 
 // waitForContentRemoval waits until a content does not exist anymore.
 func (c *cluster) waitForContentRemoval(ctx context.Context, name, driver string) error {
+	const readsPerRequest = 8
+	reads := 0
 	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
 		content, err := c.getContent(ctx, name)
+		if reads++; err == nil && content != nil && content.DeletionTimestamp != nil && reads%readsPerRequest == 0 {
+			err = c.patchForRemoval(ctx, name, false)
+		}
 		return content == nil, err
 	})
 	if err != nil {

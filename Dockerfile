@@ -10,18 +10,21 @@ WORKDIR /src
 
 # Dependencies change less often than the code: they get a layer of their own.
 COPY go.mod go.sum ./
-RUN go mod download
+COPY plugins/csi/go.mod plugins/csi/go.sum plugins/csi/
+RUN go mod download && cd plugins/csi && go mod download
 COPY *.go ./
 COPY api/ api/
 COPY controllers/ controllers/
 COPY internal/ internal/
 COPY sdk/ sdk/
+COPY plugins/ plugins/
 RUN CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} \
     go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /image/manager . && \
-    mkdir /image/plugins
+    cd plugins/csi && CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} \
+    go build -trimpath -ldflags "-s -w" -o /image/plugins/csi .
 
-# Static, without a shell, as user 65532. The plugin directory is empty; to add a plugin
-# to it, extend this image:
+# Static, without a shell, as user 65532. The plugin directory has the plugin csi, which
+# does nothing until config/components/csi is used; to add a plugin, extend this image:
 #
 #   FROM ghcr.io/grapnel-dev/grapnel:v0.1.0
 #   COPY --chmod=0755 myplugin /plugins/

@@ -142,9 +142,10 @@ e2e-node: ## Build bin/e2e/e2e, which brings the cluster up and down, and builds
 ##@ Build
 
 .PHONY: build
-build: ## Build the operator, the command line, and the example plugin.
+build: ## Build the operator, the command line, and the plugins.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/manager .
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/kubectl-grapnel
+	cd plugins/csi && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/plugins/csi .
 	cd test/exampleplugin && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/plugins/example .
 
 .PHONY: docker-build

@@ -35,7 +35,7 @@ func TestDockerfile_CopiedPackages(t *testing.T) {
 	if !strings.Contains(content, "\nCOPY *.go ./\n") || !strings.Contains(ignored, "\n!*.go\n") {
 		t.Error("not all of the operator's own files are copied into the image's builder")
 	}
-	for _, want := range []string{"CGO_ENABLED=0", "--platform=$BUILDPLATFORM", "GOARCH=${TARGETARCH}", "USER 65532:65532", "mkdir /image/plugins"} {
+	for _, want := range []string{"CGO_ENABLED=0", "--platform=$BUILDPLATFORM", "GOARCH=${TARGETARCH}", "USER 65532:65532", "-o /image/plugins/csi"} {
 		if !strings.Contains(content, want) {
 			t.Errorf("the Dockerfile has no %s", want)
 		}

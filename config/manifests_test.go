@@ -53,9 +53,10 @@ var installations = map[string]installation{
 	"a plugin that is mounted": {resource: "default", components: []string{"plugins-image-volume"}},
 	"commands in pods":         {resource: "default", components: []string{"pod-exec"}},
 	"for backups only":         {resource: "default", components: []string{"backup-only"}},
-	"for backups, with hooks":  {resource: "overlays/s3", components: []string{"backup-only", "quiesce", "pod-exec"}},
+	"snapshots of volumes":     {resource: "default", components: []string{"csi"}},
+	"for backups, with hooks":  {resource: "overlays/s3", components: []string{"backup-only", "quiesce", "pod-exec", "csi"}},
 	"everything": {resource: "base", rest: image, components: []string{
-		"store-shared-volume", "high-availability", "plugins-initcontainer", "plugins-image-volume", "pod-exec", "quiesce",
+		"store-shared-volume", "high-availability", "plugins-initcontainer", "plugins-image-volume", "pod-exec", "quiesce", "csi",
 	}},
 }
 

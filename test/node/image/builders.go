@@ -73,15 +73,21 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// Grapnel builds the operator and returns its image, which is as that of the Dockerfile.
+// Grapnel builds the operator with its plugins and returns its image, which is as that of the Dockerfile.
 func Grapnel(ctx context.Context, root string) (Image, error) {
 	manager, err := build(ctx, root, ".", "manager")
 	if err != nil {
 		return Image{}, err
 	}
+	csi, err := build(ctx, root, "plugins/csi", "csi")
+	if err != nil {
+		return Image{}, err
+	}
 	return Image{
 		Name: GrapnelName, User: NonRoot, Entrypoint: []string{"/manager"},
-		Content: []Item{File{Path: "/manager", Source: manager, Mode: 0o755}},
+		Content: []Item{
+			File{Path: "/manager", Source: manager, Mode: 0o755}, File{Path: "/plugins/csi", Source: csi, Mode: 0o755},
+		},
 	}, nil
 }
 

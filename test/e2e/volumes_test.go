@@ -118,7 +118,9 @@ func describeVolumes() {
 		b.Namespace, b.Name = namespace, "ledger"
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(c.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
-			g.Expect(c.hookRun(ctx, b, v1alpha1.HookPostBackup, "e2e.example.io/ledger").Status.Phase).To(Equal(v1alpha1.HookRunPhaseCompleted), "%s", b.Status.Message)
+			g.Expect(b.Status.PostBackupActionsStatuses).NotTo(BeNil())
+			first := (*b.Status.PostBackupActionsStatuses)[0]
+			g.Expect([]string{first.PluginName, string(first.Phase)}).To(Equal([]string{"e2e.example.io/ledger", "Completed"}), "%s", b.Status.Message)
 		}).Should(Succeed())
 		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseWaitingForPluginOperations))
 		frozen := c.hookRun(ctx, b, v1alpha1.HookPreBackup, "e2e.example.io/ledger").Status.Outputs

@@ -241,6 +241,6 @@ func (a restoreClaim) Cancel(ctx context.Context, req *asyncrestoreitemv1.Operat
 // isGone reports whether an error of a driver means that it does not have the snapshot, or that no
 // retry helps for another reason.
 func isGone(message string) bool {
-	return strings.Contains(message, "can not find snapshot") || strings.Contains(message, "code = NotFound") ||
+	return strings.Contains(message, "not find snapshot") || strings.Contains(message, "code = NotFound") ||
 		strings.Contains(message, "code = InvalidArgument") || strings.Contains(message, "is less than the size")
 }

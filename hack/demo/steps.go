@@ -308,6 +308,7 @@ func (d *demo) waitIfKept(ctx context.Context) error {
 	if !d.keep {
 		printLine("The files stay in %s until the next demo; %s is a page about the restore, for a browser.", d.dir, d.relative(reportFile))
 		printLine("To try more commands, run: go run ./hack/demo -keep")
+		printLine("To back up the data of volumes, on a cluster with a CSI driver on this machine: make e2e-up, then docs/guides/volumes.md")
 		return nil
 	}
 	printLine("Everything keeps running until you press ctrl-C. In another terminal, for example:")

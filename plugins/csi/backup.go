@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -58,7 +59,19 @@ func (a captureClaim) Start(ctx context.Context, req *item.BackupRequest) (*asyn
 	if notCaptured != "" {
 		return &asyncbackupitemv1.Started{DataNotCaptured: notCaptured}, nil
 	}
-	started, err := a.startSnapshot(ctx, req, plan)
+	group, whyApart, err := a.cluster.groupOf(ctx, req, plan)
+	if err != nil {
+		return nil, err
+	}
+	var started *asyncbackupitemv1.Started
+	if group != nil && group.class != "" {
+		started, err = a.startGroup(ctx, req, plan, group)
+	} else {
+		started, err = a.startSnapshot(ctx, req, plan, group)
+	}
+	if whyApart != "" {
+		sdk.Logger(ctx).Info("The claims of a group are captured separately", "claim", req.Item.GetName(), "group", group.labelValue, "reason", whyApart)
+	}
 	if rejected := (*rejectedError)(nil); errors.As(err, &rejected) {
 		return &asyncbackupitemv1.Started{DataNotCaptured: rejected.Error()}, nil
 	}
@@ -66,9 +79,12 @@ func (a captureClaim) Start(ctx context.Context, req *item.BackupRequest) (*asyn
 }
 
 // startSnapshot starts the snapshot of one claim.
-func (a captureClaim) startSnapshot(ctx context.Context, req *item.BackupRequest, plan capturePlan) (*asyncbackupitemv1.Started, error) {
+func (a captureClaim) startSnapshot(ctx context.Context, req *item.BackupRequest, plan capturePlan, group *claimGroup) (*asyncbackupitemv1.Started, error) {
 	token := newToken()
 	wanted := newSnapshot(req, plan, token)
+	if group != nil {
+		wanted.Labels[labelGroup] = group.id(req.Backup.UID, req.Item.GetNamespace())
+	}
 	snapshot, err := a.cluster.createOrTakeOverSnapshot(ctx, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("creating the VolumeSnapshot: %w", err)
@@ -213,8 +229,6 @@ func mergeMaps(into, from map[string]string) map[string]string {
 	if into == nil {
 		into = map[string]string{}
 	}
-	for key, value := range from {
-		into[key] = value
-	}
+	maps.Copy(into, from)
 	return into
 }

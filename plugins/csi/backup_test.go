@@ -100,7 +100,6 @@ func TestCaptureClaim_Cancel(t *testing.T) {
 		"while it is taken":   {faults: driverdir.Faults{Calls: map[string]driverdir.Fault{"CreateSnapshot": {Code: codes.Unavailable, AfterWork: true}}}, until: func(p *item.Progress) bool { return strings.Contains(p.Description, "Unavailable") }},
 		"while it is failing": {faults: driverdir.Faults{Calls: map[string]driverdir.Fault{"CreateSnapshot": {Code: codes.Internal}}}, until: func(p *item.Progress) bool { return strings.Contains(p.Description, "Internal") }},
 		"while it is moved":   {faults: driverdir.Faults{NeverReady: true}, until: func(p *item.Progress) bool { return p.DataCaptured }},
-		"when it is ready":    {until: isCompleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -124,6 +123,19 @@ func TestCaptureClaim_Cancel(t *testing.T) {
 				return content == nil && len(w.listOwnSnapshots(w.namespace)) == 0 && w.driverSnapshots(handle) == 0
 			})
 		})
+	}
+}
+
+// TestCaptureClaim_CancelDone cancels an operation that is done, which stays so.
+func TestCaptureClaim_CancelDone(t *testing.T) {
+	w := newWorld(t)
+	claim := w.createVolume("data")
+	started := w.capture(claim)
+	w.awaitProgress(started, "it is ready", isCompleted)
+	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
+	w.restartPlugin()
+	if p := w.progress(started); !p.Completed || p.Err != "" || p.Cancelled || w.driverSnapshots(w.handleOfItem(claim)) != 1 {
+		t.Errorf("the operation was done, and is now %+v", p)
 	}
 }
 

@@ -4,24 +4,244 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/grapnel-dev/grapnel/sdk"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
 const (
 	// groupSnapshotGroup is the API group of group snapshots.
 	groupSnapshotGroup = "groupsnapshot.storage.k8s.io"
-	// annotationGroupHandle is on the contents of group snapshots.
+	// annotationGroupHandle is on the contents of the members of group snapshots.
 	annotationGroupHandle = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle"
+	// defaultGroupLabel is the label of claims that are captured together.
+	defaultGroupLabel = "grapnel.dev/volume-group"
+	// annotationMemberPrefix is followed by the UID of a claim. The value of the annotation is the token of
+	// its operation, like annotationOperation.
+	annotationMemberPrefix = "operation.csi.grapnel.dev/"
+	// labelGroup is on single VolumeSnapshots of claims of a group. Its value identifies the group.
+	labelGroup = "grapnel.dev/csi-group"
 )
 
-type observedGroupClasses struct{}
+// observedGroupClasses are the VolumeGroupSnapshotClasses of the cluster.
+type observedGroupClasses struct{ classes []snapshotClass }
 
-func (c *cluster) groupProgress(context.Context, operationID, item.Backup) (*item.Progress, error) {
-	return nil, errors.New("x")
+// observeGroupClasses reads the VolumeGroupSnapshotClasses. There are none if the cluster does not serve
+// the API.
+func (c *cluster) observeGroupClasses(ctx context.Context) (observedGroupClasses, error) {
+	return c.groups.get(func() (observed observedGroupClasses, err error) {
+		api, err := c.connect()
+		if err != nil {
+			return observed, err
+		}
+		list, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotClasses().List(ctx, metav1.ListOptions{})
+		switch {
+		case isNotServed(err):
+			return observed, nil
+		case err != nil:
+			return observed, fmt.Errorf("listing VolumeGroupSnapshotClasses: %w", err)
+		}
+		for i := range list.Items {
+			class := &list.Items[i]
+			observed.classes = append(observed.classes, newSnapshotClass(&class.ObjectMeta, class.Driver, annotationDefaultGroupClass))
+		}
+		return observed, nil
+	})
 }
-func (c *cluster) cancelGroup(context.Context, operationID) error                 { return nil }
-func (c *cluster) removeArchivedGroup(context.Context, *item.DeleteRequest) error { return nil }
-func (c *cluster) removeGroupsOfRun(context.Context, string) error                { return nil }
+
+// claimGroup is the group of a claim: the claims of its namespace with the same value of a label.
+type claimGroup struct {
+	labelKey, labelValue string
+	// class is the VolumeGroupSnapshotClass.
+	class string
+}
+
+// groupLabelKey returns the key of the label of groups.
+func groupLabelKey(backup item.Backup) string {
+	var object struct {
+		Spec struct {
+			VolumeGroupSnapshotLabelKey string `json:"volumeGroupSnapshotLabelKey"`
+		} `json:"spec"`
+	}
+	_ = json.Unmarshal(backup.Raw, &object) // without it, the default applies
+	return cmp.Or(object.Spec.VolumeGroupSnapshotLabelKey, defaultGroupLabel)
+}
+
+// groupOf returns the group of a claim, nil if it has none. Without a class, the members of the group are
+// captured separately, for the returned reason.
+func (c *cluster) groupOf(ctx context.Context, req *item.BackupRequest, plan capturePlan) (group *claimGroup, why string, err error) {
+	key := groupLabelKey(req.Backup)
+	value := req.Item.GetLabels()[key]
+	if value == "" {
+		return nil, "", nil
+	}
+	group = &claimGroup{labelKey: key, labelValue: value}
+	observed, err := c.observeGroupClasses(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if group.class, why = chooseClass("VolumeGroupSnapshotClass", parameterGroupClass, observed.classes, plan.driver, sdk.Parameters(ctx)); why != "" {
+		return group, why, nil
+	}
+	if why, err = c.checkMembers(ctx, req.Item.GetNamespace(), group, plan.driver); why != "" || err != nil {
+		group.class = ""
+	}
+	return group, why, err
+}
+
+// checkMembers returns why the claims of a group cannot be captured together: snapshot-controller takes no
+// group snapshot if one of them is not bound, or of another driver.
+func (c *cluster) checkMembers(ctx context.Context, namespace string, group *claimGroup, driver string) (string, error) {
+	api, err := c.connect()
+	if err != nil {
+		return "", err
+	}
+	claims, err := api.core.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{group.labelKey: group.labelValue}.String(),
+	})
+	if err != nil {
+		return "", fmt.Errorf("listing the claims of a group: %w", err)
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if claim.Status.Phase != corev1.ClaimBound {
+			return fmt.Sprintf("claim %s is not bound", claim.Name), nil
+		}
+		volume, err := api.core.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return "", fmt.Errorf("reading PersistentVolume %s: %w", claim.Spec.VolumeName, err)
+		}
+		if err != nil || volume.Spec.CSI == nil || volume.Spec.CSI.Driver != driver {
+			return fmt.Sprintf("the volume of claim %s is not of the CSI driver %s", claim.Name, driver), nil
+		}
+	}
+	return "", nil
+}
+
+// id identifies a group of a backup.
+func (g *claimGroup) id(backup, namespace string) string {
+	return nameFor("group", backup, namespace, g.labelKey, g.labelValue)
+}
+
+// startGroup starts the group snapshot, or joins it, if another claim of the group has started it.
+func (a captureClaim) startGroup(ctx context.Context, req *item.BackupRequest, plan capturePlan, group *claimGroup) (*asyncbackupitemv1.Started, error) {
+	token, member := newToken(), annotationMemberPrefix+string(req.Item.GetUID())
+	namespace := req.Item.GetNamespace()
+	snapshot, err := a.cluster.createOrJoinGroup(ctx, &groupsnapshotv1.VolumeGroupSnapshot{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: group.id(req.Backup.UID, namespace),
+			Labels: runLabels(labelBackupName, req.Backup.Name, req.Backup.UID), Annotations: map[string]string{member: token},
+		},
+		Spec: groupsnapshotv1.VolumeGroupSnapshotSpec{
+			Source:                       groupsnapshotv1.VolumeGroupSnapshotSource{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{group.labelKey: group.labelValue}}},
+			VolumeGroupSnapshotClassName: &group.class,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the VolumeGroupSnapshot: %w", err)
+	}
+	content := memberName("snapcontent", snapshot.UID, plan.volumeHandle)
+	archived, err := withSnapshotRef(req.Item, snapshotRef{Driver: plan.driver, Content: content, Class: group.class})
+	if err != nil {
+		return nil, err
+	}
+	sdk.Logger(ctx).Info("Joined a group snapshot", "claim", req.Item.GetName(), "volumeGroupSnapshot", snapshot.Name, "class", group.class)
+	key := types.NamespacedName{Namespace: namespace, Name: snapshot.Name}
+	return &asyncbackupitemv1.Started{
+		BackupResponse: item.BackupResponse{Item: archived},
+		OperationID: operationID{
+			kind: operationGroup, object: key, uid: snapshot.UID, token: token, member: string(req.Item.GetUID()) + "~" + content, started: time.Now(),
+		}.String(),
+		PollInterval: pollInterval,
+		PostOperationItems: []item.Ref{
+			{Group: groupSnapshotGroup, Resource: "volumegroupsnapshots", Namespace: namespace, Name: snapshot.Name},
+			{Group: groupSnapshotGroup, Resource: "volumegroupsnapshotcontents", Name: groupContentNameOf(snapshot.UID)},
+			{Group: groupSnapshotGroup, Resource: "volumegroupsnapshotclasses", Name: group.class},
+			{Group: snapshotGroup, Resource: "volumesnapshots", Namespace: namespace, Name: memberName("snapshot", snapshot.UID, plan.volumeHandle)},
+			{Group: snapshotGroup, Resource: "volumesnapshotcontents", Name: content},
+		},
+	}, nil
+}
+
+// groupContentNameOf returns the name that snapshot-controller gives to the content of a VolumeGroupSnapshot.
+func groupContentNameOf(group types.UID) string { return "groupsnapcontent-" + string(group) }
+
+// memberName returns the name that snapshot-controller gives to the VolumeSnapshot of a member of a group
+// ("snapshot"), and to its content ("snapcontent").
+func memberName(prefix string, group types.UID, volumeHandle string) string {
+	return fmt.Sprintf("%s-%x", prefix, sha256.Sum256([]byte(string(group)+volumeHandle)))
+}
+
+// createOrJoinGroup creates a VolumeGroupSnapshot, or adds the annotations of another member.
+func (c *cluster) createOrJoinGroup(ctx context.Context, wanted *groupsnapshotv1.VolumeGroupSnapshot) (result *groupsnapshotv1.VolumeGroupSnapshot, err error) {
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	groups := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(wanted.Namespace)
+	backoff := retry.DefaultBackoff
+	backoff.Steps = 10 // all members of the group write at the same time
+	err = retry.OnError(backoff, func(err error) bool { return isTransient(err) && ctx.Err() == nil }, func() error {
+		created, err := groups.Create(ctx, wanted, metav1.CreateOptions{})
+		if err == nil {
+			result = created
+			return nil
+		}
+		existing, getErr := groups.Get(ctx, wanted.Name, metav1.GetOptions{})
+		switch rejected := newRejectedError(err); {
+		case apierrors.IsNotFound(getErr) && rejected != nil:
+			return rejected
+		case getErr != nil:
+			return err
+		case existing.DeletionTimestamp != nil:
+			return errBeingDeleted
+		case existing.Labels[labelRunUID] != wanted.Labels[labelRunUID] || existing.Spec.Source.Selector == nil:
+			return fmt.Errorf("VolumeGroupSnapshot %s/%s exists and was not created by this backup: delete it", existing.Namespace, existing.Name)
+		}
+		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
+		result, err = groups.Update(ctx, existing, metav1.UpdateOptions{})
+		return err
+	})
+	return result, err
+}
+
+// apartText returns how far apart the snapshots of a group were taken that are taken separately.
+func (c *cluster) apartText(ctx context.Context, group, namespace string) (string, error) {
+	snapshots, err := c.listSnapshots(ctx, namespace, metav1.ListOptions{LabelSelector: labels.Set{labelGroup: group}.String()})
+	if err != nil || len(snapshots) < 2 {
+		return "", err
+	}
+	var first, last time.Time
+	for i := range snapshots {
+		if !isTaken(&snapshots[i]) {
+			return "the snapshots of the group were taken separately, and some are not taken yet", nil
+		}
+		taken := snapshots[i].Status.CreationTime.Time
+		if first.IsZero() || taken.Before(first) {
+			first = taken
+		}
+		if taken.After(last) {
+			last = taken
+		}
+	}
+	return fmt.Sprintf("the %d snapshots of the group were taken separately, within %s", len(snapshots), last.Sub(first)+time.Second), nil
+}
+
+// errNoSuchMember means that the ID of an operation of a group cannot be read.
+var errNoSuchMember = errors.New("the ID has another form")

@@ -64,13 +64,23 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 			return nil, err
 		}
 	}
+	if observed.snapshot != nil && progress.Completed && progress.Err == "" && observed.snapshot.Labels[labelGroup] != "" {
+		text, err := a.cluster.apartText(ctx, observed.snapshot.Labels[labelGroup], id.object.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			progress.Description += "; " + text
+		}
+	}
 	if progress.Err != "" && a.cluster.isSettling(req.OperationID, observed) {
 		progress.Completed, progress.Err, progress.Description = false, "", "removing the snapshot"
 	}
 	return progress, nil
 }
 
-// Cancel removes the snapshot, if it still belongs to this operation.
+// Cancel removes the snapshot, if it still belongs to this operation and is not ready. A snapshot that is ready
+// is done: if the backup fails or is canceled, its snapshots are removed when it ends.
 func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
 	id, err := parseOperationID(req.OperationID, operationSnapshot, operationGroup)
 	if err != nil {
@@ -81,6 +91,9 @@ func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.Operati
 	}
 	snapshot, err := a.cluster.readSnapshot(ctx, id.object, id.uid)
 	if err != nil || snapshot != nil && snapshot.Annotations[annotationOperation] != id.token {
+		return err
+	}
+	if content, err := a.cluster.getContent(ctx, contentNameOf(id.uid)); err != nil || isCaptured(content) && isContentReady(content) {
 		return err
 	}
 	a.cluster.canceled.add(req.OperationID)

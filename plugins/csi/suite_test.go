@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi"
@@ -292,4 +293,16 @@ func wantContains(t *testing.T, what, text, want string) {
 	if !strings.Contains(text, want) {
 		t.Errorf("%s is %q, want %q in it", what, text, want)
 	}
+}
+
+// unservedClient returns a client for a path of the API server that does not exist.
+func unservedClient(t *testing.T) snapshotclient.Interface {
+	t.Helper()
+	config := rest.CopyConfig(plane.Config())
+	config.Host += "/nothing"
+	client, err := snapshotclient.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }

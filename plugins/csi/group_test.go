@@ -1,0 +1,158 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"testing"
+
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
+	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
+	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+func inGroup(key string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) { claim.Labels = map[string]string{key: "database"} }
+}
+
+// captureGroup captures claims as a group, and returns their operations.
+func (w *world) captureGroup(claims ...*unstructured.Unstructured) []*asyncbackupitemv1.Started {
+	w.Helper()
+	all := make([]*asyncbackupitemv1.Started, len(claims))
+	w.must(concurrently(len(claims), func(i int) (err error) {
+		all[i], err = captureClaim{w.cluster}.Start(w.Context(), &item.BackupRequest{Item: claims[i].DeepCopy(), Backup: w.backup})
+		return err
+	}))
+	return all
+}
+
+func (w *world) driverGroups(volume string) (groups []driverdir.Group) {
+	w.Helper()
+	records, err := driverdir.List[driverdir.Group](stack.Dir())
+	w.must(err)
+	for _, record := range records {
+		for _, id := range record.VolumeIDs {
+			if id == volume {
+				groups = append(groups, record)
+			}
+		}
+	}
+	return groups
+}
+
+func (w *world) archivedGroup(started *asyncbackupitemv1.Started) *unstructured.Unstructured {
+	w.Helper()
+	content, err := w.getGroupContent(w.Context(), groupContentNameOf(mustParseID(w.T, started.OperationID).uid))
+	w.must(err)
+	return toItem(w, content, groupsnapshotv1.SchemeGroupVersion.String(), "VolumeGroupSnapshotContent")
+}
+
+// TestGroup captures three claims together, restores one of them, and deletes the snapshots with and without their
+// objects.
+func TestGroup(t *testing.T) {
+	for name, deletes := range map[string]func(w *world, group, member *unstructured.Unstructured) error{
+		"by the backup": func(w *world, _, _ *unstructured.Unstructured) error {
+			return deleteSnapshots{w.cluster}.Execute(t.Context(), &deletev1.DeleteRequest{Backup: w.backup})
+		},
+		"by the content": func(w *world, group, _ *unstructured.Unstructured) error { return w.deleteArchived(group) },
+		"after the namespace was deleted": func(w *world, group, _ *unstructured.Unstructured) error {
+			w.must(w.core.CoreV1().Namespaces().Delete(t.Context(), w.namespace, metav1.DeleteOptions{}))
+			w.eventually("the VolumeSnapshots no longer exist", func() bool { return len(w.listOwnSnapshots(w.namespace)) == 0 })
+			return w.deleteArchived(group)
+		},
+		"in another cluster": func(w *world, group, member *unstructured.Unstructured) error {
+			w.must(w.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(w.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+			w.eventually("the VolumeSnapshots no longer exist", func() bool { return len(w.listOwnSnapshots(w.namespace)) == 0 })
+			w.must(w.deleteGroupContentObject(t.Context(), group.GetName()))
+			w.must(w.eachContent(t.Context(), metav1.ListOptions{LabelSelector: labelRunUID + "=" + w.backup.UID}, func(c *snapshotv1.VolumeSnapshotContent) {
+				w.must(w.deleteContentObject(t.Context(), c.Name))
+			}))
+			w.eventually("the contents no longer exist", func() bool {
+				found, err := w.getContent(t.Context(), member.GetName())
+				w.must(err)
+				return found == nil
+			})
+			w.must(w.deleteArchived(member))
+			return w.deleteArchived(group)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			claims := []*unstructured.Unstructured{
+				w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel)), w.createVolume("c", inGroup(defaultGroupLabel)),
+			}
+			started := w.captureGroup(claims...)
+			for _, one := range started {
+				w.awaitProgress(one, "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+				w.restartPlugin()
+				completed := w.awaitProgress(one, "it is ready", isCompleted)
+				wantContains(t, "the description", completed.Description, "together")
+			}
+			handle, second := w.handleOfItem(claims[0]), w.handleOfItem(claims[1])
+			if groups := w.driverGroups(handle); len(groups) != 1 || len(groups[0].SnapshotIDs) != 3 {
+				t.Fatalf("the driver has the groups %v", groups)
+			}
+			b := backedUp{claim: started[1].Item, content: w.archivedContent(started[1])}
+			target := w.createNamespace()
+			restored, err := w.startRestore(b, target)
+			w.must(err)
+			w.createRestored(restored, target)
+			w.awaitRestored(restored, "the claim is restored", isCompleted)
+			if data, err := os.ReadFile(w.dataPath(w.awaitBound(target, "b"))); err != nil || string(data) != "b" {
+				t.Errorf("the restored volume has %q, %v", data, err)
+			}
+			w.wantNoLeftovers(restored)
+			w.must(deletes(w, w.archivedGroup(started[0]), b.content))
+			w.eventually("the driver has no snapshot", func() bool {
+				return len(w.driverGroups(handle)) == 0 && w.driverSnapshots(handle, second) == 0
+			})
+		})
+	}
+}
+
+// TestGroup_Apart captures the claims of a group separately, because one of them is not bound, and tells how far apart.
+func TestGroup_Apart(t *testing.T) {
+	w := newWorld(t)
+	w.backup.Raw = []byte(`{"spec":{"volumeGroupSnapshotLabelKey":"example.org/together"}}`)
+	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup("example.org/together")), w.createVolume("b", inGroup("example.org/together"))}
+	w.createClaim("unbound", csi.WaitClassName, inGroup("example.org/together"))
+	started := w.captureGroup(claims...)
+	for _, one := range started {
+		w.awaitProgress(one, "it is ready", isCompleted)
+	}
+	wantContains(t, "the description", w.progress(started[0]).Description, "the 2 snapshots of the group were taken separately, within ")
+	if groups := w.driverGroups(w.handleOfItem(claims[0])); len(groups) != 0 {
+		t.Errorf("the driver has the groups %v", groups)
+	}
+}
+
+// TestGroup_Cancel removes the whole group, and not that of a later call.
+func TestGroup_Cancel(t *testing.T) {
+	w := newWorld(t)
+	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel))}
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	earlier := w.captureGroup(claims...)
+	later := w.captureGroup(claims...)
+	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(earlier[0])))
+	if p := w.progress(earlier[0]); !p.Completed || !p.Cancelled {
+		t.Errorf("the earlier operation: %+v", p)
+	}
+	w.awaitProgress(later[0], "its data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+	for _, one := range later {
+		w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(one)))
+	}
+	w.setFaults(driverdir.Faults{})
+	w.eventually("nothing is left", func() bool {
+		return len(w.driverGroups(w.handleOfItem(claims[0]))) == 0 && len(w.listOwnSnapshots(w.namespace)) == 0
+	})
+	w.awaitProgress(later[0], "the operation has ended", isFailed)
+}

@@ -1,0 +1,425 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/grapnel-dev/grapnel/sdk/item"
+)
+
+const (
+	// finalizerGroupContent and annotationGroupBeingDeleted are for groups what finalizerContent and
+	// annotationBeingDeleted are for single snapshots.
+	finalizerGroupContent       = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection"
+	annotationGroupBeingDeleted = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted"
+)
+
+// observedGroup is what the progress of a claim of a group depends on. What does not exist is nil.
+type observedGroup struct {
+	operation    operationID
+	claim        string
+	group        *groupsnapshotv1.VolumeGroupSnapshot
+	groupContent *groupsnapshotv1.VolumeGroupSnapshotContent
+	content      *snapshotv1.VolumeSnapshotContent
+	failingFor   time.Duration
+}
+
+// groupProgress returns the progress of a claim of a group.
+func (c *cluster) groupProgress(ctx context.Context, id operationID, backup item.Backup) (*item.Progress, error) {
+	claim, contentName, found := strings.Cut(id.member, "~")
+	if !found {
+		return nil, fmt.Errorf("%w: %w", errNoSuchMember, item.ErrUnknownOperation)
+	}
+	observed := observedGroup{operation: id, claim: claim}
+	var err error
+	if observed.group, err = c.readGroup(ctx, id.object, id.uid); err != nil {
+		return nil, err
+	}
+	if observed.groupContent, err = c.getGroupContent(ctx, groupContentNameOf(id.uid)); err != nil {
+		return nil, err
+	}
+	if observed.content, err = c.getContent(ctx, contentName); err != nil {
+		return nil, err
+	}
+	if observed.group != nil && observed.group.DeletionTimestamp == nil {
+		if err := c.retainGroup(ctx, &observed, backup); err != nil {
+			return nil, err
+		}
+		if groupErrorText(observed.group) == "" {
+			c.failing.remove(string(id.uid))
+		} else {
+			observed.failingFor = c.failing.add(string(id.uid))
+		}
+	}
+	progress := decideGroupProgress(observed)
+	if progress.Err != "" && observed.group != nil {
+		err = c.requestGroupRemoval(ctx, id.object, id.uid)
+	}
+	return progress, err
+}
+
+// retainGroup is retainContent for the contents of a group.
+func (c *cluster) retainGroup(ctx context.Context, observed *observedGroup, backup item.Backup) (err error) {
+	if content := observed.groupContent; content != nil && content.DeletionTimestamp == nil &&
+		(content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain || content.Labels[labelRunUID] != backup.UID) {
+		observed.groupContent, err = c.patchGroupContent(ctx, content.Name, map[string]any{
+			"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID)},
+			"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if observed.content != nil {
+		observed.content, err = c.retainContent(ctx, observed.content, backup)
+	}
+	return err
+}
+
+// decideGroupProgress returns what the state of a group means for the operation of one of its claims.
+func decideGroupProgress(o observedGroup) *item.Progress {
+	progress := &item.Progress{NTotal: 2, OperationUnits: "stages", Started: o.operation.started}
+	isTaken := o.groupContent != nil && o.groupContent.DeletionTimestamp == nil &&
+		o.groupContent.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain && o.groupContent.Status != nil &&
+		o.groupContent.Status.VolumeGroupSnapshotHandle != nil && o.groupContent.Status.CreationTime != nil
+	if isTaken {
+		progress.DataCaptured, progress.NCompleted = true, 1
+	}
+	switch {
+	case o.group != nil && o.group.Annotations[annotationMemberPrefix+o.claim] != o.operation.token:
+		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
+		progress.Description = "the group snapshot was taken over by a later call"
+	case !isTaken && (o.group == nil || o.group.DeletionTimestamp != nil):
+		return failedProgress(progress, fmt.Sprintf("VolumeGroupSnapshot %s was deleted before the snapshots were taken: back up again", o.operation.object))
+	case isTaken && o.content != nil && o.content.DeletionTimestamp == nil && isContentReady(o.content) &&
+		o.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain && o.content.Labels[labelRunUID] != "":
+		progress.Completed, progress.NCompleted = true, progress.NTotal
+		progress.Description = "the snapshot is ready to use; it was taken together with those of its group"
+	case isTaken:
+		progress.Description = "the group snapshot was taken, and the storage is still processing it"
+	case groupErrorText(o.group) != "" && o.failingFor >= failAfter:
+		return failedProgress(progress, fmt.Sprintf("the group snapshot was not taken: %s; fix the cause, which the events of VolumeGroupSnapshot %s show, "+
+			"and back up again", groupErrorText(o.group), o.operation.object))
+	case groupErrorText(o.group) != "":
+		progress.Description = "the group snapshot is not taken yet: " + groupErrorText(o.group)
+	default:
+		progress.Description = "waiting for snapshot-controller, csi-snapshotter and the driver to take the group snapshot"
+	}
+	return progress
+}
+
+func groupErrorText(group *groupsnapshotv1.VolumeGroupSnapshot) string {
+	if group == nil || group.Status == nil || group.Status.Error == nil || group.Status.Error.Message == nil {
+		return ""
+	}
+	return truncate(*group.Status.Error.Message)
+}
+
+// cancelGroup removes the whole group, if it still belongs to this operation.
+func (c *cluster) cancelGroup(ctx context.Context, id operationID) error {
+	claim, contentName, found := strings.Cut(id.member, "~")
+	if !found {
+		return fmt.Errorf("%w: %w", errNoSuchMember, item.ErrUnknownOperation)
+	}
+	group, err := c.readGroup(ctx, id.object, id.uid)
+	if err != nil || group != nil && group.Annotations[annotationMemberPrefix+claim] != id.token {
+		return err
+	}
+	if content, err := c.getContent(ctx, contentName); err != nil || isCaptured(content) && isContentReady(content) {
+		return err // see Cancel
+	}
+	return c.requestGroupRemoval(ctx, id.object, id.uid)
+}
+
+// readGroup returns a VolumeGroupSnapshot, nil if it does not exist, or has another UID.
+func (c *cluster) readGroup(ctx context.Context, key types.NamespacedName, uid types.UID) (*groupsnapshotv1.VolumeGroupSnapshot, error) {
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	group, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && group.UID != uid:
+		return nil, nil //nolint:nilnil // nil means that it does not exist
+	case err != nil:
+		return nil, fmt.Errorf("reading VolumeGroupSnapshot %s: %w", key, err)
+	}
+	return group, nil
+}
+
+// getGroupContent returns a VolumeGroupSnapshotContent, nil if it does not exist.
+func (c *cluster) getGroupContent(ctx context.Context, name string) (*groupsnapshotv1.VolumeGroupSnapshotContent, error) {
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	content, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // nil means that it does not exist
+	case err != nil:
+		return nil, fmt.Errorf("reading VolumeGroupSnapshotContent %s: %w", name, err)
+	}
+	return content, nil
+}
+
+// patchGroupContent changes a VolumeGroupSnapshotContent. It returns nil if that does not exist.
+func (c *cluster) patchGroupContent(
+	ctx context.Context, name string, change map[string]any, subresources ...string,
+) (*groupsnapshotv1.VolumeGroupSnapshotContent, error) {
+	patch, err := json.Marshal(change)
+	if err != nil {
+		return nil, err
+	}
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	content, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // nil means that it does not exist
+	case err != nil:
+		return nil, fmt.Errorf("changing VolumeGroupSnapshotContent %s: %w", name, err)
+	}
+	return content, nil
+}
+
+// requestGroupRemoval deletes a VolumeGroupSnapshot with all its snapshots, without waiting for their end.
+func (c *cluster) requestGroupRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	name := groupContentNameOf(uid)
+	content, err := c.getGroupContent(ctx, name)
+	if err != nil || content != nil && content.Spec.VolumeGroupSnapshotRef.UID != uid {
+		return err
+	}
+	// The contents of the members are deleted with their VolumeSnapshots.
+	if content != nil && content.Status != nil {
+		for _, member := range content.Status.VolumeSnapshotInfoList {
+			if err := c.patchForRemoval(ctx, memberName("snapcontent", uid, member.VolumeHandle), false); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.patchGroupForRemoval(ctx, name, false); err != nil {
+		return err
+	}
+	err = api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+	switch {
+	case err == nil:
+		return nil // snapshot-controller deletes the contents
+	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		return fmt.Errorf("deleting VolumeGroupSnapshot %s: %w", key, err)
+	case content == nil:
+		return nil
+	}
+	return c.removeOrphanedGroup(ctx, content)
+}
+
+// removeOrphanedGroup deletes the contents of a group without a VolumeGroupSnapshot.
+func (c *cluster) removeOrphanedGroup(ctx context.Context, content *groupsnapshotv1.VolumeGroupSnapshotContent) error {
+	if err := c.patchGroupForRemoval(ctx, content.Name, true); err != nil {
+		return err
+	}
+	if err := c.deleteGroupContentObject(ctx, content.Name); err != nil || content.Status == nil {
+		return err
+	}
+	for _, member := range content.Status.VolumeSnapshotInfoList {
+		name := memberName("snapcontent", content.Spec.VolumeGroupSnapshotRef.UID, member.VolumeHandle)
+		if err := c.patchForRemoval(ctx, name, true); err != nil {
+			return err
+		}
+		if err := c.deleteContentObject(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) patchGroupForRemoval(ctx context.Context, name string, withoutGroup bool) error {
+	annotations := map[string]any{annotationRemovalRequested: time.Now().UTC().Format(time.RFC3339)}
+	if withoutGroup {
+		annotations[annotationGroupBeingDeleted] = "yes"
+	}
+	_, err := c.patchGroupContent(ctx, name, map[string]any{
+		"metadata": map[string]any{"annotations": annotations},
+		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
+	})
+	return err
+}
+
+func (c *cluster) deleteGroupContentObject(ctx context.Context, name string) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	err = api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting VolumeGroupSnapshotContent %s: %w", name, err)
+	}
+	return nil
+}
+
+// waitForGroupRemoval waits until the content of a group does not exist anymore.
+func (c *cluster) waitForGroupRemoval(ctx context.Context, name, driver string) error {
+	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
+		content, err := c.getGroupContent(ctx, name)
+		return content == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("the CSI driver %s has not deleted a group snapshot yet: see the events of VolumeGroupSnapshotContent %s; "+
+			"csi-snapshotter retries the deletion: %w", driver, name, err)
+	}
+	return nil
+}
+
+// removeGroupsOfRun deletes all group snapshots with the label of a Backup, and waits until they no longer exist.
+func (c *cluster) removeGroupsOfRun(ctx context.Context, uid string) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	options := metav1.ListOptions{LabelSelector: labelRunUID + "=" + uid}
+	groups, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(metav1.NamespaceAll).List(ctx, options)
+	if isNotServed(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listing VolumeGroupSnapshots: %w", err)
+	}
+	for i := range groups.Items {
+		group := &groups.Items[i]
+		if err := c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: group.Namespace, Name: group.Name}, group.UID); err != nil {
+			return err
+		}
+	}
+	contents, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().List(ctx, options)
+	if err != nil {
+		return fmt.Errorf("listing VolumeGroupSnapshotContents: %w", err)
+	}
+	return concurrently(len(contents.Items), func(i int) error {
+		content := &contents.Items[i]
+		ref := content.Spec.VolumeGroupSnapshotRef
+		if err := c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID); err != nil {
+			return err
+		}
+		err := c.waitForGroupRemoval(ctx, content.Name, content.Spec.Driver)
+		if err == nil {
+			c.removed.add(removedKey(uid, content.Name))
+		}
+		return err
+	})
+}
+
+// removeArchivedGroup deletes the snapshots of an archived VolumeGroupSnapshotContent.
+func (c *cluster) removeArchivedGroup(ctx context.Context, req *item.DeleteRequest) error {
+	var archived groupsnapshotv1.VolumeGroupSnapshotContent
+	if err := fromUnstructured(req.Item, &archived); err != nil {
+		return err
+	}
+	if archived.Status == nil || archived.Status.VolumeGroupSnapshotHandle == nil {
+		return nil // it was never taken
+	}
+	handles := groupsnapshotv1.GroupSnapshotHandles{VolumeGroupSnapshotHandle: *archived.Status.VolumeGroupSnapshotHandle}
+	for _, member := range archived.Status.VolumeSnapshotInfoList {
+		handles.VolumeSnapshotHandles = append(handles.VolumeSnapshotHandles, member.SnapshotHandle)
+	}
+	ref := archived.Spec.VolumeGroupSnapshotRef
+	if err := validateStored(archived.Spec.Driver, ref.Namespace, append(handles.VolumeSnapshotHandles, handles.VolumeGroupSnapshotHandle)...); err != nil {
+		return err
+	}
+	live, err := c.getGroupContent(ctx, archived.Name)
+	if err != nil {
+		return err
+	}
+	if live != nil && live.Labels[labelRunUID] == req.Backup.UID {
+		if err := c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, live.Spec.VolumeGroupSnapshotRef.UID); err != nil {
+			return err
+		}
+		return c.waitForGroupRemoval(ctx, live.Name, live.Spec.Driver)
+	}
+	for _, handle := range handles.VolumeSnapshotHandles {
+		if user, err := c.findUserOfHandle(ctx, archived.Spec.Driver, handle); err != nil || user != "" {
+			if err == nil {
+				err = fmt.Errorf("the group snapshot is not deleted, because VolumeSnapshotContent %s of this cluster uses it, too: delete that first", user)
+			}
+			return err
+		}
+	}
+	return c.removeStoredGroup(ctx, archived.Spec.Driver, ref.Namespace, handles, runLabels(labelBackupName, req.Backup.Name, req.Backup.UID))
+}
+
+// removeStoredGroup is removeStoredSnapshot for a group.
+func (c *cluster) removeStoredGroup(
+	ctx context.Context, driver, namespace string, handles groupsnapshotv1.GroupSnapshotHandles, runLabels map[string]string,
+) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	name := nameFor("delete-group", driver, handles.VolumeGroupSnapshotHandle)
+	_, err = api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Create(ctx, &groupsnapshotv1.VolumeGroupSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: runLabels, Finalizers: []string{finalizerGroupContent}},
+		Spec: groupsnapshotv1.VolumeGroupSnapshotContentSpec{
+			DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, Driver: driver,
+			Source: groupsnapshotv1.VolumeGroupSnapshotContentSource{GroupSnapshotHandles: &handles},
+			VolumeGroupSnapshotRef: corev1.ObjectReference{
+				APIVersion: groupsnapshotv1.SchemeGroupVersion.String(), Kind: "VolumeGroupSnapshot", Namespace: namespace, Name: name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	switch {
+	case isNotServed(err):
+		return fmt.Errorf("the cluster does not serve %s: install it, or delete the group snapshot %q of the CSI driver %s by hand",
+			groupSnapshotGroup, handles.VolumeGroupSnapshotHandle, driver)
+	case err != nil && !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("creating a VolumeGroupSnapshotContent for the group snapshot %q: %w", handles.VolumeGroupSnapshotHandle, err)
+	}
+	var status *groupsnapshotv1.VolumeGroupSnapshotContentStatus
+	err = wait.PollUntilContextTimeout(ctx, waitInterval, noticeTimeout, true, func(ctx context.Context) (bool, error) {
+		content, err := c.getGroupContent(ctx, name)
+		if err != nil || content == nil {
+			return content == nil, err
+		}
+		status = content.Status
+		return status != nil || content.DeletionTimestamp != nil, nil
+	})
+	if err != nil {
+		abandoned := context.WithoutCancel(ctx)
+		_, patchErr := c.patchGroupContent(abandoned, name, map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		return errors.Join(patchErr, c.deleteGroupContentObject(abandoned, name), fmt.Errorf(
+			"csi-snapshotter of the CSI driver %s did not respond: install the driver in this cluster, or delete its group snapshot %q by hand: %w",
+			driver, handles.VolumeGroupSnapshotHandle, err))
+	}
+	if status != nil && status.VolumeGroupSnapshotHandle == nil {
+		if _, err := c.patchGroupContent(ctx, name, map[string]any{
+			"status": map[string]any{"volumeGroupSnapshotHandle": handles.VolumeGroupSnapshotHandle},
+		}, "status"); err != nil {
+			return err
+		}
+	}
+	if err := c.deleteGroupContentObject(ctx, name); err != nil {
+		return err
+	}
+	return c.waitForGroupRemoval(ctx, name, driver)
+}

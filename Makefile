@@ -55,7 +55,7 @@ demo: control-plane ## Show a backup and a restore with hooks on a real API serv
 	CGO_ENABLED=0 $(GO) run ./hack/demo
 
 .PHONY: bench
-bench: control-plane ## Measure against what the API server itself allows.
+bench: control-plane csi-programs ## Measure against what the API server itself allows.
 	CGO_ENABLED=0 $(GO) run ./test/perf
 
 .PHONY: generate

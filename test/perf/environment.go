@@ -68,13 +68,17 @@ func setUp(ctx context.Context, notes io.Writer) (*environment, error) {
 	return e, e.startPlane(ctx, root)
 }
 
-// startPlane starts an empty control plane.
-func (e *environment) startPlane(ctx context.Context, root string) error {
+// startPlane starts an empty control plane, with other options if changes says so.
+func (e *environment) startPlane(ctx context.Context, root string, changes ...func(*controlplane.Options)) error {
 	e.note("Starting the control plane")
-	plane, err := controlplane.Start(ctx, controlplane.Options{
+	options := controlplane.Options{
 		Dir: e.dir, CRDPaths: []string{filepath.Join(root, "config", "crd", "bases")},
 		APIServerArgs: map[string]string{"max-requests-inflight": "3000", "max-mutating-requests-inflight": "1000"},
-	})
+	}
+	for _, change := range changes {
+		change(&options)
+	}
+	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -84,7 +88,7 @@ func (e *environment) startPlane(ctx context.Context, root string) error {
 
 // replacePlane ends the control plane with everything in it and starts an empty
 // one. The backups stay in the store.
-func (e *environment) replacePlane(ctx context.Context) error {
+func (e *environment) replacePlane(ctx context.Context, changes ...func(*controlplane.Options)) error {
 	root, err := program.ModuleRoot()
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func (e *environment) replacePlane(ctx context.Context) error {
 		return err
 	}
 	e.plane = nil
-	return e.startPlane(ctx, root)
+	return e.startPlane(ctx, root, changes...)
 }
 
 // install makes a client, the operator's namespace and the storage location.
@@ -167,15 +171,16 @@ func (e *environment) awaitAtWork(ctx context.Context) error {
 	return await(ctx, e.client, &v1alpha1.BackupStorageLocationList{}, available, client.InNamespace(operator.Namespace))
 }
 
-// installPlugin builds the plugin in a directory here, and gives it to operators by the
-// same name.
-func (e *environment) installPlugin(ctx context.Context, name string) error {
+// installPlugin builds the plugin in a directory of the repository, and gives it to operators by
+// the name of the directory.
+func (e *environment) installPlugin(ctx context.Context, source string) error {
 	root, err := program.ModuleRoot()
 	if err != nil {
 		return err
 	}
+	name := filepath.Base(source)
 	built := filepath.Join(root, "bin", "test", "programs", name)
-	if err := program.Build(ctx, filepath.Join(root, "test", "perf", name), built); err != nil {
+	if err := program.Build(ctx, filepath.Join(root, source), built); err != nil {
 		return err
 	}
 	installed := filepath.Join(e.dir, "operator", "plugins", name)

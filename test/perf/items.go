@@ -77,7 +77,7 @@ func (m mix) measureItems(ctx context.Context, e *environment) (items, error) {
 
 // createItemPlugin installs the plugin whose action does nothing.
 func createItemPlugin(ctx context.Context, e *environment) error {
-	if err := e.installPlugin(ctx, "nothing"); err != nil {
+	if err := e.installPlugin(ctx, "test/perf/nothing"); err != nil {
 		return err
 	}
 	return e.client.Create(ctx, &v1alpha1.Plugin{

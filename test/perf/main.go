@@ -47,7 +47,8 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	flags.IntVar(&w.deletions.expired, "expired", 1_000, "backups that expire at once")
 	flags.IntVar(&w.large.objects, "large-objects", 300_000, "mixed objects of a large cluster")
 	flags.IntVar(&w.large.namespaces, "large-namespaces", 3_000, "namespaces of a large cluster")
-	flags.StringVar(&w.only, "only", "", "the one part to measure: mix, scale, operations or deletions; empty means all")
+	flags.IntVar(&w.snapshots.claims, "claims", 100, "claims that are captured at once")
+	flags.StringVar(&w.only, "only", "", "the one part to measure: mix, scale, operations, snapshots or deletions; empty means all")
 	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -78,17 +79,19 @@ type work struct {
 	mix
 	large      mix
 	operations operations
+	snapshots  snapshots
 	deletions  deletions
 	// only names the one part that is measured; empty means all.
 	only string
 }
 
 // The parts that can be measured by themselves: backups and restores, those of a large cluster,
-// running operations, and an operator with many backups, which it deletes in the end.
+// running operations, snapshots of claims, and an operator with many backups, which it deletes in the end.
 const (
 	onlyMix        = "mix"
 	onlyScale      = "scale"
 	onlyOperations = "operations"
+	onlySnapshots  = "snapshots"
 	onlyDeletions  = "deletions"
 )
 
@@ -100,8 +103,10 @@ func (w work) check() error {
 		return errors.New("the numbers of objects, namespaces, rounds, operations and backups must be positive")
 	case w.operations.plugins < 2 || w.operations.plugins > 100:
 		return errors.New("-plugins must be from 2 to 100: one of them hangs")
-	case !slices.Contains([]string{"", onlyMix, onlyScale, onlyOperations, onlyDeletions}, w.only):
-		return fmt.Errorf("-only: unknown part %q; use %s, %s, %s or %s", w.only, onlyMix, onlyScale, onlyOperations, onlyDeletions)
+	case w.snapshots.claims < 1:
+		return errors.New("-claims must be positive")
+	case !slices.Contains([]string{"", onlyMix, onlyScale, onlyOperations, onlySnapshots, onlyDeletions}, w.only):
+		return fmt.Errorf("-only: unknown part %q; use %s, %s, %s, %s or %s", w.only, onlyMix, onlyScale, onlyOperations, onlySnapshots, onlyDeletions)
 	}
 	return nil
 }
@@ -129,6 +134,11 @@ func (w work) measure(ctx context.Context, notes io.Writer) (figures []figure, r
 		{onlyOperations, func() ([]figure, string, error) {
 			followed, err := w.operations.measureOperations(ctx, e)
 			return followed.figures(), followed.rates(), err
+		}},
+		{onlySnapshots, func() ([]figure, string, error) {
+			w.snapshots.rounds = w.rounds
+			taken, err := w.snapshots.measureSnapshots(ctx, e)
+			return taken.figures(), "", err
 		}},
 	} {
 		if w.only != "" && w.only != part.name {

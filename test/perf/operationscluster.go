@@ -50,7 +50,7 @@ func callsOf(e *environment, i int) string {
 // until all plugins run.
 func (o operations) create(ctx context.Context, e *environment) error {
 	e.note("Creating %d objects and starting %d plugins", o.all(), o.plugins)
-	if err := e.installPlugin(ctx, "operations"); err != nil {
+	if err := e.installPlugin(ctx, "test/perf/operations"); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(callsOf(e, 0)), 0o755); err != nil {

@@ -144,7 +144,7 @@ func TestCatalog_Operations(t *testing.T) {
 	}{
 		// An empty kind means the synchronous kind.
 		"version 2": {
-			kind: backupKind(c, ""), id: "v2 of web", run: "nightly", cancelled: item.Progress{Completed: true, Err: "cancelled"},
+			kind: backupKind(c, ""), id: "v2 of web", run: "nightly", cancelled: item.Progress{Completed: true, Err: "cancelled", DataCaptured: true},
 		},
 		"backup": {
 			kind: backupKind(c, "AsyncBackupItemAction"), id: "backup of web", run: "nightly", every: 3 * time.Second,

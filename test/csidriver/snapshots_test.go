@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,7 +181,8 @@ func TestFaults(t *testing.T) {
 	}
 	var results []string
 	for _, c := range calls {
-		results = append(results, c.Subject+" "+c.Code)
+		// Whether the client or the server notices first that the time is over is a matter of luck.
+		results = append(results, c.Subject+" "+strings.ReplaceAll(c.Code, codes.Canceled.String(), codes.DeadlineExceeded.String()))
 	}
 	if got := fmt.Sprint(results); got != "[s ResourceExhausted s DeadlineExceeded s Unavailable s OK s OK]" {
 		t.Errorf("the calls are %s", got)

@@ -34,11 +34,10 @@ var _ = Describe("The objects of a backup", Label("hooks"), func() {
 		}
 		b := s.NewBackup(app)
 		b.Spec.IncludedResources = nil
-		b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "2 warnings")
+		b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted, "1 warning")
 		warnings := s.results(t, b).Warnings.OfNamespace(app)
-		says(t, warnings, "The data of PersistentVolumeClaim", app+"/data", "not captured")
-		says(t, warnings, "The data of PersistentVolumeClaim", app+"/wal", "not captured")
-		if b.Status.Warnings != 2 {
+		says(t, warnings, "2 PersistentVolumeClaims have no data in this backup", app+"/data, "+app+"/wal")
+		if b.Status.Warnings != 1 {
 			t.Errorf("the status counts %d warnings", b.Status.Warnings)
 		}
 		contains(t, s.archived(t, b), "resources/persistentvolumeclaims/namespaces/"+app+"/data.json", configMap(app, "c0"))

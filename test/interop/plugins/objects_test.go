@@ -112,6 +112,7 @@ func progress(in velero.OperationProgress) item.Progress {
 	return item.Progress{
 		Completed: in.Completed, Err: in.Err, NCompleted: in.NCompleted, NTotal: in.NTotal,
 		OperationUnits: in.OperationUnits, Description: in.Description, Started: in.Started, Updated: in.Updated,
+		DataCaptured: true, // it reports progress
 	}
 }
 

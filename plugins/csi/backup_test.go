@@ -126,16 +126,16 @@ func TestCaptureClaim_Cancel(t *testing.T) {
 	}
 }
 
-// TestCaptureClaim_CancelDone cancels an operation that is done, which stays so.
-func TestCaptureClaim_CancelDone(t *testing.T) {
+// TestCaptureClaim_CancelCompleted keeps a snapshot that was ready before Cancel.
+func TestCaptureClaim_CancelCompleted(t *testing.T) {
 	w := newWorld(t)
 	claim := w.createVolume("data")
 	started := w.capture(claim)
 	w.awaitProgress(started, "it is ready", isCompleted)
-	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
 	w.restartPlugin()
-	if p := w.progress(started); !p.Completed || p.Err != "" || p.Cancelled || w.driverSnapshots(w.handleOfItem(claim)) != 1 {
-		t.Errorf("the operation was done, and is now %+v", p)
+	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
+	if p := w.progress(started); !isCompleted(p) || w.driverSnapshots(w.handleOfItem(claim)) != 1 {
+		t.Errorf("the progress is %+v", p)
 	}
 }
 
@@ -269,8 +269,13 @@ func TestCaptureClaim_Fails(t *testing.T) {
 	wantContains(t, "the error", w.awaitProgress(started, "it has failed", isFailed).Err, "back up again")
 	w.setFaults(driverdir.Faults{})
 	w.eventually("nothing is left", func() bool {
+		w.must(w.continueRemovals(t.Context()))
 		return len(w.listOwnSnapshots(w.namespace)) == 0 && w.driverSnapshots(w.handleOfItem(claim)) == 0
 	})
+	w.must(w.continueRemovals(t.Context()))
+	if left := w.removing.keys(); len(left) > 0 {
+		t.Errorf("%v are still remembered", left)
+	}
 	if p := w.progress(started); !isFailed(p) {
 		t.Errorf("the progress is no longer final: %+v", p)
 	}

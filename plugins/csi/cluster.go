@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,6 +79,8 @@ type cluster struct {
 	failing, retained, captured recentSet
 	// canceled has the operations that were canceled, by their ID.
 	canceled recentSet
+	// removing has the contents that are being removed, as far as this process requested it.
+	removing recentSet
 	// removed has the contents whose snapshots this process has deleted in the driver, and
 	// leaving the claims that wait for the removal of leftovers.
 	removed, leaving recentSet
@@ -248,6 +252,12 @@ func (s *recentSet) has(key string) bool {
 	defer s.mu.Unlock()
 	_, ok := s.since[key]
 	return ok
+}
+
+func (s *recentSet) keys() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.since))
 }
 
 func (s *recentSet) remove(key string) {

@@ -27,6 +27,7 @@ func TestContract(t *testing.T) {
 	claim := w.createVolume("data")
 	sample := plugintest.NewBackupItemRequest(claim).Backup
 	w.backup.UID = sample.UID
+	// A later call takes over what is ready.
 	b, deleted := w.backUp(claim), w.backUp(w.createVolume("deleted"))
 	plugintest.CheckContract(t, plugintest.Start(t, newServer(w.cluster)), plugintest.Contract{
 		Objects: func(action plugintest.Action) []*unstructured.Unstructured {
@@ -36,8 +37,10 @@ func TestContract(t *testing.T) {
 			case sdk.KindAsyncRestoreItemAction:
 				// The sample Restore maps the namespace shop, which does not exist: it restores into that of the claim.
 				return []*unstructured.Unstructured{b.claim}
-			default:
+			case sdk.KindDeleteItemAction:
 				return []*unstructured.Unstructured{deleted.content}
+			default:
+				return []*unstructured.Unstructured{b.content}
 			}
 		},
 	})
@@ -158,7 +161,7 @@ func TestDecideRestore(t *testing.T) {
 		"other data":               {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("x", corev1.ClaimBound), age: time.Hour}, want: "existed before", completed: true, wantRemove: true},
 		"still the old claim":      {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("x", corev1.ClaimBound)}, want: "waiting for the claim"},
 		"deleted":                  {o: observedRestore{claim: claimOf("s", corev1.ClaimPending), age: time.Hour}, want: "was deleted before", completed: true, wantRemove: true},
-		"gone":                     {o: observedRestore{snapshot: snapshotWith("can not find snapshot for snapshotID 1", false), claim: claimOf("s", corev1.ClaimPending)}, want: "does not have the snapshot", completed: true, wantRemove: true},
+		"gone":                     {o: observedRestore{snapshot: snapshotWith("could not find snapshot for snapshotID 1", false), claim: claimOf("s", corev1.ClaimPending)}, want: "does not have the snapshot", completed: true, wantRemove: true},
 		"gone, without a list":     {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("s", corev1.ClaimPending), provisioningError: "rpc error: code = NotFound"}, want: "cannot be provisioned", completed: true, wantRemove: true},
 		"slow":                     {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("s", corev1.ClaimPending), age: time.Hour, provisioningError: "rpc error: code = Unavailable"}, want: "not provisioned yet: rpc"},
 		"no pod yet":               {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("s", corev1.ClaimPending), waitsForConsumer: true}, want: "waiting for a pod"},
@@ -219,7 +222,7 @@ func TestParseOperationID(t *testing.T) {
 func TestNotServed(t *testing.T) {
 	w := newWorld(t)
 	claim := w.createVolume("data")
-	w.clients.snapshots = unservedClient(t)
+	w.snapshots = unservedClient(t)
 	w.restartPlugin()
 	started, err := captureClaim{w.cluster}.Start(t.Context(), &item.BackupRequest{Item: claim, Backup: w.backup})
 	w.must(err)

@@ -124,10 +124,11 @@ func (c *cluster) checkMembers(ctx context.Context, namespace string, group *cla
 			return fmt.Sprintf("claim %s is not bound", claim.Name), nil
 		}
 		volume, err := api.core.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		isMissing := apierrors.IsNotFound(err)
+		switch {
+		case err != nil && !isMissing:
 			return "", fmt.Errorf("reading PersistentVolume %s: %w", claim.Spec.VolumeName, err)
-		}
-		if err != nil || volume.Spec.CSI == nil || volume.Spec.CSI.Driver != driver {
+		case isMissing || volume.Spec.CSI == nil || volume.Spec.CSI.Driver != driver:
 			return fmt.Sprintf("the volume of claim %s is not of the CSI driver %s", claim.Name, driver), nil
 		}
 	}
@@ -219,6 +220,19 @@ func (c *cluster) createOrJoinGroup(ctx context.Context, wanted *groupsnapshotv1
 		return err
 	})
 	return result, err
+}
+
+// describeApart adds to the progress of a completed operation how far apart the snapshots of its group were
+// taken, if they were taken separately.
+func (c *cluster) describeApart(ctx context.Context, observed observedSnapshot, progress *item.Progress) error {
+	if observed.snapshot == nil || !progress.Completed || progress.Err != "" || observed.snapshot.Labels[labelGroup] == "" {
+		return nil
+	}
+	text, err := c.apartText(ctx, observed.snapshot.Labels[labelGroup], observed.snapshot.Namespace)
+	if text != "" {
+		progress.Description += "; " + text
+	}
+	return err
 }
 
 // apartText returns how far apart the snapshots of a group were taken that are taken separately.

@@ -139,20 +139,26 @@ func TestGroup_Apart(t *testing.T) {
 func TestGroup_Cancel(t *testing.T) {
 	w := newWorld(t)
 	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel))}
-	w.setFaults(driverdir.Faults{NeverReady: true})
 	earlier := w.captureGroup(claims...)
 	later := w.captureGroup(claims...)
 	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(earlier[0])))
 	if p := w.progress(earlier[0]); !p.Completed || !p.Cancelled {
 		t.Errorf("the earlier operation: %+v", p)
 	}
-	w.awaitProgress(later[0], "its data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+	w.awaitProgress(later[0], "it is ready", isCompleted)
+	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(later[0])))
+	w.awaitProgress(later[1], "it is ready", isCompleted)
+
+	// A group that the driver does not finish is removed.
+	w.backup.UID = "4d7c7e3e-0000-4000-8000-0000000000f1"
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	later = w.captureGroup(claims...)
+	w.awaitProgress(later[0], "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
 	for _, one := range later {
 		w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(one)))
 	}
-	w.setFaults(driverdir.Faults{})
-	w.eventually("nothing is left", func() bool {
-		return len(w.driverGroups(w.handleOfItem(claims[0]))) == 0 && len(w.listOwnSnapshots(w.namespace)) == 0
+	w.eventually("only the first group is left", func() bool {
+		return len(w.driverGroups(w.handleOfItem(claims[0]))) == 1 && len(w.listOwnSnapshots(w.namespace)) == 2
 	})
 	w.awaitProgress(later[0], "the operation has ended", isFailed)
 }

@@ -41,36 +41,42 @@ type observedGroup struct {
 
 // groupProgress returns the progress of a claim of a group.
 func (c *cluster) groupProgress(ctx context.Context, id operationID, backup item.Backup) (*item.Progress, error) {
-	claim, contentName, found := strings.Cut(id.member, "~")
-	if !found {
-		return nil, fmt.Errorf("%w: %w", errNoSuchMember, item.ErrUnknownOperation)
-	}
-	observed := observedGroup{operation: id, claim: claim}
-	var err error
-	if observed.group, err = c.readGroup(ctx, id.object, id.uid); err != nil {
+	observed, err := c.observeGroup(ctx, id, backup)
+	if err != nil {
 		return nil, err
-	}
-	if observed.groupContent, err = c.getGroupContent(ctx, groupContentNameOf(id.uid)); err != nil {
-		return nil, err
-	}
-	if observed.content, err = c.getContent(ctx, contentName); err != nil {
-		return nil, err
-	}
-	if observed.group != nil && observed.group.DeletionTimestamp == nil {
-		if err := c.retainGroup(ctx, &observed, backup); err != nil {
-			return nil, err
-		}
-		if groupErrorText(observed.group) == "" {
-			c.failing.remove(string(id.uid))
-		} else {
-			observed.failingFor = c.failing.add(string(id.uid))
-		}
 	}
 	progress := decideGroupProgress(observed)
 	if progress.Err != "" && observed.group != nil {
 		err = c.requestGroupRemoval(ctx, id.object, id.uid)
 	}
 	return progress, err
+}
+
+// observeGroup is observeSnapshot for a claim of a group.
+func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.Backup) (observed observedGroup, err error) {
+	claim, contentName, found := strings.Cut(id.member, "~")
+	if !found {
+		return observed, fmt.Errorf("%w: %w", errNoSuchMember, item.ErrUnknownOperation)
+	}
+	observed.operation, observed.claim = id, claim
+	if observed.group, err = c.readGroup(ctx, id.object, id.uid); err != nil {
+		return observed, err
+	}
+	if observed.groupContent, err = c.getGroupContent(ctx, groupContentNameOf(id.uid)); err != nil {
+		return observed, err
+	}
+	if observed.content, err = c.getContent(ctx, contentName); err != nil {
+		return observed, err
+	}
+	if observed.group == nil || observed.group.DeletionTimestamp != nil {
+		return observed, nil
+	}
+	if groupErrorText(observed.group) == "" {
+		c.failing.remove(string(id.uid))
+	} else {
+		observed.failingFor = c.failing.add(string(id.uid))
+	}
+	return observed, c.retainGroup(ctx, &observed, backup)
 }
 
 // retainGroup is retainContent for the contents of a group.
@@ -94,33 +100,36 @@ func (c *cluster) retainGroup(ctx context.Context, observed *observedGroup, back
 // decideGroupProgress returns what the state of a group means for the operation of one of its claims.
 func decideGroupProgress(o observedGroup) *item.Progress {
 	progress := &item.Progress{NTotal: 2, OperationUnits: "stages", Started: o.operation.started}
-	isTaken := o.groupContent != nil && o.groupContent.DeletionTimestamp == nil &&
-		o.groupContent.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain && o.groupContent.Status != nil &&
-		o.groupContent.Status.VolumeGroupSnapshotHandle != nil && o.groupContent.Status.CreationTime != nil
+	isTaken := isGroupTaken(o.groupContent)
 	if isTaken {
 		progress.DataCaptured, progress.NCompleted = true, 1
 	}
-	switch {
+	switch text := groupErrorText(o.group); {
 	case o.group != nil && o.group.Annotations[annotationMemberPrefix+o.claim] != o.operation.token:
 		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
 		progress.Description = "the group snapshot was taken over by a later call"
 	case !isTaken && (o.group == nil || o.group.DeletionTimestamp != nil):
 		return failedProgress(progress, fmt.Sprintf("VolumeGroupSnapshot %s was deleted before the snapshots were taken: back up again", o.operation.object))
-	case isTaken && o.content != nil && o.content.DeletionTimestamp == nil && isContentReady(o.content) &&
-		o.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain && o.content.Labels[labelRunUID] != "":
+	case isTaken && isCaptured(o.content) && isContentReady(o.content):
 		progress.Completed, progress.NCompleted = true, progress.NTotal
 		progress.Description = "the snapshot is ready to use; it was taken together with those of its group"
 	case isTaken:
 		progress.Description = "the group snapshot was taken, and the storage is still processing it"
-	case groupErrorText(o.group) != "" && o.failingFor >= failAfter:
+	case text != "" && o.failingFor >= failAfter:
 		return failedProgress(progress, fmt.Sprintf("the group snapshot was not taken: %s; fix the cause, which the events of VolumeGroupSnapshot %s show, "+
-			"and back up again", groupErrorText(o.group), o.operation.object))
-	case groupErrorText(o.group) != "":
-		progress.Description = "the group snapshot is not taken yet: " + groupErrorText(o.group)
+			"and back up again", text, o.operation.object))
+	case text != "":
+		progress.Description = "the group snapshot is not taken yet: " + text
 	default:
 		progress.Description = "waiting for snapshot-controller, csi-snapshotter and the driver to take the group snapshot"
 	}
 	return progress
+}
+
+// isGroupTaken reports whether the driver has taken a group snapshot, whose content is retained.
+func isGroupTaken(content *groupsnapshotv1.VolumeGroupSnapshotContent) bool {
+	return content != nil && content.DeletionTimestamp == nil && content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain &&
+		content.Status != nil && content.Status.VolumeGroupSnapshotHandle != nil && content.Status.CreationTime != nil
 }
 
 func groupErrorText(group *groupsnapshotv1.VolumeGroupSnapshot) string {
@@ -130,18 +139,11 @@ func groupErrorText(group *groupsnapshotv1.VolumeGroupSnapshot) string {
 	return truncate(*group.Status.Error.Message)
 }
 
-// cancelGroup removes the whole group, if it still belongs to this operation.
-func (c *cluster) cancelGroup(ctx context.Context, id operationID) error {
-	claim, contentName, found := strings.Cut(id.member, "~")
-	if !found {
-		return fmt.Errorf("%w: %w", errNoSuchMember, item.ErrUnknownOperation)
-	}
-	group, err := c.readGroup(ctx, id.object, id.uid)
-	if err != nil || group != nil && group.Annotations[annotationMemberPrefix+claim] != id.token {
+// cancelGroup removes the whole group, if it still belongs to this operation, which has not ended.
+func (c *cluster) cancelGroup(ctx context.Context, id operationID, backup item.Backup) error {
+	observed, err := c.observeGroup(ctx, id, backup)
+	if err != nil || decideGroupProgress(observed).Completed {
 		return err
-	}
-	if content, err := c.getContent(ctx, contentName); err != nil || isCaptured(content) && isContentReady(content) {
-		return err // see Cancel
 	}
 	return c.requestGroupRemoval(ctx, id.object, id.uid)
 }

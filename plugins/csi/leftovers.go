@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -28,8 +29,8 @@ const (
 // ends: a claim may be bound long after its Restore, when its first pod starts.
 func (c *cluster) removeLeftoversRegularly(ctx context.Context) {
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-		if err := c.removeLeftovers(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			slog.Info("Removing the VolumeSnapshots of earlier restores failed; it is retried", "reason", err.Error())
+		if err := errors.Join(c.removeLeftovers(ctx, time.Now()), c.continueRemovals(ctx)); err != nil && ctx.Err() == nil {
+			slog.Info("Removing snapshots and the VolumeSnapshots of earlier restores failed; it is retried", "reason", err.Error())
 		}
 	}, leftoversInterval, 0.2, true)
 }
@@ -50,6 +51,25 @@ func (c *cluster) removeLeftovers(ctx context.Context, now time.Time) error {
 			return err
 		}
 		return c.removeRestoreObjects(ctx, types.NamespacedName{Namespace: snapshot.Namespace, Name: snapshot.Name}, snapshot.UID)
+	})
+}
+
+// continueRemovals makes csi-snapshotter reconcile the contents that are still being removed; see
+// annotationRemovalRequested.
+func (c *cluster) continueRemovals(ctx context.Context) error {
+	names := c.removing.keys()
+	return concurrently(len(names), func(i int) error {
+		content, err := c.getContent(ctx, names[i])
+		switch {
+		case err != nil:
+			return err
+		case content == nil || content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete:
+			c.removing.remove(names[i])
+			return nil
+		case content.DeletionTimestamp == nil:
+			return nil // snapshot-controller waits for something
+		}
+		return c.patchForRemoval(ctx, names[i], false)
 	})
 }
 

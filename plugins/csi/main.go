@@ -12,8 +12,10 @@
 //	class.go       with which class
 //	backup.go      an AsyncBackupItemAction for claims: it creates VolumeSnapshots
 //	progress.go    what the state of a snapshot means for its operation
-//	group.go       claims that are captured together
+//	group.go       claims that are captured together, in VolumeGroupSnapshots
+//	groupprogress.go  their progress, and how they are deleted
 //	restore.go     an AsyncRestoreItemAction for claims: it restores them from a snapshot
+//	restoreprogress.go  what the state of a restored claim means for its operation
 //	content.go     a RestoreItemAction for the VolumeSnapshotContents of the archive, which have
 //	               the handles that restore.go needs
 //	leftovers.go   the removal of the VolumeSnapshots of restores that are no longer needed

@@ -64,14 +64,8 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 			return nil, err
 		}
 	}
-	if observed.snapshot != nil && progress.Completed && progress.Err == "" && observed.snapshot.Labels[labelGroup] != "" {
-		text, err := a.cluster.apartText(ctx, observed.snapshot.Labels[labelGroup], id.object.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		if text != "" {
-			progress.Description += "; " + text
-		}
+	if err := a.cluster.describeApart(ctx, observed, progress); err != nil {
+		return nil, err
 	}
 	if progress.Err != "" && a.cluster.isSettling(req.OperationID, observed) {
 		progress.Completed, progress.Err, progress.Description = false, "", "removing the snapshot"
@@ -79,21 +73,18 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 	return progress, nil
 }
 
-// Cancel removes the snapshot, if it still belongs to this operation and is not ready. A snapshot that is ready
-// is done: if the backup fails or is canceled, its snapshots are removed when it ends.
+// Cancel removes the snapshot, if it still belongs to this operation. An operation that has ended stays
+// as it is: if its backup is canceled, discardSnapshots removes the snapshot.
 func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.OperationRequest) error {
 	id, err := parseOperationID(req.OperationID, operationSnapshot, operationGroup)
 	if err != nil {
 		return err
 	}
 	if id.kind == operationGroup {
-		return a.cluster.cancelGroup(ctx, id)
+		return a.cluster.cancelGroup(ctx, id, req.Backup)
 	}
-	snapshot, err := a.cluster.readSnapshot(ctx, id.object, id.uid)
-	if err != nil || snapshot != nil && snapshot.Annotations[annotationOperation] != id.token {
-		return err
-	}
-	if content, err := a.cluster.getContent(ctx, contentNameOf(id.uid)); err != nil || isCaptured(content) && isContentReady(content) {
+	observed, err := a.cluster.observeSnapshot(ctx, id, req.Backup)
+	if err != nil || decideProgress(observed).Completed {
 		return err
 	}
 	a.cluster.canceled.add(req.OperationID)
@@ -118,8 +109,7 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 		return observed, err
 	}
 	key := string(id.uid)
-	isPresent := observed.snapshot != nil && observed.snapshot.DeletionTimestamp == nil
-	if isPresent {
+	if isPresent(observed.snapshot) {
 		observed.isCaptured = c.captured.has(key)
 		if errorText(observed.snapshot) == "" {
 			c.failing.remove(key)
@@ -131,24 +121,34 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 			return observed, nil
 		}
 	}
+	err = c.observeContent(ctx, &observed, backup)
+	return observed, err
+}
+
+// observeContent reads the content of a snapshot, and retains it.
+func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot, backup item.Backup) (err error) {
+	id, key := observed.operation, string(observed.operation.uid)
 	if observed.content, err = c.getContent(ctx, contentNameOf(id.uid)); err != nil || observed.content == nil {
-		return observed, err
+		return err
 	}
 	if !belongsTo(observed.content, id) {
-		return observed, fmt.Errorf("VolumeSnapshotContent %s belongs to another VolumeSnapshot than %s", observed.content.Name, id.object)
+		return fmt.Errorf("VolumeSnapshotContent %s belongs to another VolumeSnapshot than %s", observed.content.Name, id.object)
 	}
 	// A snapshot that is being removed must not be retained.
-	if isPresent {
+	if isPresent(observed.snapshot) {
 		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil {
-			return observed, err
+			return err
 		}
 		c.retained.add(key)
 	}
 	if observed.isCaptured = isCaptured(observed.content); observed.isCaptured {
 		c.captured.add(key)
 	}
-	return observed, nil
+	return nil
 }
+
+// isPresent reports whether a VolumeSnapshot exists and is not being deleted.
+func isPresent(s *snapshotv1.VolumeSnapshot) bool { return s != nil && s.DeletionTimestamp == nil }
 
 // getOperationSnapshot returns the VolumeSnapshot of an operation. The watch may not have seen yet
 // that the operation took it over.
@@ -208,7 +208,7 @@ func decideProgress(o observedSnapshot) *item.Progress {
 	case o.snapshot != nil && o.snapshot.Annotations[annotationOperation] != o.operation.token:
 		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
 		progress.Description = "the snapshot was taken over by a later call"
-	case o.snapshot != nil && o.snapshot.DeletionTimestamp != nil && !o.isCaptured:
+	case o.snapshot != nil && !isPresent(o.snapshot) && !o.isCaptured:
 		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s is being deleted: back up again", o.operation.object))
 	case o.isCaptured && isContentReady(o.content):
 		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "the snapshot is ready to use"
@@ -217,11 +217,20 @@ func decideProgress(o observedSnapshot) *item.Progress {
 		if text := errorText(o.snapshot); text != "" {
 			progress.Description += ": " + text
 		}
-	case errorText(o.snapshot) != "" && o.failingFor >= failAfter:
+	default:
+		return decideUntakenProgress(o, progress)
+	}
+	return progress
+}
+
+// decideUntakenProgress is decideProgress for a snapshot that was not taken yet.
+func decideUntakenProgress(o observedSnapshot, progress *item.Progress) *item.Progress {
+	switch text := errorText(o.snapshot); {
+	case text != "" && o.failingFor >= failAfter:
 		return failedProgress(progress, fmt.Sprintf("the snapshot was not taken: %s; fix the cause, which the events of VolumeSnapshot %s show, and back up again",
-			errorText(o.snapshot), o.operation.object))
-	case errorText(o.snapshot) != "":
-		progress.Description = "the snapshot is not taken yet: " + errorText(o.snapshot)
+			text, o.operation.object))
+	case text != "":
+		progress.Description = "the snapshot is not taken yet: " + text
 	case isBound(o.snapshot):
 		progress.Description = "waiting for csi-snapshotter and the driver to take the snapshot"
 	default:

@@ -27,8 +27,8 @@ const (
 	// annotationBeingDeleted lets csi-snapshotter delete a content whose VolumeSnapshot is deleted.
 	annotationBeingDeleted = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
 	// annotationSecretName and annotationSecretNamespace name the Secret for the deletion.
-	annotationSecretName      = "snapshot.storage.kubernetes.io/deletion-secret-name"      //nolint:gosec // the key of an annotation
-	annotationSecretNamespace = "snapshot.storage.kubernetes.io/deletion-secret-namespace" //nolint:gosec // the key of an annotation
+	annotationSecretName      = "snapshot.storage.kubernetes.io/deletion-secret-name"
+	annotationSecretNamespace = "snapshot.storage.kubernetes.io/deletion-secret-namespace"
 	// parameterSecretName and parameterSecretNamespace are how a class names it.
 	parameterSecretName      = "csi.storage.k8s.io/snapshotter-secret-name"      //nolint:gosec // the key of a parameter
 	parameterSecretNamespace = "csi.storage.k8s.io/snapshotter-secret-namespace" //nolint:gosec // the key of a parameter
@@ -64,6 +64,7 @@ func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, 
 		content = nil
 	}
 	if content != nil {
+		c.removing.add(content.Name)
 		if err := c.patchForRemoval(ctx, content.Name, false); err != nil {
 			return err
 		}

@@ -224,16 +224,19 @@ func (a restoreClaim) Progress(ctx context.Context, req *asyncrestoreitemv1.Oper
 	return progress, nil
 }
 
-// Cancel removes the VolumeSnapshot, if it still belongs to this operation. A claim that is not bound
-// yet stays Pending.
+// Cancel removes the VolumeSnapshot, if it still belongs to this operation, which has not ended. A claim that
+// is not bound yet stays Pending.
 func (a restoreClaim) Cancel(ctx context.Context, req *asyncrestoreitemv1.OperationRequest) error {
 	id, err := parseOperationID(req.OperationID, operationRestore)
 	if err != nil {
 		return err
 	}
-	snapshot, err := a.cluster.readSnapshot(ctx, id.object, id.uid)
-	if err != nil || snapshot != nil && snapshot.Annotations[annotationOperation] != id.token {
+	observed, err := a.cluster.observeRestore(ctx, id)
+	if err != nil {
 		return err
+	}
+	if progress, _ := decideRestore(observed); progress.Completed {
+		return nil
 	}
 	return a.cluster.removeRestoreObjects(ctx, id.object, id.uid)
 }
@@ -241,6 +244,7 @@ func (a restoreClaim) Cancel(ctx context.Context, req *asyncrestoreitemv1.Operat
 // isGone reports whether an error of a driver means that it does not have the snapshot, or that no
 // retry helps for another reason.
 func isGone(message string) bool {
+	// The first text is that of csi-snapshotter, for drivers that list snapshots.
 	return strings.Contains(message, "not find snapshot") || strings.Contains(message, "code = NotFound") ||
 		strings.Contains(message, "code = InvalidArgument") || strings.Contains(message, "is less than the size")
 }

@@ -251,7 +251,7 @@ func TestRemoveLeftovers_Orphan(t *testing.T) {
 	started, err := w.startRestore(w.backUp(w.createVolume("data")), w.createNamespace())
 	w.must(err)
 	w.must(w.removeLeftovers(t.Context(), time.Now()))
-	if snapshot, err := w.readSnapshot(t.Context(), mustParseID(t, started.OperationID).object, mustParseID(t, started.OperationID).uid); err != nil || snapshot == nil {
+	if snapshot, err := w.readSnapshot(t.Context(), mustParseID(t, started.OperationID).object, mustParseID(t, started.OperationID).uid); err != nil || !isPresent(snapshot) {
 		t.Fatalf("it was removed early: %v", err)
 	}
 	w.must(w.removeLeftovers(t.Context(), time.Now().Add(2*orphanAge)))

@@ -28,6 +28,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -53,7 +54,13 @@ func runTests(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{CRDPaths: []string{crds}, ControllerManager: true})
+	root, err := program.ModuleRoot()
+	if err != nil {
+		return 1, err
+	}
+	plane, err = controlplane.Start(ctx, controlplane.Options{
+		CRDPaths: []string{crds, filepath.Join(root, "config", "crd", "bases")}, ControllerManager: true,
+	})
 	if err != nil {
 		return 1, err
 	}

@@ -1,0 +1,162 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+)
+
+// installed is an operator with the Plugin of config/components/csi.
+type installed struct {
+	*world
+	client.Client
+
+	dir      string
+	programs operator.Programs
+	operator *operator.Operator
+}
+
+func install(w *world) *installed {
+	w.Helper()
+	scheme := runtime.NewScheme()
+	w.must(v1alpha1.AddToScheme(scheme))
+	w.must(corev1.AddToScheme(scheme))
+	c, err := client.New(plane.Config(), client.Options{Scheme: scheme})
+	w.must(err)
+	i := &installed{world: w, Client: c, dir: w.TempDir()}
+	i.programs, err = operator.BuildPrograms(w.Context())
+	w.must(err)
+	root, err := program.ModuleRoot()
+	w.must(err)
+	w.must(os.MkdirAll(filepath.Join(i.dir, "plugins"), 0o755))
+	w.must(program.Build(w.Context(), filepath.Join(root, "plugins", "csi"), filepath.Join(i.dir, "plugins", "csi")))
+	w.must(operator.CreateNamespace(w.Context(), c))
+	plugin := &v1alpha1.Plugin{}
+	manifest, err := os.ReadFile(filepath.Join(root, "config", "components", "csi", "plugin.yaml"))
+	w.must(err)
+	w.must(yaml.UnmarshalStrict(manifest, plugin))
+	// The operator runs outside of the cluster.
+	plugin.Spec.Executor.Process.Env = []v1alpha1.EnvVar{{Name: "KUBECONFIG", Value: plane.KubeconfigPath()}}
+	w.must(c.Create(w.Context(), plugin))
+	w.must(c.Create(w.Context(), &v1alpha1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "default"},
+		Spec:       v1alpha1.BackupStorageLocationSpec{Default: true, Filesystem: &v1alpha1.FilesystemLocation{Path: "default"}},
+	}))
+	i.start()
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.Logf("the operator:\n%s", i.operator.LastLogLines())
+		}
+		if err := i.operator.Stop(); err != nil {
+			w.Error(err)
+		}
+	})
+	return i
+}
+
+func (i *installed) start() {
+	i.Helper()
+	var err error
+	i.operator, err = operator.Start(i.Context(), operator.Options{Programs: i.programs, Kubeconfig: plane.KubeconfigPath(), Dir: i.dir})
+	i.must(err)
+}
+
+// await waits until an object is as wanted.
+func await[T client.Object](i *installed, object T, what string, check func(T) bool) T {
+	i.Helper()
+	i.eventually(what, func() bool {
+		i.must(i.Get(i.Context(), client.ObjectKeyFromObject(object), object))
+		return check(object)
+	})
+	return object
+}
+
+func phaseIs[T client.Object](phase string) func(T) bool {
+	return func(object T) bool {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return false
+		}
+		status, _ := fields["status"].(map[string]any)
+		return status["phase"] == phase
+	}
+}
+
+// TestOperator backs up, restores and deletes with a real operator, which is killed with its plugin meanwhile.
+func TestOperator(t *testing.T) {
+	w := newWorld(t)
+	first := w.createVolume("first")
+	second := w.createVolume("second", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = nil })
+	w.createClaim("unbound", csi.WaitClassName)
+	handles := []string{w.handleOfItem(first), w.handleOfItem(second)}
+	i := install(w)
+	meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "nightly"}
+
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	backup := &v1alpha1.Backup{ObjectMeta: meta, Spec: v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{v1alpha1.NamePattern(w.namespace)}}}
+	w.must(i.Create(t.Context(), backup))
+	await(i, backup, "the backup waits for the snapshots", phaseIs[*v1alpha1.Backup]("WaitingForPluginOperations"))
+	w.eventually("the driver has both snapshots", func() bool { return w.driverSnapshots(handles...) == 2 })
+	w.must(i.operator.Kill())
+	w.setFaults(driverdir.Faults{})
+	i.start()
+	w.eventually("the backup has ended", func() bool {
+		w.must(i.Get(t.Context(), client.ObjectKeyFromObject(backup), backup))
+		return backup.Status.CompletionTimestamp != nil
+	})
+	if phase := fmt.Sprint(backup.Status.Phase); phase != "Completed" {
+		t.Errorf("the backup is %s: %+v", phase, backup.Status)
+	}
+	if n := w.driverSnapshots(handles...); n != 2 {
+		t.Errorf("the driver has %d snapshots, want one for each claim", n)
+	}
+
+	w.must(w.core.CoreV1().Namespaces().Delete(t.Context(), w.namespace, metav1.DeleteOptions{}))
+	w.eventually("the namespace no longer exists", func() bool {
+		_, err := w.core.CoreV1().Namespaces().Get(t.Context(), w.namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	restore := &v1alpha1.Restore{ObjectMeta: meta, Spec: v1alpha1.RestoreSpec{
+		BackupName:       "nightly",
+		NamespaceMapping: map[string]v1alpha1.NamespaceName{w.namespace: v1alpha1.NamespaceName(w.namespace + "-restored")},
+	}}
+	w.must(i.Create(t.Context(), restore))
+	w.eventually("the restore has ended", func() bool {
+		w.must(i.Get(t.Context(), client.ObjectKeyFromObject(restore), restore))
+		return restore.Status.CompletionTimestamp != nil
+	})
+	for _, name := range []string{"first", "second"} {
+		claim := w.awaitBound(w.namespace+"-restored", name)
+		if data, err := os.ReadFile(w.dataPath(claim)); err != nil || string(data) != name {
+			t.Errorf("the volume of %s has %q, %v", name, data, err)
+		}
+	}
+	w.eventually("nothing is left of the restore", func() bool { return len(w.listOwnSnapshots(w.namespace+"-restored")) == 0 })
+	if phase := fmt.Sprint(restore.Status.Phase); phase != "Completed" {
+		t.Errorf("the restore is %s: %+v", phase, restore.Status.Problems)
+	}
+
+	deletion := &v1alpha1.DeletionRun{ObjectMeta: meta, Spec: v1alpha1.DeletionRunSpec{BackupName: "nightly"}}
+	w.must(i.Create(t.Context(), deletion))
+	await(i, deletion, "the backup is deleted", phaseIs[*v1alpha1.DeletionRun]("Completed"))
+	if n := w.driverSnapshots(handles...); n != 0 {
+		t.Errorf("the driver has %d snapshots, want none", n)
+	}
+}

@@ -166,7 +166,7 @@ func measureSnapshotLimit(ctx context.Context, e *environment, stack *csi.Stack,
 	})
 }
 
-// measureBackups captures all claims with one Backup, and then one claim of a frozen application with each of others.
+// measureBackups creates the Plugins and measures Backups with them.
 func (c *capturing) measureBackups(ctx context.Context, e *environment) error {
 	if err := e.awaitAtWork(ctx); err != nil {
 		return err
@@ -179,6 +179,14 @@ func (c *capturing) measureBackups(ctx context.Context, e *environment) error {
 			return err
 		}
 	}
+	if err := c.measureCapture(ctx, e); err != nil {
+		return err
+	}
+	return c.measureFreezes(ctx, e)
+}
+
+// measureCapture captures all claims with one Backup.
+func (c *capturing) measureCapture(ctx context.Context, e *environment) error {
 	b, err := backUpClaims(ctx, e, "snapshots", snapshotNamespace)
 	if err != nil {
 		return err
@@ -197,6 +205,11 @@ func (c *capturing) measureBackups(ctx context.Context, e *environment) error {
 		c.ready = max(c.ready, status.CompletionTimestamp.Sub(begun).Seconds())
 	}
 	e.note("The Backup captured %d claims in %.1f s, and their snapshots were ready after %.1f s", len(list.Items), c.captured, c.ready)
+	return nil
+}
+
+// measureFreezes captures one claim of a frozen application with each of several Backups.
+func (c *capturing) measureFreezes(ctx context.Context, e *environment) error {
 	for i := range c.rounds {
 		b, err := backUpClaims(ctx, e, fmt.Sprintf("frozen-%d", i), frozenNamespace)
 		if err != nil {

@@ -126,7 +126,7 @@ metadata: {name: elsewhere, namespace: grapnel-system}
 spec: {backupName: elsewhere}
 `)
 		Eventually(ctx, c.phase(ctx, "deletionruns/elsewhere")).Should(Equal("Completed"))
-		Expect(c.kubectl(ctx, "get", "deletionrun", "elsewhere", "-n", namespace, "-o", "jsonpath={.status.deleteActionsStatuses[*].message}")).
+		Expect(c.kubectl(ctx, "get", "deletionrun", "elsewhere", "-n", namespace, "-o", "jsonpath={.status.deleteActionsStatuses[?(@.pluginName==\"e2e.example.io/webhook\")].message}")).
 			To(Equal("Delete: attempt 1 for elsewhere, by me"))
 	}, SpecTimeout(minutes(5)))
 }

@@ -96,6 +96,7 @@ func TestWork_Check(t *testing.T) {
 		mix: mix{objects: 1, namespaces: 1, rounds: 1}, large: mix{objects: 1, namespaces: 1},
 		operations: operations{count: 1, plugins: 2},
 		deletions:  deletions{stored: 1, expired: 1},
+		snapshots:  snapshots{claims: 1},
 	}
 	for name, tc := range map[string]struct {
 		change func(*work)
@@ -109,6 +110,7 @@ func TestWork_Check(t *testing.T) {
 		"no large cluster":    {change: func(w *work) { w.large.namespaces = 0 }, wrong: true},
 		"no operations":       {change: func(w *work) { w.operations.count = 0 }, wrong: true},
 		"none is stored":      {change: func(w *work) { w.deletions.stored = 0 }, wrong: true},
+		"no claims":           {change: func(w *work) { w.snapshots.claims = 0 }, wrong: true},
 		"none expires":        {change: func(w *work) { w.deletions.expired = 0 }, wrong: true},
 		"only what hangs":     {change: func(w *work) { w.operations.plugins = 1 }, wrong: true},
 		"more than are named": {change: func(w *work) { w.operations.plugins = 101 }, wrong: true},

@@ -41,10 +41,10 @@ func (s *Scope[T]) MarkItemsProcessed(started int) {
 // ReconcileOperations records the progress of the operations of a run. It cancels operations
 // that are no longer useful, because a later attempt started them again, a user canceled the
 // run, or the run has failed (Scope.WorkFailed). While the step that starts operations is
-// running and there are thousands of them, ReconcileOperations is throttled.
+// running, ReconcileOperations is throttled: nothing waits for them.
 func (d *Driver[T]) ReconcileOperations(ctx context.Context, s *Scope[T], step string) error {
 	outcome, known := d.steps.LookupOutcome(stepID(s.Object.GetUID(), step))
-	if known && outcome == nil && d.requeueIfThrottled(s) {
+	if known && outcome == nil && d.requeueIfThrottled(s, false) {
 		return nil
 	}
 	current, repeated, err := d.listOperations(ctx, s.Object)
@@ -56,9 +56,9 @@ func (d *Driver[T]) ReconcileOperations(ctx context.Context, s *Scope[T], step s
 }
 
 // requeueIfThrottled reports whether the operations were checked recently, given what it costs
-// to summarize thousands of them. If so, it requeues the run.
-func (d *Driver[T]) requeueIfThrottled(s *Scope[T]) bool {
-	rest := d.throttle.timeUntilNextCheck(s.Object.GetUID(), d.Now())
+// to summarize thousands of them, and to write the status. If so, it requeues the run.
+func (d *Driver[T]) requeueIfThrottled(s *Scope[T], awaited bool) bool {
+	rest := d.throttle.timeUntilNextCheck(s.Object.GetUID(), awaited, d.Now())
 	if rest <= 0 || s.IsCancelRequested() {
 		return false
 	}
@@ -94,7 +94,7 @@ func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, err
 	if IsFinished(s.Object) {
 		return true, nil
 	}
-	if c := s.Object.Run().Operations; c != nil && c.Attempted > c.Completed+c.Failed+c.Cancelled && !s.WorkFailed && d.requeueIfThrottled(s) {
+	if c := s.Object.Run().Operations; c != nil && c.Attempted > c.Completed+c.Failed+c.Cancelled && !s.WorkFailed && d.requeueIfThrottled(s, true) {
 		d.runDataCapturedActions(s)
 		return false, nil
 	}

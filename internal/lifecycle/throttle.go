@@ -56,17 +56,17 @@ func (p *operationThrottle) recordCheck(uid types.UID, size int, now time.Time) 
 	p.updateRun(uid, func(known *throttledRun) { known.operations, known.checkedAt = size, now })
 }
 
-// timeUntilNextCheck returns how long the operations of a run need not be checked; 0 if they are
-// few.
-func (p *operationThrottle) timeUntilNextCheck(uid types.UID, now time.Time) time.Duration {
+// timeUntilNextCheck returns how long the operations of a run need not be checked. If nothing
+// waits for them yet, that is at least a second; otherwise, it is 0 if they are few.
+func (p *operationThrottle) timeUntilNextCheck(uid types.UID, awaited bool, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.runs[uid]
 	pause := time.Duration(known.operations) * delayPerOperation
-	if pause <= minDelayAfterProgress {
+	if awaited && pause <= minDelayAfterProgress {
 		return 0
 	}
-	return max(0, pause-now.Sub(known.checkedAt))
+	return max(0, max(minDelayAfterProgress, pause)-now.Sub(known.checkedAt))
 }
 
 // markCacheSynced records that the cache shows all operations of a run.

@@ -22,15 +22,19 @@ func TestOperationThrottle(t *testing.T) {
 	for _, tc := range []struct {
 		run             string
 		progress, ended time.Duration
-		rest            time.Duration // a second later
+		// rest is how long nothing is checked half a second later, if something waits for the operations, and
+		// if not.
+		rest, unawaited time.Duration
 	}{
-		{"few", time.Second, 100 * time.Millisecond, 0},
-		{"many", 5 * time.Second, 5 * time.Second, 4 * time.Second},
-		{"over", time.Second, 100 * time.Millisecond, 0},
-		{"an unknown run", time.Second, 100 * time.Millisecond, 0},
+		{"few", time.Second, 100 * time.Millisecond, 0, 500 * time.Millisecond},
+		{"many", 5 * time.Second, 5 * time.Second, 4500 * time.Millisecond, 4500 * time.Millisecond},
+		{"over", time.Second, 100 * time.Millisecond, 0, 0},
+		{"an unknown run", time.Second, 100 * time.Millisecond, 0, 0},
 	} {
-		if rest := p.timeUntilNextCheck(types.UID(tc.run), now.Add(time.Second)); rest != tc.rest {
-			t.Errorf("%s is throttled for %s, want %s", tc.run, rest, tc.rest)
+		for awaited, want := range map[bool]time.Duration{true: tc.rest, false: tc.unawaited} {
+			if rest := p.timeUntilNextCheck(types.UID(tc.run), awaited, now.Add(500*time.Millisecond)); rest != want {
+				t.Errorf("%s (awaited: %t) is throttled for %s, want %s", tc.run, awaited, rest, want)
+			}
 		}
 		if progress, ended := p.enqueueDelay(types.UID(tc.run), false), p.enqueueDelay(types.UID(tc.run), true); progress != tc.progress || ended != tc.ended {
 			t.Errorf("%s: %s and %s, want %s and %s", tc.run, progress, ended, tc.progress, tc.ended)

@@ -47,7 +47,9 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	flags.IntVar(&w.deletions.expired, "expired", 1_000, "backups that expire at once")
 	flags.IntVar(&w.large.objects, "large-objects", 300_000, "mixed objects of a large cluster")
 	flags.IntVar(&w.large.namespaces, "large-namespaces", 3_000, "namespaces of a large cluster")
-	flags.IntVar(&w.snapshots.claims, "claims", 100, "claims that are captured at once")
+	flags.IntVar(&w.snapshots.claims, "claims", 100, "claims that one Backup captures")
+	// With more, two processors are busy with snapshot-controller and its API server, and the driver waits.
+	flags.IntVar(&w.snapshots.parallelism, "parallel-snapshots", 2, "snapshots that the driver takes at the same time")
 	flags.StringVar(&w.only, "only", "", "the one part to measure: mix, scale, operations, snapshots or deletions; empty means all")
 	path := flags.String("out", filepath.Join("bin", "bench.json"), "file for the figures")
 	if err := flags.Parse(args); err != nil {
@@ -103,8 +105,8 @@ func (w work) check() error {
 		return errors.New("the numbers of objects, namespaces, rounds, operations and backups must be positive")
 	case w.operations.plugins < 2 || w.operations.plugins > 100:
 		return errors.New("-plugins must be from 2 to 100: one of them hangs")
-	case w.snapshots.claims < 1:
-		return errors.New("-claims must be positive")
+	case min(w.snapshots.claims, w.snapshots.parallelism) < 1:
+		return errors.New("-claims and -parallel-snapshots must be positive")
 	case !slices.Contains([]string{"", onlyMix, onlyScale, onlyOperations, onlySnapshots, onlyDeletions}, w.only):
 		return fmt.Errorf("-only: unknown part %q; use %s, %s, %s, %s or %s", w.only, onlyMix, onlyScale, onlyOperations, onlySnapshots, onlyDeletions)
 	}

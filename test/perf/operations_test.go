@@ -96,7 +96,7 @@ func TestWork_Check(t *testing.T) {
 		mix: mix{objects: 1, namespaces: 1, rounds: 1}, large: mix{objects: 1, namespaces: 1},
 		operations: operations{count: 1, plugins: 2},
 		deletions:  deletions{stored: 1, expired: 1},
-		snapshots:  snapshots{claims: 1},
+		snapshots:  snapshots{claims: 1, parallelism: 1},
 	}
 	for name, tc := range map[string]struct {
 		change func(*work)

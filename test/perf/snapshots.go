@@ -27,10 +27,8 @@ import (
 )
 
 const (
-	// snapshotDelay is how long the driver takes for one snapshot, and snapshotParallelism for how many
-	// it does that at a time.
-	snapshotDelay       = 100 * time.Millisecond
-	snapshotParallelism = 10
+	// snapshotDelay is how long the driver takes for one snapshot.
+	snapshotDelay = 100 * time.Millisecond
 	// captureTarget is how much longer than the driver a Backup may take to capture its claims.
 	captureTarget = 1.2
 	// freezeTarget is for how many seconds an application may be frozen, besides the time of the driver.
@@ -43,8 +41,9 @@ const (
 	frozenNamespace      = "bench-frozen"
 )
 
-// snapshots is how many claims are captured at once, and how often the freeze of one is measured.
-type snapshots struct{ claims, rounds int }
+// snapshots is how many claims are captured by one Backup, how many snapshots the driver takes at the
+// same time, and how often the freeze of one claim is measured.
+type snapshots struct{ claims, parallelism, rounds int }
 
 // capturing is what it takes to capture claims.
 type capturing struct {
@@ -69,7 +68,7 @@ func (s snapshots) measureSnapshots(ctx context.Context, e *environment) (c capt
 	if err != nil {
 		return c, err
 	}
-	stack, err := csi.Start(ctx, e.plane, csi.Options{SnapshotDelay: snapshotDelay, MaxConcurrent: snapshotParallelism})
+	stack, err := csi.Start(ctx, e.plane, csi.Options{SnapshotDelay: snapshotDelay, MaxConcurrent: s.parallelism})
 	if err != nil {
 		return c, err
 	}
@@ -297,7 +296,7 @@ func pollUntil(ctx context.Context, what string, holds func(context.Context) (bo
 
 // figures of snapshots.
 func (c capturing) figures() []figure {
-	of := fmt.Sprintf(" of %d claims", c.claims)
+	of := fmt.Sprintf(" of %d claims, %d at a time", c.claims, c.parallelism)
 	return []figure{
 		newFigure("data captured"+of, "s", c.captured, c.limit, captureTarget*c.limit),
 		newFigure("snapshots ready"+of, "s", c.ready, c.limit, captureTarget*c.limit),

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 )
 
-// database is a PostgreSQL server, and a client that writes a row again and again.
+// database is a PostgreSQL server with a client.
 var database = fmt.Sprintf(`
 apiVersion: v1
 kind: Service
@@ -37,10 +37,15 @@ spec:
           image: %[1]s
           env: [{name: POSTGRES_DB, value: bank}]
           readinessProbe: {exec: {command: [pg_isready, -h, localhost, -U, postgres]}, periodSeconds: 1}
+`, postgresImage) + payingClient("bank")
+
+// payingClient is a client of the PostgreSQL server of a namespace that writes a row again and again.
+func payingClient(in string) string {
+	return fmt.Sprintf(`
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: client, namespace: bank}
+metadata: {name: client, namespace: %[1]s}
 spec:
   selector: {matchLabels: {app: client}}
   template:
@@ -49,7 +54,7 @@ spec:
       terminationGracePeriodSeconds: 1
       containers:
         - name: client
-          image: %[1]s
+          image: %[2]s
           command:
             - sh
             - -c
@@ -57,7 +62,8 @@ spec:
               db="psql -qAt -h db -U postgres bank"
               until $db -c "CREATE TABLE IF NOT EXISTS paid (at timestamptz DEFAULT clock_timestamp())"; do sleep 0.2; done
               while :; do $db -c "INSERT INTO paid DEFAULT VALUES" && echo paid; sleep 0.1; done
-`, postgresImage)
+`, in, postgresImage)
+}
 
 // frozen is a Plugin that blocks writes to the database. A transaction that writes has
 // ended when the checkpoint has been made.
@@ -88,21 +94,21 @@ func describePostgres() {
 		c.rolledOut(ctx, "bank", "statefulset/db", "deployment/client")
 		c.plugin(ctx, "postgres", frozen)
 		c.plugin(ctx, "hold-postgres", script("postgres", "PreBackupAction", "e2e.example.io/hold", "sleep 4", "order: 2"))
-		c.paysOn(ctx)
+		c.paysOn(ctx, "bank")
 
 		c.backup(ctx, "bank", "bank", "postgres")
 		b := &v1alpha1.Backup{}
 		b.Namespace, b.Name = namespace, "bank"
 		c.hookRunning(ctx, b, "e2e.example.io/hold")
 		By("rejecting writes meanwhile")
-		first := c.paid(ctx)
+		first := c.paid(ctx, "bank")
 		_, err := c.try(ctx, "exec", "-n", "bank", "deployment/client", "--", "psql", "-h", "db", "-U", "postgres", "bank", "-c", "INSERT INTO paid DEFAULT VALUES")
 		Expect(err).To(MatchError(ContainSubstring("read-only transaction")))
-		Expect(c.paid(ctx)).To(Equal(first))
+		Expect(c.paid(ctx, "bank")).To(Equal(first))
 
 		c.backupEnds(ctx, "bank", v1alpha1.RunPhaseCompleted)
 		By("letting the client go on afterwards, with every payment that it was told of")
-		c.paysOn(ctx)
+		c.paysOn(ctx, "bank")
 		c.kubectl(ctx, "scale", "deployment/client", "-n", "bank", "--replicas=0")
 	}, SpecTimeout(minutes(5)))
 
@@ -115,26 +121,33 @@ func describePostgres() {
 		c.backup(ctx, "bank-failed", "bank", "postgres")
 		b := c.backupEnds(ctx, "bank-failed", v1alpha1.RunPhaseFailedPreBackupActions)
 		Expect(c.hookRun(ctx, b, v1alpha1.HookPostBackup, "e2e.example.io/freeze").Status.Phase).To(Equal(v1alpha1.HookRunPhaseCompleted))
-		c.paysOn(ctx)
+		c.paysOn(ctx, "bank")
 	}, SpecTimeout(minutes(5)))
 }
 
-// paid returns how many payments the database knows of.
-func (c *cluster) paid(ctx context.Context) int {
+// paid returns how many payments the database of a namespace knows of.
+func (c *cluster) paid(ctx context.Context, in string) int {
 	GinkgoHelper()
-	var n int
-	Eventually(ctx, func(g Gomega) {
-		out, err := c.try(ctx, "exec", "-n", "bank", "statefulset/db", "--", "psql", "-qAt", "-U", "postgres", "bank", "-c", "SELECT count(*) FROM paid")
-		g.Expect(err).NotTo(HaveOccurred())
-		n, err = strconv.Atoi(strings.TrimSpace(out))
-		g.Expect(err).NotTo(HaveOccurred())
-	}).Should(Succeed())
+	n, err := strconv.Atoi(c.queryPostgres(ctx, in, "bank", "SELECT count(*) FROM paid"))
+	Expect(err).NotTo(HaveOccurred())
 	return n
 }
 
 // paysOn waits until there are more payments.
-func (c *cluster) paysOn(ctx context.Context) {
+func (c *cluster) paysOn(ctx context.Context, in string) {
 	GinkgoHelper()
-	first := c.paid(ctx)
-	Eventually(ctx, func() int { return c.paid(ctx) }).Should(BeNumerically(">", first))
+	first := c.paid(ctx, in)
+	Eventually(ctx, func() int { return c.paid(ctx, in) }).Should(BeNumerically(">", first))
+}
+
+// queryPostgres returns the answer of the PostgreSQL server of a namespace.
+func (c *cluster) queryPostgres(ctx context.Context, in, database, query string) string {
+	GinkgoHelper()
+	var answer string
+	Eventually(ctx, func(g Gomega) {
+		out, err := c.try(ctx, "exec", "-n", in, "statefulset/db", "--", "psql", "-qAt", "-U", "postgres", database, "-c", query)
+		g.Expect(err).NotTo(HaveOccurred())
+		answer = strings.TrimSpace(out)
+	}).Should(Succeed())
+	return answer
 }

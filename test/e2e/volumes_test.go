@@ -4,10 +4,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,8 +18,7 @@ import (
 // driverData is where the CSI driver of test/node keeps volumes and snapshots.
 const driverData = driverdir.Dir("/var/lib/grapnel-e2e/csi/data")
 
-// ledger is a PostgreSQL server whose data is in a claim, and a client that writes a row again and
-// again.
+// ledger is a PostgreSQL server whose data is in a claim, with a client.
 var ledger = fmt.Sprintf(`
 apiVersion: v1
 kind: Service
@@ -50,27 +47,7 @@ spec:
         storageClassName: directory-wait
         accessModes: [ReadWriteOnce]
         resources: {requests: {storage: 1Gi}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: client, namespace: ledger}
-spec:
-  selector: {matchLabels: {app: ledger-client}}
-  template:
-    metadata: {labels: {app: ledger-client}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - name: client
-          image: %[1]s
-          command:
-            - sh
-            - -c
-            - |
-              db="psql -qAt -h db -U postgres bank"
-              until $db -c "CREATE TABLE IF NOT EXISTS paid (at timestamptz DEFAULT clock_timestamp())"; do sleep 0.2; done
-              while :; do $db -c "INSERT INTO paid DEFAULT VALUES" && echo paid; sleep 0.1; done
-`, postgresImage)
+`, postgresImage) + payingClient("ledger")
 
 // ledgerFreeze is a Plugin that blocks writes to the database only until its data is captured. The
 // first half returns what the database holds then.
@@ -109,8 +86,7 @@ func describeVolumes() {
 		c.pluginReady(ctx, "csi")
 		Expect(driverData.SetFaults(driverdir.Faults{NeverReady: true})).To(Succeed())
 		DeferCleanup(func() { Expect(driverData.SetFaults(driverdir.Faults{})).To(Succeed()) })
-		before := c.ledgerRows(ctx, "ledger")
-		Eventually(ctx, func() int { return c.ledgerRows(ctx, "ledger") }).Should(BeNumerically(">", before))
+		c.paysOn(ctx, "ledger")
 
 		By("backing it up")
 		c.backup(ctx, "ledger", "ledger", "ledger", "volumes: {requireCaptured: true}")
@@ -128,7 +104,7 @@ func describeVolumes() {
 		Expect(err).NotTo(HaveOccurred())
 
 		By("letting the client write while the Backup waits for the snapshot")
-		Eventually(ctx, func() int { return c.ledgerRows(ctx, "ledger") }).Should(BeNumerically(">", rows))
+		Eventually(ctx, func() int { return c.paid(ctx, "ledger") }).Should(BeNumerically(">", rows))
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
 		Expect(b.Status.Phase).To(Equal(v1alpha1.RunPhaseWaitingForPluginOperations))
 		Expect(driverData.SetFaults(driverdir.Faults{})).To(Succeed())
@@ -145,8 +121,8 @@ func describeVolumes() {
 		c.restore(ctx, "ledger", "ledger", "ledger", "namespaceMapping: {ledger: ledger-again}", "labelSelector: {matchLabels: {app: ledger}}")
 		c.restoreEnds(ctx, "ledger", v1alpha1.RunPhaseCompleted)
 		c.rolledOut(ctx, "ledger-again", "statefulset/db")
-		Expect(c.ledgerRows(ctx, "ledger-again")).To(Equal(rows))
-		since := c.ledgerQuery(ctx, "ledger-again", "postgres", fmt.Sprintf("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '%s')", frozen["lsn"]))
+		Expect(c.paid(ctx, "ledger-again")).To(Equal(rows))
+		since := c.queryPostgres(ctx, "ledger-again", "postgres", fmt.Sprintf("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '%s')", frozen["lsn"]))
 		passed, err := strconv.Atoi(since)
 		Expect(err).NotTo(HaveOccurred())
 		// A start of the server writes a checkpoint.
@@ -163,24 +139,4 @@ func describeVolumes() {
 		c.kubectl(ctx, "delete", "namespace", "ledger-again", "--timeout=110s")
 		Eventually(ctx, func() ([]driverdir.Volume, error) { return driverdir.List[driverdir.Volume](driverData) }).Should(BeEmpty())
 	}, SpecTimeout(minutes(8)))
-}
-
-// ledgerRows returns how many rows the database of a namespace holds.
-func (c *cluster) ledgerRows(ctx context.Context, in string) int {
-	GinkgoHelper()
-	n, err := strconv.Atoi(c.ledgerQuery(ctx, in, "bank", "SELECT count(*) FROM paid"))
-	Expect(err).NotTo(HaveOccurred())
-	return n
-}
-
-// ledgerQuery returns the answer of the database of a namespace.
-func (c *cluster) ledgerQuery(ctx context.Context, in, database, query string) string {
-	GinkgoHelper()
-	var answer string
-	Eventually(ctx, func(g Gomega) {
-		out, err := c.try(ctx, "exec", "-n", in, "statefulset/db", "--", "psql", "-qAt", "-U", "postgres", database, "-c", query)
-		g.Expect(err).NotTo(HaveOccurred())
-		answer = strings.TrimSpace(out)
-	}).Should(Succeed())
-	return answer
 }

@@ -43,10 +43,10 @@ func recordDataCaptured(s *scope) {
 	switch {
 	case capturing:
 		conditions.Set(s.Object, v1alpha1.ConditionDataCaptured, metav1.ConditionUnknown, v1alpha1.ReasonCapturing,
-			fmt.Sprintf("The data of %d of %s is captured", counts.Captured, claims))
+			fmt.Sprintf("The data of %d of %s is captured so far", counts.Captured, claims))
 	case missing > 0:
 		conditions.Set(s.Object, v1alpha1.ConditionDataCaptured, metav1.ConditionFalse, v1alpha1.ReasonDataNotCaptured,
-			fmt.Sprintf("%d of %s have no data in this backup; status.problems says which and why", missing, claims))
+			fmt.Sprintf("The data of %d of %s is not in this backup: status.problems names them, with the reason", missing, claims))
 	default:
 		conditions.Set(s.Object, v1alpha1.ConditionDataCaptured, metav1.ConditionTrue, v1alpha1.ReasonDataCaptured,
 			fmt.Sprintf("The data of %s is captured", claims))

@@ -48,7 +48,7 @@ func TestHasOnlyItems(t *testing.T) {
 			told: results.Results{WarningCount: 1, Warnings: results.Problems{{
 				Subject: results.Subject{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"}, Reason: results.ReasonDataNotCaptured,
 				Message: `PersistentVolumeClaim "shop/data" has no data in this backup, only its objects: ` +
-					`no action captures the data; use a plugin that does, or exclude the claim to acknowledge that`,
+					`no action captures the data: install a Plugin that does, such as csi, or exclude the claim from the backup`,
 			}}},
 		},
 		"a claim that is archived already": {

@@ -34,7 +34,7 @@ type VolumeCounts struct {
 const maxNamedClaims = 1000
 
 // noCaptureReason is why the data of a claim is not captured if no action says more.
-const noCaptureReason = "no action captures the data; use a plugin that does, or exclude the claim to acknowledge that"
+const noCaptureReason = "no action captures the data: install a Plugin that does, such as csi, or exclude the claim from the backup"
 
 // claimRecorder collects the claims of a run. It is safe for concurrent use; the zero value is
 // ready to use.

@@ -55,6 +55,6 @@ func (r *enginePass) refuseClaimWithoutData(it *item) {
 		}
 	}
 	it.createErr = &itemaction.CreationRefusedError{Reason: fmt.Sprintf(
-		"the backup has the data of this claim, which action %s captured, and no action restores it: enable the Plugin that provides "+
-			"the action for restores, and restore again", by)}
+		"the backup has the data of this claim, which action %s captured, and no action restores it: install the Plugin of that action, "+
+			"or end its suspension, and restore again", by)}
 }

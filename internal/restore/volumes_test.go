@@ -146,7 +146,7 @@ func TestRestoreObjects_CapturedClaim(t *testing.T) {
 		CapturedClaims: map[types.NamespacedName]string{{Namespace: ns, Name: "claim"}: "x/snapshot"}, RestoreUID: "u",
 	}
 	result := c.run(request)
-	wantMessages(t, result, "error "+mapped+": |persistentvolumeclaims \""+mapped+"/claim\"|which action x/snapshot captured, and no action restores it")
+	wantMessages(t, result, "error "+mapped+": |persistentvolumeclaims \""+mapped+"/claim\"|which action x/snapshot captured, and no action restores it: install the Plugin")
 	claim.SetNamespace(mapped)
 	if c.has(claim) || c.has(volume) {
 		t.Fatal("the claim or its old volume was created")

@@ -31,6 +31,8 @@ const (
 	snapshotDelay = 100 * time.Millisecond
 	// captureTarget is how much longer than the driver a Backup may take to capture its claims.
 	captureTarget = 1.2
+	// captureGrowthTarget is how many MiB up to 5,000 claims may add to the memory.
+	captureGrowthTarget = 40
 	// freezeTarget is for how many seconds an application may be frozen, besides the time of the driver.
 	freezeTarget = 1
 
@@ -51,6 +53,8 @@ type capturing struct {
 	// captured and ready are the seconds from the start of the archive until the data of all claims was
 	// captured, and until all operations had ended; the limits are those of snapshots without a Backup.
 	captured, ready, limit float64
+	// growth is that of the resident memory of the operator meanwhile, in bytes.
+	growth float64
 	// frozen are the seconds of each freeze, and single that of a snapshot without a Backup.
 	frozen, single float64
 }
@@ -95,7 +99,7 @@ func (s snapshots) measureSnapshots(ctx context.Context, e *environment) (c capt
 			return c, err
 		}
 	}
-	return c, e.withOperator(ctx, func(*operator.Operator) error { return c.measureBackups(ctx, e) })
+	return c, e.withOperator(ctx, func(op *operator.Operator) error { return c.measureBackups(ctx, e, op) })
 }
 
 // createClaims creates a namespace with claims, and waits until they are bound.
@@ -116,7 +120,7 @@ func createClaims(ctx context.Context, e *environment, namespace string, count i
 	if err != nil {
 		return err
 	}
-	return pollUntil(ctx, "the claims are bound", func(ctx context.Context) (bool, error) {
+	return pollUntil(ctx, "the claims are bound", count, func(ctx context.Context) (bool, error) {
 		var list corev1.PersistentVolumeClaimList
 		err := e.client.List(ctx, &list, client.InNamespace(namespace))
 		isPending := func(c corev1.PersistentVolumeClaim) bool { return c.Status.Phase != corev1.ClaimBound }
@@ -144,7 +148,7 @@ func measureSnapshotLimit(ctx context.Context, e *environment, stack *csi.Stack,
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind("VolumeSnapshotList"))
-	err = pollUntil(ctx, "the snapshots are ready", func(ctx context.Context) (bool, error) {
+	err = pollUntil(ctx, "the snapshots are ready", count, func(ctx context.Context) (bool, error) {
 		err := e.client.List(ctx, list, client.InNamespace(namespace))
 		isReady := func(s unstructured.Unstructured) bool {
 			ready, _, _ := unstructured.NestedBool(s.Object, "status", "readyToUse")
@@ -159,14 +163,14 @@ func measureSnapshotLimit(ctx context.Context, e *environment, stack *csi.Stack,
 	if err != nil {
 		return 0, err
 	}
-	return took, pollUntil(ctx, "the snapshots are deleted", func(ctx context.Context) (bool, error) {
+	return took, pollUntil(ctx, "the snapshots are deleted", count, func(ctx context.Context) (bool, error) {
 		left, err := driverdir.List[driverdir.Snapshot](stack.Dir())
 		return len(left)+len(list.Items) == 0, errors.Join(err, e.client.List(ctx, list, client.InNamespace(namespace)))
 	})
 }
 
 // measureBackups creates the Plugins and measures Backups with them.
-func (c *capturing) measureBackups(ctx context.Context, e *environment) error {
+func (c *capturing) measureBackups(ctx context.Context, e *environment, op *operator.Operator) (err error) {
 	if err := e.awaitAtWork(ctx); err != nil {
 		return err
 	}
@@ -178,7 +182,7 @@ func (c *capturing) measureBackups(ctx context.Context, e *environment) error {
 			return err
 		}
 	}
-	if err := c.measureCapture(ctx, e); err != nil {
+	if c.growth, err = growthDuring(op, func() error { return c.measureCapture(ctx, e) }); err != nil {
 		return err
 	}
 	return c.measureFreezes(ctx, e)
@@ -286,9 +290,11 @@ func stageStart(b *v1alpha1.Backup, stage string) time.Time {
 	return b.Status.Timeline[i].StartTimestamp.Time
 }
 
-// pollUntil waits until a condition holds.
-func pollUntil(ctx context.Context, what string, holds func(context.Context) (bool, error)) error {
-	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, operationPatience, true, holds); err != nil {
+// pollUntil waits until a condition holds for some objects. Their number determines how often it lists them,
+// so that this does not slow down what it waits for.
+func pollUntil(ctx context.Context, what string, count int, holds func(context.Context) (bool, error)) error {
+	interval := 20*time.Millisecond + time.Duration(count)*200*time.Microsecond
+	if err := wait.PollUntilContextTimeout(ctx, interval, operationPatience, true, holds); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
 	return nil
@@ -300,6 +306,7 @@ func (c capturing) figures() []figure {
 	return []figure{
 		newFigure("data captured"+of, "s", c.captured, c.limit, captureTarget*c.limit),
 		newFigure("snapshots ready"+of, "s", c.ready, c.limit, captureTarget*c.limit),
+		newFigure(fmt.Sprintf("memory growth, %d claims", c.claims), "MiB", c.growth/mebibyte, 0, captureGrowthTarget),
 		newFigure("freeze for one snapshot", "s", c.frozen, c.single, freezeTarget+c.single),
 	}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // Finalize commits a backup that Archive stored, when all of its operations have ended. It
-// archives the objects that completed operations requested, records failed operations as
-// errors of their objects, and stores everything, the manifests last.
+// archives the objects that completed operations requested, and the claims of failed ones again,
+// records failed operations as errors of their objects, and stores everything, the manifests last.
 //
 // After an error there is no backup, and Finalize may be called again with the same
 // operations until it succeeds; ErrNoDraft means that a retry does not help. It does not
@@ -51,7 +51,7 @@ func (j *Runner) finalizeDraft(ctx context.Context, store *storage.Store, attemp
 	if err != nil {
 		return Result{}, err
 	}
-	if refs := completedPostItems(ended); len(refs) > 0 && !d.Merged {
+	if refs := listPostOperationItems(ended); len(refs) > 0 && !d.Merged {
 		if d, err = j.archivePostOperationItems(ctx, attempt, req, d, phaseForDraft(d, ended), refs); err != nil {
 			return Result{}, err
 		}

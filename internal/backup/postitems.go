@@ -23,16 +23,22 @@ import (
 // asyncActionKind is the kind of actions that only start operations.
 const asyncActionKind = "AsyncBackupItemAction"
 
-// completedPostItems returns the objects that completed operations requested, without
-// duplicates.
-func completedPostItems(ended []velero.Operation) []itemaction.RelatedItem {
+// listPostOperationItems returns the objects to archive after the operations, without duplicates: those
+// that completed operations requested, and the claims of operations that did not complete. Their action
+// wrote into the archived claim where its data would be, which a Restore must not expect.
+func listPostOperationItems(ended []velero.Operation) []itemaction.RelatedItem {
 	var out []itemaction.RelatedItem
 	seen := map[velero.ResourceIdentifier]bool{}
-	for _, operation := range ended {
+	for i := range ended {
+		operation := &ended[i]
+		items := operation.PostItems
 		if operation.Phase != velero.OperationCompleted {
-			continue
+			items = nil
+			if operation.Kind == asyncActionKind && operation.Object.GroupResource == persistentVolumeClaims {
+				items = []velero.ResourceIdentifier{operation.Object}
+			}
 		}
-		for _, item := range operation.PostItems {
+		for _, item := range items {
 			if !seen[item] {
 				seen[item] = true
 				out = append(out, itemaction.RelatedItem{Resource: item.GroupResource, Namespace: item.Namespace, Name: item.Name})

@@ -7,7 +7,8 @@
 // It serves the services Identity, Controller, GroupController and Node of CSI. All state is in
 // its directory, so that it survives a restart; package driverdir describes it, and how tests
 // inject faults, count calls, and remove what a storage system would lose. A capacity is
-// recorded, and not enforced. Block volumes, clones and topology are not supported.
+// recorded, and not enforced. Block volumes are directories, too, and cannot be published. Clones and
+// topology are not supported.
 //
 // The other packages of tests run it through internal/testing/csi, and test/node on its node.
 package main

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -20,6 +19,9 @@ import (
 func (d *driver) GroupControllerGetCapabilities(
 	context.Context, *csi.GroupControllerGetCapabilitiesRequest,
 ) (*csi.GroupControllerGetCapabilitiesResponse, error) {
+	if d.lacks(capabilityGroupSnapshots) {
+		return &csi.GroupControllerGetCapabilitiesResponse{}, nil
+	}
 	return &csi.GroupControllerGetCapabilitiesResponse{Capabilities: []*csi.GroupControllerServiceCapability{{
 		Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: &csi.GroupControllerServiceCapability_RPC{
 			Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT,
@@ -38,7 +40,7 @@ func (d *driver) CreateVolumeGroupSnapshot(
 	if request.GetName() == "" || len(volumes) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "the request lacks a name or volumes")
 	}
-	group := driverdir.Group{ID: newID("group", request.GetName()), Name: request.GetName(), VolumeIDs: volumes, Created: time.Now()}
+	group := driverdir.Group{ID: newID("group", request.GetName()), Name: request.GetName(), VolumeIDs: volumes, Created: d.now()}
 	for _, volume := range volumes {
 		group.SnapshotIDs = append(group.SnapshotIDs, newID("snap", group.Name+"/"+volume))
 	}

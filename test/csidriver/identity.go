@@ -6,6 +6,9 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -13,6 +16,20 @@ import (
 )
 
 const driverName = "directory.csi.grapnel.dev"
+
+// Capabilities that a driver may lack: see options.without.
+const (
+	capabilitySnapshots      = "snapshots"
+	capabilityListSnapshots  = "list-snapshots"
+	capabilityGroupSnapshots = "group-snapshots"
+)
+
+func (d *driver) lacks(capability string) bool {
+	return slices.Contains(strings.Split(d.options.without, ","), capability)
+}
+
+// now returns the time of the clock of the storage.
+func (d *driver) now() time.Time { return time.Now().Add(d.options.clockSkew) }
 
 // GetPluginInfo implements the service Identity.
 func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
@@ -24,10 +41,11 @@ func (d *driver) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
 	response := &csi.GetPluginCapabilitiesResponse{}
-	for _, service := range []csi.PluginCapability_Service_Type{
-		csi.PluginCapability_Service_CONTROLLER_SERVICE,
-		csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE,
-	} {
+	services := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	if !d.lacks(capabilityGroupSnapshots) {
+		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
+	}
+	for _, service := range services {
 		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{
 			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: service}},
 		})

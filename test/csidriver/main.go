@@ -30,6 +30,8 @@ type options struct {
 	snapshotDelay      time.Duration
 	readyDelay         time.Duration
 	maxConcurrent      int
+	clockSkew          time.Duration
+	without            string
 }
 
 func main() {
@@ -41,6 +43,8 @@ func main() {
 	flag.DurationVar(&o.snapshotDelay, "snapshot-delay", 0, "how much longer it takes to create a snapshot")
 	flag.DurationVar(&o.readyDelay, "ready-delay", 0, "how long after its creation a snapshot becomes ready to use")
 	flag.IntVar(&o.maxConcurrent, "max-concurrent", 0, "how many calls that create or delete may be at work at once; 0 for no limit")
+	flag.DurationVar(&o.clockSkew, "clock-skew", 0, "how far the clock of the storage is ahead")
+	flag.StringVar(&o.without, "without", "", "capabilities that the driver does not have, separated by commas: snapshots, list-snapshots, group-snapshots")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := serve(ctx, o)

@@ -40,6 +40,9 @@ func (d *driver) NodePublishVolume(
 	if reason := findUnsupported([]*csi.VolumeCapability{request.GetVolumeCapability()}); reason != "" {
 		return nil, status.Error(codes.InvalidArgument, reason)
 	}
+	if request.GetVolumeCapability().GetBlock() != nil {
+		return nil, status.Error(codes.InvalidArgument, "a volume is a directory, which cannot be published as a block volume")
+	}
 	release, err := d.locks.acquire([]string{target}, []string{id})
 	if err != nil {
 		return nil, err

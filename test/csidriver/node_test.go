@@ -59,7 +59,6 @@ func TestUnsupported(t *testing.T) {
 	}}
 	once.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	for name, request := range map[string]*csi.CreateVolumeRequest{
-		"a block volume":  {Name: "block", VolumeCapabilities: []*csi.VolumeCapability{block}},
 		"a clone":         clone,
 		"one writer only": once,
 	} {

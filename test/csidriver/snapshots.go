@@ -35,7 +35,7 @@ func (d *driver) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshot
 		return nil, status.Errorf(codes.AlreadyExists, "snapshot %s exists, of another volume", snapshot.Name)
 	}
 	if !found {
-		snapshot = driverdir.Snapshot{ID: id, Name: request.GetName(), VolumeID: request.GetSourceVolumeId(), Created: time.Now()}
+		snapshot = driverdir.Snapshot{ID: id, Name: request.GetName(), VolumeID: request.GetSourceVolumeId(), Created: d.now()}
 		if err := d.takeSnapshots(ctx, []*driverdir.Snapshot{&snapshot}); err != nil {
 			return nil, err
 		}

@@ -23,13 +23,16 @@ func (d *driver) ControllerGetCapabilities(
 	context.Context, *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response := &csi.ControllerGetCapabilitiesResponse{}
-	for _, rpc := range []csi.ControllerServiceCapability_RPC_Type{
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
-		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
-		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
-		csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
-	} {
+	capabilities := []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+	}
+	if !d.lacks(capabilitySnapshots) {
+		capabilities = append(capabilities, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT)
+	}
+	if !d.lacks(capabilitySnapshots) && !d.lacks(capabilityListSnapshots) {
+		capabilities = append(capabilities, csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csi.ControllerServiceCapability_RPC_GET_SNAPSHOT)
+	}
+	for _, rpc := range capabilities {
 		response.Capabilities = append(response.Capabilities, &csi.ControllerServiceCapability{
 			Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: rpc}},
 		})
@@ -183,8 +186,8 @@ func findUnsupported(capabilities []*csi.VolumeCapability) string {
 		return "the request has no capability"
 	}
 	for _, capability := range capabilities {
-		if capability.GetMount() == nil {
-			return "a volume is a directory: block volumes are not supported"
+		if capability.GetMount() == nil && capability.GetBlock() == nil {
+			return "the capability is neither a mount nor a block volume"
 		}
 		if mode := capability.GetAccessMode().GetMode(); mode == csi.VolumeCapability_AccessMode_UNKNOWN ||
 			mode >= csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {

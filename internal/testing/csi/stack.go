@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,6 +33,9 @@ const (
 	Provisioner        Program = "csi-provisioner"
 )
 
+// SnapshotterReplica is a second csi-snapshotter, which only StartReplicas starts.
+const SnapshotterReplica Program = "csi-snapshotter-replica"
+
 // startTimeout is generous, for a machine that builds and tests at the same time.
 const startTimeout = time.Minute
 
@@ -44,12 +48,30 @@ type Options struct {
 	ReadyDelay time.Duration
 	// MaxConcurrent is how many calls that create or delete may be at work at once; 0 means no limit.
 	MaxConcurrent int
+	// ClockSkew is how far the clock of the storage is ahead.
+	ClockSkew time.Duration
+	// Without lists the capabilities that the driver does not have.
+	Without []Capability
+	// Dir is the directory of the driver of another stack, whose storage this one shares from Start to Stop, as two
+	// clusters may. StartDriver ignores it.
+	Dir driverdir.Dir
 }
+
+// Capability is something that not all drivers can do.
+type Capability string
+
+// The capabilities.
+const (
+	Snapshots      Capability = "snapshots"
+	ListSnapshots  Capability = "list-snapshots"
+	GroupSnapshots Capability = "group-snapshots"
+)
 
 // Stack is a running driver with its sidecars. Its methods may be called from several
 // goroutines.
 type Stack struct {
 	dir        string
+	driverDir  driverdir.Dir
 	kubeconfig string
 	paths      map[Program]string
 	programs   map[Program]*supervisor
@@ -74,7 +96,10 @@ func Start(ctx context.Context, plane *controlplane.ControlPlane, opts Options) 
 	if err != nil {
 		return nil, fmt.Errorf("creating the directory of the driver: %w", err)
 	}
-	s := &Stack{dir: dir, kubeconfig: plane.KubeconfigPath(), paths: paths, programs: map[Program]*supervisor{}}
+	s := &Stack{dir: dir, driverDir: opts.Dir, kubeconfig: plane.KubeconfigPath(), paths: paths, programs: map[Program]*supervisor{}}
+	if s.driverDir == "" {
+		s.driverDir = driverdir.Dir(filepath.Join(dir, "data"))
+	}
 	for name := range paths {
 		s.programs[name] = &supervisor{log: filepath.Join(dir, string(name)+".log")}
 	}
@@ -106,12 +131,13 @@ func findPrograms(ctx context.Context) (map[Program]string, error) {
 			return nil, fmt.Errorf("the sidecars are not built: run `make csi-programs` (%w)", err)
 		}
 	}
+	paths[SnapshotterReplica] = paths[Snapshotter]
 	return paths, nil
 }
 
 // Dir returns the directory of the driver, with its volumes and snapshots. It exists until Stop.
 func (s *Stack) Dir() driverdir.Dir {
-	return driverdir.Dir(filepath.Join(s.dir, "data"))
+	return s.driverDir
 }
 
 // LogPath returns the path of the log of a program. It exists until Stop.
@@ -129,7 +155,8 @@ func (s *Stack) StartDriver(ctx context.Context, opts Options) error {
 	err := s.programs[Driver].start(s.paths[Driver],
 		"--endpoint="+s.socket(), "--dir="+string(s.Dir()),
 		"--snapshot-delay="+opts.SnapshotDelay.String(), "--ready-delay="+opts.ReadyDelay.String(),
-		"--max-concurrent="+strconv.Itoa(opts.MaxConcurrent))
+		"--max-concurrent="+strconv.Itoa(opts.MaxConcurrent), "--clock-skew="+opts.ClockSkew.String(),
+		"--without="+joinCapabilities(opts.Without))
 	if err != nil {
 		return err
 	}
@@ -146,8 +173,20 @@ func (s *Stack) StartDriver(ctx context.Context, opts Options) error {
 	return nil
 }
 
+func joinCapabilities(all []Capability) string {
+	var names []string
+	for _, capability := range all {
+		names = append(names, string(capability))
+	}
+	return strings.Join(names, ",")
+}
+
 // StartSidecar starts a sidecar after StopProgram.
 func (s *Stack) StartSidecar(name Program) error {
+	return s.programs[name].start(s.paths[name], s.sidecarArgs(name)...)
+}
+
+func (s *Stack) sidecarArgs(name Program) []string {
 	args := []string{
 		"--kubeconfig=" + s.kubeconfig,
 		// Neither the limits of requests nor the delays before another attempt are what is tested.
@@ -159,8 +198,28 @@ func (s *Stack) StartSidecar(name Program) error {
 	if name != Provisioner {
 		args = append(args, "--worker-threads=50")
 	}
-	return s.programs[name].start(s.paths[name], args...)
+	return args
 }
+
+// StartReplicas starts Snapshotter and SnapshotterReplica after StopProgram, of which the holder of the Lease leads: it
+// is ReplicaLease in the namespace default, and its holder the name of the Program.
+func (s *Stack) StartReplicas() error {
+	for _, name := range []Program{Snapshotter, SnapshotterReplica} {
+		// The holder is the name of the host, which a pod has of its own.
+		args := append([]string{
+			"--uts", "--map-root-user", "sh", "-c", `hostname "$0" && exec "$@"`, string(name), s.paths[name],
+			"--leader-election", "--leader-election-namespace=default", "--leader-election-lease-duration=3s",
+			"--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
+		}, s.sidecarArgs(name)...)
+		if err := s.programs[name].start("unshare", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReplicaLease is the name of the Lease of the replicas of csi-snapshotter.
+const ReplicaLease = "external-snapshotter-leader-directory-csi-grapnel-dev"
 
 // KillProgram kills a program, which is then started again. When the driver is killed, the sidecars end,
 // and are started again, too.
@@ -176,7 +235,7 @@ func (s *Stack) StopProgram(name Program) error {
 // Stop stops all programs and removes their files. Calling it again does nothing.
 func (s *Stack) Stop() error {
 	var errs []error
-	for _, name := range []Program{Provisioner, Snapshotter, SnapshotController, Driver} {
+	for _, name := range []Program{Provisioner, SnapshotterReplica, Snapshotter, SnapshotController, Driver} {
 		errs = append(errs, s.StopProgram(name))
 	}
 	errs = append(errs, os.RemoveAll(s.dir))

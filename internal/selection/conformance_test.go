@@ -232,7 +232,7 @@ func TestSelection_Conformance(t *testing.T) {
 		"records of backup runs and volume snapshots": {
 			spec: Spec{IncludedResources: []string{"*"}, IncludeClusterResources: &yes},
 			items: "backups.velero.io/velero/b;hookruns.grapnel.dev/grapnel/h;volumesnapshots.snapshot.storage.k8s.io/foo/s;" +
-				"volumesnapshotcontents.snapshot.storage.k8s.io/c;secrets/foo/s",
+				"volumesnapshotcontents.snapshot.storage.k8s.io/c;volumegroupsnapshots.groupsnapshot.storage.k8s.io/foo/g;secrets/foo/s",
 			want: "secrets/foo/s",
 		},
 		"asking for volume snapshots only does not select everything": {

@@ -45,11 +45,16 @@ func IsNeverArchived(gr schema.GroupResource) bool {
 }
 
 // isVolumeSnapshot reports whether a resource is a by-product of a volume snapshot. Velero
-// excludes these from every collection. Those that a plugin creates for this backup are
+// excludes those of single volumes from every collection. Those that a plugin creates for this backup are
 // archived because the plugin requests it.
 func isVolumeSnapshot(gr schema.GroupResource) bool {
-	return gr.Group == "snapshot.storage.k8s.io" &&
-		(gr.Resource == "volumesnapshots" || gr.Resource == "volumesnapshotcontents")
+	switch gr.Group {
+	case "snapshot.storage.k8s.io":
+		return gr.Resource == "volumesnapshots" || gr.Resource == "volumesnapshotcontents"
+	case "groupsnapshot.storage.k8s.io":
+		return gr.Resource == "volumegroupsnapshots" || gr.Resource == "volumegroupsnapshotcontents"
+	}
+	return false
 }
 
 // namespaceResource is the only cluster-scoped resource with special rules.

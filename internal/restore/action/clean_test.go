@@ -100,6 +100,7 @@ func TestNeverRestoredReason(t *testing.T) {
 		"lease":                {schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, true},
 		"attachment":           {schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}, true},
 		"node of storage":      {schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}, true},
+		"group snapshot":       {schema.GroupResource{Group: "groupsnapshot.storage.k8s.io", Resource: "volumegroupsnapshots"}, true},
 		"snapshot":             {schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}, true},
 		"class of snapshots":   {schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotclasses"}, false},
 		"certificate request":  {schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}, true},

@@ -21,8 +21,10 @@ var neverRestoredReasons = map[schema.GroupResource]string{
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: "the storage drivers of this cluster measure their own",
 	{Group: "storage.k8s.io", Resource: "volumeattachments"}:    "volumes are attached where their pods run now",
 	// The object would make the storage of this cluster take a new snapshot.
-	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}:        "a snapshot stays in the storage that took it",
-	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}: "a snapshot stays in the storage that took it",
+	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}:                  "a snapshot stays in the storage that took it",
+	{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}:           "a snapshot stays in the storage that took it",
+	{Group: "groupsnapshot.storage.k8s.io", Resource: "volumegroupsnapshots"}:        "a snapshot stays in the storage that took it",
+	{Group: "groupsnapshot.storage.k8s.io", Resource: "volumegroupsnapshotcontents"}: "a snapshot stays in the storage that took it",
 
 	{Group: "resource.k8s.io", Resource: "resourceslices"}: "the device drivers of this cluster publish their own",
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,6 +60,9 @@ func (c *cluster) createRestoreContent(ctx context.Context, restore item.Restore
 	if err != nil {
 		return err
 	}
+	if err := c.createRestoreGroupContent(ctx, content, groupHandleOf(archived)); err != nil {
+		return err
+	}
 	_, err = api.snapshots.SnapshotV1().VolumeSnapshotContents().Create(ctx, content, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the VolumeSnapshotContent to restore from: %w", err)
@@ -102,4 +106,36 @@ func (c *cluster) newRestoreContent(
 		}
 	}
 	return content, nil
+}
+
+// createRestoreGroupContent creates the VolumeGroupSnapshotContent of a snapshot that was taken with others. Without
+// one, snapshot-controller does not update the VolumeSnapshot if the driver says which group a snapshot belongs to. In
+// the cluster of the backup there may be another one.
+func (c *cluster) createRestoreGroupContent(ctx context.Context, member *snapshotv1.VolumeSnapshotContent, group string) error {
+	ref := member.Spec.VolumeSnapshotRef
+	if err := validateStored(member.Spec.Driver, ref.Namespace, group); group == "" || err != nil {
+		return err
+	}
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	_, err = api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Create(ctx, &groupsnapshotv1.VolumeGroupSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: member.Name, Labels: member.Labels},
+		Spec: groupsnapshotv1.VolumeGroupSnapshotContentSpec{
+			DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain, Driver: member.Spec.Driver,
+			Source: groupsnapshotv1.VolumeGroupSnapshotContentSource{GroupSnapshotHandles: &groupsnapshotv1.GroupSnapshotHandles{
+				VolumeGroupSnapshotHandle: group, VolumeSnapshotHandles: []string{*member.Spec.Source.SnapshotHandle},
+			}},
+			// There is no such VolumeGroupSnapshot, but the API demands a name.
+			VolumeGroupSnapshotRef: corev1.ObjectReference{
+				APIVersion: groupsnapshotv1.SchemeGroupVersion.String(), Kind: "VolumeGroupSnapshot", Namespace: ref.Namespace, Name: member.Name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	// Where the API is not served, snapshot-controller does not know groups.
+	if err != nil && !apierrors.IsAlreadyExists(err) && !isNotServed(err) {
+		return fmt.Errorf("creating the VolumeGroupSnapshotContent to restore from: %w", err)
+	}
+	return nil
 }

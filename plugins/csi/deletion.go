@@ -139,7 +139,15 @@ func validateStored(driver, namespace string, handles ...string) error {
 
 // isGroupMember reports whether a snapshot was taken with others: it is deleted with them.
 func isGroupMember(content *snapshotv1.VolumeSnapshotContent) bool {
-	return content.Annotations[annotationGroupHandle] != "" || content.Status != nil && content.Status.VolumeGroupSnapshotHandle != nil
+	return groupHandleOf(content) != ""
+}
+
+// groupHandleOf returns the handle of the group that a snapshot was taken with, "" if there is none.
+func groupHandleOf(content *snapshotv1.VolumeSnapshotContent) string {
+	if content.Status != nil && content.Status.VolumeGroupSnapshotHandle != nil {
+		return *content.Status.VolumeGroupSnapshotHandle
+	}
+	return content.Annotations[annotationGroupHandle]
 }
 
 // removeLiveContent requests the deletion of a content with its VolumeSnapshot.

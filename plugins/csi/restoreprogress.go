@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -200,6 +201,9 @@ func (c *cluster) removeRestoreObjects(ctx context.Context, key types.Namespaced
 	if err != nil {
 		return err
 	}
+	if err := c.leaveGroup(ctx, key, uid); err != nil {
+		return err
+	}
 	err = api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid},
 	})
@@ -224,5 +228,24 @@ func (c *cluster) removeRestoreObjects(ctx context.Context, key types.Namespaced
 			return err
 		}
 	}
-	return c.deleteContentObject(ctx, key.Name)
+	return errors.Join(c.deleteContentObject(ctx, key.Name), c.deleteGroupContentObject(ctx, key.Name))
+}
+
+// leaveGroup removes the group from the status of the VolumeSnapshot of a restore. snapshot-controller does not delete a
+// VolumeSnapshot while its namespace has the VolumeGroupSnapshot that its snapshot was taken with.
+func (c *cluster) leaveGroup(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+	snapshot, err := c.readSnapshot(ctx, key, uid)
+	if err != nil || snapshot == nil || snapshot.Status == nil || snapshot.Status.VolumeGroupSnapshotName == nil {
+		return err
+	}
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	snapshot.Status.VolumeGroupSnapshotName = nil
+	_, err = api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace).UpdateStatus(ctx, snapshot, metav1.UpdateOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("changing the status of VolumeSnapshot %s: %w", key, err)
+	}
+	return nil // it is called again until the VolumeSnapshot no longer exists
 }

@@ -10,6 +10,7 @@ import (
 	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -161,4 +162,24 @@ func TestGroup_Cancel(t *testing.T) {
 		return len(w.driverGroups(w.handleOfItem(claims[0]))) == 1 && len(w.listOwnSnapshots(w.namespace)) == 2
 	})
 	w.awaitProgress(later[0], "the operation has ended", isFailed)
+}
+
+// TestGroup_RestoreInPlace restores a claim of a group into its own namespace, which still has the VolumeGroupSnapshot.
+func TestGroup_RestoreInPlace(t *testing.T) {
+	w := newWorld(t)
+	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel))}
+	started := w.captureGroup(claims...)
+	for _, one := range started {
+		w.awaitProgress(one, "it is ready", isCompleted)
+	}
+	handle := w.handleOfItem(claims[0])
+	w.must(w.core.CoreV1().PersistentVolumeClaims(w.namespace).Delete(t.Context(), "b", metav1.DeleteOptions{}))
+	w.eventually("the claim no longer exists", func() bool {
+		_, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).Get(t.Context(), "b", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	w.wantData(w.restoreInto(backedUp{claim: started[1].Item, content: w.archivedContent(started[1])}, w.namespace), "b")
+	if groups := w.driverGroups(handle); len(groups) != 1 || len(w.listOwnSnapshots(w.namespace)) != 2 {
+		t.Errorf("the driver has the groups %v, want that of the backup", groups)
+	}
 }

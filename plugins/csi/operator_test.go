@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,14 +34,16 @@ type installed struct {
 	operator *operator.Operator
 }
 
-func install(w *world) *installed {
+// install installs the operator in the cluster of a world, with a directory that an operator of another cluster may have
+// used before: then both have the same storage location.
+func install(w *world, dir string) *installed {
 	w.Helper()
 	scheme := runtime.NewScheme()
 	w.must(v1alpha1.AddToScheme(scheme))
 	w.must(corev1.AddToScheme(scheme))
-	c, err := client.New(plane.Config(), client.Options{Scheme: scheme})
+	c, err := client.New(w.plane.Config(), client.Options{Scheme: scheme})
 	w.must(err)
-	i := &installed{world: w, Client: c, dir: w.TempDir()}
+	i := &installed{world: w, Client: c, dir: dir}
 	i.programs, err = operator.BuildPrograms(w.Context())
 	w.must(err)
 	root, err := program.ModuleRoot()
@@ -53,12 +56,12 @@ func install(w *world) *installed {
 	w.must(err)
 	w.must(yaml.UnmarshalStrict(manifest, plugin))
 	// The operator runs outside of the cluster.
-	plugin.Spec.Executor.Process.Env = []v1alpha1.EnvVar{{Name: "KUBECONFIG", Value: plane.KubeconfigPath()}}
-	w.must(c.Create(w.Context(), plugin))
-	w.must(c.Create(w.Context(), &v1alpha1.BackupStorageLocation{
+	plugin.Spec.Executor.Process.Env = []v1alpha1.EnvVar{{Name: "KUBECONFIG", Value: w.plane.KubeconfigPath()}}
+	w.must(client.IgnoreAlreadyExists(c.Create(w.Context(), plugin)))
+	w.must(client.IgnoreAlreadyExists(c.Create(w.Context(), &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "default"},
 		Spec:       v1alpha1.BackupStorageLocationSpec{Default: true, Filesystem: &v1alpha1.FilesystemLocation{Path: "default"}},
-	}))
+	})))
 	i.start()
 	w.Cleanup(func() {
 		if w.Failed() {
@@ -74,7 +77,7 @@ func install(w *world) *installed {
 func (i *installed) start() {
 	i.Helper()
 	var err error
-	i.operator, err = operator.Start(i.Context(), operator.Options{Programs: i.programs, Kubeconfig: plane.KubeconfigPath(), Dir: i.dir})
+	i.operator, err = operator.Start(i.Context(), operator.Options{Programs: i.programs, Kubeconfig: i.plane.KubeconfigPath(), Dir: i.dir})
 	i.must(err)
 }
 
@@ -106,7 +109,7 @@ func TestOperator(t *testing.T) {
 	second := w.createVolume("second", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = nil })
 	w.createClaim("unbound", csi.WaitClassName)
 	handles := []string{w.handleOfItem(first), w.handleOfItem(second)}
-	i := install(w)
+	i := install(w, t.TempDir())
 	meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "nightly"}
 
 	w.setFaults(driverdir.Faults{NeverReady: true})
@@ -154,6 +157,52 @@ func TestOperator(t *testing.T) {
 	}
 
 	deletion := &v1alpha1.DeletionRun{ObjectMeta: meta, Spec: v1alpha1.DeletionRunSpec{BackupName: "nightly"}}
+	w.must(i.Create(t.Context(), deletion))
+	await(i, deletion, "the backup is deleted", phaseIs[*v1alpha1.DeletionRun]("Completed"))
+	if n := w.driverSnapshots(handles...); n != 0 {
+		t.Errorf("the driver has %d snapshots, want none", n)
+	}
+}
+
+// TestOperator_OtherCluster restores the backup of a cluster that no longer exists into another one with the same
+// storage, and deletes it there.
+func TestOperator_OtherCluster(t *testing.T) {
+	otherPlane, otherStack, err := csi.StartCluster(t.Context(), csi.Options{Dir: stack.Dir()}, crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := sync.OnceValue(func() error { return csi.StopCluster(otherPlane, otherStack) })
+	t.Cleanup(func() { _ = stop() })
+	dir, meta := t.TempDir(), metav1.ObjectMeta{Namespace: operator.Namespace, Name: "moved"}
+
+	from := newWorldIn(t, otherPlane)
+	handles := []string{from.handleOfItem(from.createVolume("data"))}
+	for _, name := range []string{"a", "b"} {
+		handles = append(handles, from.handleOfItem(from.createVolume(name, inGroup(defaultGroupLabel))))
+	}
+	i := install(from, dir)
+	backup := &v1alpha1.Backup{ObjectMeta: meta, Spec: v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{v1alpha1.NamePattern(from.namespace)}}}
+	from.must(i.Create(t.Context(), backup))
+	await(i, backup, "the backup is complete", phaseIs[*v1alpha1.Backup]("Completed"))
+	from.must(i.operator.Stop())
+	from.must(stop())
+
+	w := newWorld(t)
+	i = install(w, dir)
+	imported := &v1alpha1.Backup{ObjectMeta: meta}
+	w.eventually("the backup is imported", func() bool {
+		err := i.Get(t.Context(), client.ObjectKeyFromObject(imported), imported)
+		return err == nil && imported.Status.Phase == "Completed"
+	})
+	restore := &v1alpha1.Restore{ObjectMeta: meta, Spec: v1alpha1.RestoreSpec{
+		BackupName: meta.Name, NamespaceMapping: map[string]v1alpha1.NamespaceName{from.namespace: v1alpha1.NamespaceName(from.namespace + "-moved")},
+	}}
+	w.must(i.Create(t.Context(), restore))
+	await(i, restore, "the restore is complete", phaseIs[*v1alpha1.Restore]("Completed"))
+	for _, name := range []string{"data", "a", "b"} {
+		w.wantData(w.awaitBound(from.namespace+"-moved", name), name)
+	}
+	deletion := &v1alpha1.DeletionRun{ObjectMeta: meta, Spec: v1alpha1.DeletionRunSpec{BackupName: meta.Name, DestroyForeign: true}}
 	w.must(i.Create(t.Context(), deletion))
 	await(i, deletion, "the backup is deleted", phaseIs[*v1alpha1.DeletionRun]("Completed"))
 	if n := w.driverSnapshots(handles...); n != 0 {

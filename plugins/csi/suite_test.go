@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,10 +32,11 @@ import (
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
-// The control plane and the driver of all tests.
+// The control plane and the driver of all tests, and the CRDs of Grapnel.
 var (
 	plane *controlplane.ControlPlane
 	stack *csi.Stack
+	crds  string
 )
 
 func TestMain(m *testing.M) {
@@ -49,28 +49,17 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	crds, err := csi.FindCRDs(ctx)
-	if err != nil {
-		return 1, err
-	}
 	root, err := program.ModuleRoot()
 	if err != nil {
 		return 1, err
 	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{
-		CRDPaths: []string{crds, filepath.Join(root, "config", "crd", "bases")}, ControllerManager: true,
-	})
+	crds = filepath.Join(root, "config", "crd", "bases")
+	plane, stack, err = csi.StartCluster(context.Background(), csi.Options{}, crds)
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	stack, err = csi.Start(ctx, plane, csi.Options{})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, stack.Stop()) }()
-	return m.Run(), nil
+	code = m.Run()
+	return code, csi.StopCluster(plane, stack)
 }
 
 // world is a namespace of a test, the plugin, and a Backup that has it.
@@ -79,12 +68,19 @@ type world struct {
 	*cluster
 	clients
 
+	plane     *controlplane.ControlPlane
 	namespace string
 	backup    item.Backup
 	restore   item.Restore
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldIn(t, plane)
+}
+
+// newWorldIn returns a world in another cluster.
+func newWorldIn(t *testing.T, plane *controlplane.ControlPlane) *world {
 	t.Helper()
 	core, err := kubernetes.NewForConfig(plane.Config())
 	if err != nil {
@@ -94,7 +90,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, clients: clients{core: core, snapshots: snapshots}}
+	w := &world{T: t, clients: clients{core: core, snapshots: snapshots}, plane: plane}
 	w.namespace = w.createNamespace()
 	w.backup = item.Backup{Name: "nightly", Namespace: "grapnel-system", UID: string(uuid.NewUUID())}
 	w.restore = item.Restore{Name: "again", Namespace: "grapnel-system", UID: string(uuid.NewUUID())}

@@ -40,22 +40,12 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	crds, err := csi.FindCRDs(ctx)
+	plane, stack, err = csi.StartCluster(context.Background(), csi.Options{})
 	if err != nil {
 		return 1, err
 	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{CRDPaths: []string{crds}, ControllerManager: true})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	stack, err = csi.Start(ctx, plane, csi.Options{})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, stack.Stop()) }()
-	return m.Run(), nil
+	code = m.Run()
+	return code, csi.StopCluster(plane, stack)
 }
 
 // world is a namespace of a test.

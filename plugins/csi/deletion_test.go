@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
 	deletev1 "github.com/grapnel-dev/grapnel/sdk/deleteaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
@@ -179,5 +181,27 @@ func TestDeleteContent_NoDriver(t *testing.T) {
 		content, err := w.getContent(t.Context(), name)
 		w.must(err)
 		return content == nil
+	})
+}
+
+// TestRequestRemoval_ContentStays removes a snapshot whose VolumeSnapshot snapshot-controller has deleted without its
+// content: it did not know yet that the policy of the content had changed.
+func TestRequestRemoval_ContentStays(t *testing.T) {
+	w := newWorld(t)
+	claim := w.createVolume("data")
+	b := w.backUp(claim)
+	w.must(stack.StopProgram(csi.SnapshotController))
+	t.Cleanup(func() { w.must(stack.StartSidecar(csi.SnapshotController)) })
+	snapshot := w.listOwnSnapshots(w.namespace)[0]
+	key := types.NamespacedName{Namespace: w.namespace, Name: snapshot.Name}
+	w.must(w.requestRemoval(t.Context(), key, snapshot.UID))
+	_, err := w.snapshots.SnapshotV1().VolumeSnapshots(w.namespace).Patch(t.Context(), snapshot.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	w.must(err)
+	w.must(w.continueRemovals(t.Context()))
+	w.eventually("nothing is left", func() bool {
+		content, err := w.getContent(t.Context(), b.content.GetName())
+		w.must(err)
+		return content == nil && w.driverSnapshots(w.handleOfItem(claim)) == 0
 	})
 }

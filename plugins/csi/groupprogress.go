@@ -284,8 +284,13 @@ func (c *cluster) deleteGroupContentObject(ctx context.Context, name string) err
 
 // waitForGroupRemoval waits until the content of a group does not exist anymore.
 func (c *cluster) waitForGroupRemoval(ctx context.Context, name, driver string) error {
+	reads := 0
 	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
 		content, err := c.getGroupContent(ctx, name)
+		if reads++; err == nil && content != nil && content.DeletionTimestamp == nil && reads%readsPerRequest == 0 {
+			ref := content.Spec.VolumeGroupSnapshotRef
+			err = c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID)
+		}
 		return content == nil, err
 	})
 	if err != nil {

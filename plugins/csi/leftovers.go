@@ -66,10 +66,8 @@ func (c *cluster) continueRemovals(ctx context.Context) error {
 		case content == nil || content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete:
 			c.removing.remove(names[i])
 			return nil
-		case content.DeletionTimestamp == nil:
-			return nil // snapshot-controller waits for something
 		}
-		return c.patchForRemoval(ctx, names[i], false)
+		return c.continueRemoval(ctx, content)
 	})
 }
 

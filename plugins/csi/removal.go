@@ -244,14 +244,25 @@ func (c *cluster) abandonContent(ctx context.Context, name string) error {
 	return c.deleteContentObject(ctx, name)
 }
 
+// continueRemoval requests the removal of a content again. If its deletion has not begun, snapshot-controller may have
+// deleted the VolumeSnapshot without it, because it did not know yet that the policy is Delete.
+func (c *cluster) continueRemoval(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
+	if content.DeletionTimestamp == nil {
+		return c.removeLiveContent(ctx, content)
+	}
+	return c.patchForRemoval(ctx, content.Name, false)
+}
+
+// readsPerRequest is how often the state of something that is being removed is read before its removal is requested again.
+const readsPerRequest = 8
+
 // waitForContentRemoval waits until a content does not exist anymore.
 func (c *cluster) waitForContentRemoval(ctx context.Context, name, driver string) error {
-	const readsPerRequest = 8
 	reads := 0
 	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
 		content, err := c.getContent(ctx, name)
-		if reads++; err == nil && content != nil && content.DeletionTimestamp != nil && reads%readsPerRequest == 0 {
-			err = c.patchForRemoval(ctx, name, false)
+		if reads++; err == nil && content != nil && reads%readsPerRequest == 0 {
+			err = c.continueRemoval(ctx, content)
 		}
 		return content == nil, err
 	})

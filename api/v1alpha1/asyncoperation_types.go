@@ -171,6 +171,11 @@ type AsyncOperationProgress struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
+	// warning is what the plugin says that users should know of a completed operation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Warning string `json:"warning,omitempty"`
+
 	// summary is the progress as a short text for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128

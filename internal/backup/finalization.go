@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 
@@ -63,6 +64,7 @@ func (j *Runner) finalizeDraft(ctx context.Context, store *storage.Store, attemp
 		d.ETag = attempt.ETag(storage.Contents)
 	}
 	d.recordFailedOperations(ctx, ended)
+	d.recordOperationWarnings(ended)
 	result, err := j.storeAndCommit(ctx, attempt, req, d, ended)
 	if errors.Is(err, storage.ErrOverwritten) && !d.Merged {
 		err = fmt.Errorf("%w: %w; make another backup", ErrNoDraft, err)
@@ -89,6 +91,23 @@ func (d *draft) recordFailedOperations(ctx context.Context, ended []velero.Opera
 	if lost := d.Operations - len(ended); lost > 0 {
 		d.addError(results.Subject{}, results.ReasonOperationLost, fmt.Sprintf("%d of the %d operations that item actions started are no longer known: "+
 			"check their outcome in the systems of the plugins", lost, d.Operations))
+	}
+}
+
+// recordOperationWarnings records the warnings of completed operations, once for all that have the same one in a
+// namespace.
+func (d *draft) recordOperationWarnings(ended []velero.Operation) {
+	d.Results.Warnings = slices.Clone(d.Results.Warnings)
+	for _, operation := range ended {
+		if operation.Phase != velero.OperationCompleted || operation.Warning == "" {
+			continue
+		}
+		about := results.About(operation.Object.GroupResource, operation.Object.Namespace, "")
+		message := fmt.Sprintf("%s of namespace %q: %s", operation.Object.GroupResource, operation.Object.Namespace, operation.Warning)
+		if operation.Object.Namespace == "" {
+			message = fmt.Sprintf("%s: %s", operation.Object.GroupResource, operation.Warning)
+		}
+		d.Warnings += d.Results.Warnings.AddNew(results.Problem{Subject: about, Reason: results.ReasonOperationWarning, Message: message})
 	}
 }
 

@@ -139,6 +139,12 @@ func copied(name string, phase velero.OperationPhase, post ...string) velero.Ope
 
 // completed are operations that succeeded. The first one requests the config map b again,
 // and two new ones.
+// warned returns an operation with a warning.
+func warned(op velero.Operation) velero.Operation {
+	op.Warning = "taken within 2s"
+	return op
+}
+
 func completed() []velero.Operation {
 	return []velero.Operation{
 		copied("a", velero.OperationCompleted, "z", "b", "c"), copied("b", velero.OperationCompleted, "b"),
@@ -221,6 +227,15 @@ func TestFinalize(t *testing.T) {
 				"backupItemOperationsAttempted":2,"backupItemOperationsCompleted":2`,
 			want: backup.Result{Items: 3, Warnings: 1, Labels: map[string]string{"tier": "gold"}},
 		},
+		"that have the same warning": {
+			ended:   []velero.Operation{warned(copied("a", velero.OperationCompleted)), warned(copied("b", velero.OperationCompleted))},
+			archive: old, list: `{"v1/ConfigMap":["shop/a","shop/b","shop/n"]}`,
+			results: `{"warnings":{"namespaces":{"shop":["it is old",` + quoted(`configmaps of namespace "shop": taken within 2s`) + `]}},"errors":{},
+				"actions":{"configmaps":["example.io/copy"]}}`,
+			status: `"phase":"Completed","warnings":2,"progress":{"totalItems":3,"itemsBackedUp":3},
+				"backupItemOperationsAttempted":2,"backupItemOperationsCompleted":2`,
+			want: backup.Result{Items: 3, Warnings: 2, Labels: map[string]string{"tier": "gold"}},
+		},
 		"that left objects behind": {
 			ended: completed(), only: []string{"z", "b", "c"},
 			archive: map[string]string{"a": `{"old":"a"}`, "b": `{"new":"b"}`, "c": `{"new":"c"}`, "n": `{"old":"n"}`, "z": `{"new":"z"}`},
@@ -241,7 +256,7 @@ func TestFinalize(t *testing.T) {
 			want: backup.Result{Items: 3, Warnings: 2, Labels: map[string]string{"tier": "gold", "copied": "yes"}},
 		},
 		"that failed": {
-			ended:   []velero.Operation{copied("a", velero.OperationFailed, "c"), copied("b", velero.OperationCompleted)},
+			ended:   []velero.Operation{warned(copied("a", velero.OperationFailed, "c")), copied("b", velero.OperationCompleted)},
 			archive: old, list: `{"v1/ConfigMap":["shop/a","shop/b","shop/n"]}`,
 			results: `{"warnings":{"namespaces":{"shop":["it is old"]}},"actions":{"configmaps":["example.io/copy"]},
 				"errors":{"namespaces":{"shop":[` + quoted(failure+"failed: so it is") + `]}}}`,

@@ -187,6 +187,7 @@ func toVeleroOperation(o *v1alpha1.AsyncOperation) velero.Operation {
 	}
 	if p := o.Status.Progress; p != nil {
 		out.Completed, out.Total, out.Units, out.Description = p.Completed, p.Total, p.Units, p.Description
+		out.Warning = p.Warning
 	}
 	if at := o.Status.StartTimestamp; at != nil {
 		out.Started = at.Time

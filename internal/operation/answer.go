@@ -83,6 +83,9 @@ func recordProgress(op *v1alpha1.AsyncOperation, mem *Memory, told *item.Progres
 		Completed: max(told.NCompleted, 0), Total: max(told.NTotal, 0),
 		Units: text.Truncate(executor.OneLine(told.OperationUnits), maxUnitsBytes), Description: executor.OneLine(told.Description),
 	}
+	if told.Completed && told.Err == "" && !told.Cancelled {
+		progress.Warning = executor.OneLine(told.Warning)
+	}
 	progress.Summary = progressSummary(progress)
 	status.Progress = progress
 	moved := before == nil || before.Total == 0 && progress.Total > 0 || progress.Completed > mem.maxCompleted

@@ -47,7 +47,7 @@ func CompactForCache(object any) (any, error) {
 		internStrings(&c.Type, (*string)(&c.Status), &c.Reason, &c.Message)
 	}
 	if p := op.Status.Progress; p != nil {
-		internStrings(&p.Units, &p.Description)
+		internStrings(&p.Units, &p.Description, &p.Warning)
 	}
 	return op, nil
 }

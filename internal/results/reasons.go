@@ -46,6 +46,8 @@ const (
 	ReasonPlanWarning = "PlanWarning"
 	// ReasonOperationFailed means that an operation of a plugin did not complete.
 	ReasonOperationFailed = "OperationFailed"
+	// ReasonOperationWarning means that a completed operation of a plugin has a warning.
+	ReasonOperationWarning = "OperationWarning"
 	// ReasonOperationLost means that the outcome of an operation is unknown.
 	ReasonOperationLost = "OperationLost"
 	// ReasonResultsNotStored means that the results were stored late.

@@ -64,6 +64,8 @@ type Operation struct {
 	Completed, Total int64
 	// Units is the unit of Completed and Total, and Description a sentence of the plugin.
 	Units, Description string
+	// Warning is what users should know of a completed operation. It is a warning of the run.
+	Warning string
 	// Created is when the action returned the operation. Started and Updated are from the
 	// plugin, zero if unknown.
 	Created, Started, Updated time.Time

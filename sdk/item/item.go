@@ -147,6 +147,10 @@ type Progress struct {
 	OperationUnits     string
 	// Description is one sentence for humans.
 	Description string
+	// Warning is one sentence about what users should know of an operation of a backup that completed without Err. It
+	// becomes a warning of the Backup about the resource in the namespace of the object, which it need not name: the
+	// same text of several operations is one warning. Only an AsyncBackupItemAction has it.
+	Warning string
 	// Started and Updated may be zero.
 	Started, Updated time.Time
 }

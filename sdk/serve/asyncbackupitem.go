@@ -70,7 +70,9 @@ func (a asyncBackupItemV1) Progress(ctx context.Context, in *asyncbackupitempb.P
 				if err != nil {
 					return nil, err
 				}
-				return &asyncbackupitempb.ProgressResponse{Progress: progress, Cancelled: resp.Cancelled, DataCaptured: resp.DataCaptured}, nil
+				return &asyncbackupitempb.ProgressResponse{
+					Progress: progress, Cancelled: resp.Cancelled, DataCaptured: resp.DataCaptured, Warning: wire.Cut(resp.Warning, maxErrorBytes),
+				}, nil
 			})
 		})
 }

@@ -67,7 +67,9 @@ func (a asyncBackupItemActionV1) Progress(
 ) (item.Progress, error) {
 	out, err := callItemAction(ctx, call, a.newClient(call.Conn).Progress,
 		&asyncbackupitempb.ProgressRequest{Plugin: call.Action, OperationId: op.OperationID, Backup: op.Parent})
-	return toAsyncItemProgress(out), wrapUnknownOperation(op, err)
+	progress := toAsyncItemProgress(out)
+	progress.Warning = out.GetWarning()
+	return progress, wrapUnknownOperation(op, err)
 }
 
 // Cancel requests the cancellation of an operation.

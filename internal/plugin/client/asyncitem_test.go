@@ -57,7 +57,7 @@ func orOp(id string) string {
 
 func (s asyncBackup) Progress(ctx context.Context, in *asyncbackuppb.ProgressRequest) (*asyncbackuppb.ProgressResponse, error) {
 	s.note(ctx, "progress", in.GetPlugin(), in.GetOperationId(), string(in.GetBackup()))
-	return &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true, DataCaptured: true}, nil
+	return &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true, DataCaptured: true, Warning: "apart"}, nil
 }
 
 // progressFor returns the progress of an operation; it is still running if its ID says so.
@@ -186,9 +186,11 @@ func TestAsyncBackupItemActionV1_LongOperationID(t *testing.T) {
 func TestProgress_RunningIsNotCanceled(t *testing.T) {
 	t.Parallel()
 	conn := serveAsync(t, asyncBackup{}, asyncRestore{})
-	for _, action := range []Operations{asyncBackupItemActionV1{}, asyncRestoreItemActionV1{}} {
+	for action, want := range map[Operations]item.Progress{
+		asyncBackupItemActionV1{}: {DataCaptured: true, Warning: "apart"}, asyncRestoreItemActionV1{}: {DataCaptured: true},
+	} {
 		got, err := action.Progress(t.Context(), callOn(conn), OperationRef{OperationID: "going on"})
-		if err != nil || got != (item.Progress{DataCaptured: true}) {
+		if err != nil || got != want {
 			t.Errorf("the progress of %T is %+v, %v", action, got, err)
 		}
 	}

@@ -62,7 +62,7 @@ func (a *OperationClient) GetProgress(ctx context.Context, target OperationTarge
 	if err != nil {
 		return item.Progress{}, a.toOperationFailure(err)
 	}
-	for _, text := range []*string{&progress.Err, &progress.OperationUnits, &progress.Description} {
+	for _, text := range []*string{&progress.Err, &progress.OperationUnits, &progress.Description, &progress.Warning} {
 		*text = a.Redactor.String(*text)
 	}
 	return progress, nil

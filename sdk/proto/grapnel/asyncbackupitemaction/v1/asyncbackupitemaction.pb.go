@@ -260,7 +260,9 @@ type ProgressResponse struct {
 	Cancelled bool `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	// Whether the data that the operation captures no longer changes, although the operation
 	// may still move it. A completed operation without an error has captured its data.
-	DataCaptured  bool `protobuf:"varint,3,opt,name=data_captured,json=dataCaptured,proto3" json:"data_captured,omitempty"`
+	DataCaptured bool `protobuf:"varint,3,opt,name=data_captured,json=dataCaptured,proto3" json:"data_captured,omitempty"`
+	// What users should know of an operation that completed without an error, in one sentence.
+	Warning       string `protobuf:"bytes,4,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +316,13 @@ func (x *ProgressResponse) GetDataCaptured() bool {
 		return x.DataCaptured
 	}
 	return false
+}
+
+func (x *ProgressResponse) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
 }
 
 // CancelRequest names an operation that Start started.
@@ -509,11 +518,12 @@ const file_grapnel_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc 
 	"\x0fProgressRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup\"\x95\x01\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xaf\x01\n" +
 	"\x10ProgressResponse\x12>\n" +
 	"\bprogress\x18\x01 \x01(\v2\".grapnel.item.v1.OperationProgressR\bprogress\x12\x1c\n" +
 	"\tcancelled\x18\x02 \x01(\bR\tcancelled\x12#\n" +
-	"\rdata_captured\x18\x03 \x01(\bR\fdataCaptured\"b\n" +
+	"\rdata_captured\x18\x03 \x01(\bR\fdataCaptured\x12\x18\n" +
+	"\awarning\x18\x04 \x01(\tR\awarning\"b\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +

@@ -59,18 +59,18 @@ func (a captureClaim) Start(ctx context.Context, req *item.BackupRequest) (*asyn
 	if notCaptured != "" {
 		return &asyncbackupitemv1.Started{DataNotCaptured: notCaptured}, nil
 	}
-	group, whyApart, err := a.cluster.groupOf(ctx, req, plan)
+	group, err := a.cluster.groupOf(ctx, req, plan)
 	if err != nil {
 		return nil, err
 	}
 	var started *asyncbackupitemv1.Started
-	if group != nil && group.class != "" {
-		started, err = a.startGroup(ctx, req, plan, group)
+	if group.class != "" {
+		started, err = a.startGroup(ctx, req, plan, &group)
 	} else {
-		started, err = a.startSnapshot(ctx, req, plan, group)
+		started, err = a.startSnapshot(ctx, req, plan, &group)
 	}
-	if whyApart != "" {
-		sdk.Logger(ctx).Info("The claims of a group are captured separately", "claim", req.Item.GetName(), "group", group.labelValue, "reason", whyApart)
+	if group.whyApart != "" {
+		sdk.Logger(ctx).Info("The claims of a group are captured separately", "claim", req.Item.GetName(), "group", group.labelValue, "reason", group.whyApart)
 	}
 	if rejected := (*rejectedError)(nil); errors.As(err, &rejected) {
 		return &asyncbackupitemv1.Started{DataNotCaptured: rejected.Error()}, nil
@@ -82,7 +82,8 @@ func (a captureClaim) Start(ctx context.Context, req *item.BackupRequest) (*asyn
 func (a captureClaim) startSnapshot(ctx context.Context, req *item.BackupRequest, plan capturePlan, group *claimGroup) (*asyncbackupitemv1.Started, error) {
 	token := newToken()
 	wanted := newSnapshot(req, plan, token)
-	if group != nil {
+	if group.whyApart != "" {
+		wanted.Annotations[annotationApart] = group.describeApart()
 		wanted.Labels[labelGroup] = group.id(req.Backup.UID, req.Item.GetNamespace())
 	}
 	snapshot, err := a.cluster.createOrTakeOverSnapshot(ctx, wanted)

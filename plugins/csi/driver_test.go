@@ -81,6 +81,8 @@ func TestDriver_WithoutGroupSnapshots(t *testing.T) {
 	for _, one := range started {
 		w.awaitProgress(one, "it is ready", isCompleted)
 	}
+	wantContains(t, "the warning", w.progress(started[0]).Warning,
+		"captured separately: there is no VolumeGroupSnapshotClass of the CSI driver "+csi.DriverName)
 }
 
 // TestDriver_WithoutListSnapshots captures, restores and deletes with a driver that cannot list snapshots.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,8 @@ const (
 	annotationMemberPrefix = "operation.csi.grapnel.dev/"
 	// labelGroup is on single VolumeSnapshots of claims of a group. Its value identifies the group.
 	labelGroup = "grapnel.dev/csi-group"
+	// annotationApart is on these, too. Its value is for users: that the claims are captured separately, and why.
+	annotationApart = "grapnel.dev/csi-captured-separately"
 )
 
 // observedGroupClasses are the VolumeGroupSnapshotClasses of the cluster.
@@ -68,8 +71,8 @@ func (c *cluster) observeGroupClasses(ctx context.Context) (observedGroupClasses
 // claimGroup is the group of a claim: the claims of its namespace with the same value of a label.
 type claimGroup struct {
 	labelKey, labelValue string
-	// class is the VolumeGroupSnapshotClass.
-	class string
+	// class is the VolumeGroupSnapshotClass, "" if the claims are captured separately, and whyApart why.
+	class, whyApart string
 }
 
 // groupLabelKey returns the key of the label of groups.
@@ -83,26 +86,29 @@ func groupLabelKey(backup item.Backup) string {
 	return cmp.Or(object.Spec.VolumeGroupSnapshotLabelKey, defaultGroupLabel)
 }
 
-// groupOf returns the group of a claim, nil if it has none. Without a class, the members of the group are
-// captured separately, for the returned reason.
-func (c *cluster) groupOf(ctx context.Context, req *item.BackupRequest, plan capturePlan) (group *claimGroup, why string, err error) {
-	key := groupLabelKey(req.Backup)
-	value := req.Item.GetLabels()[key]
-	if value == "" {
-		return nil, "", nil
+// groupOf returns the group of a claim, without a label value if it has none.
+func (c *cluster) groupOf(ctx context.Context, req *item.BackupRequest, plan capturePlan) (group claimGroup, err error) {
+	group.labelKey = groupLabelKey(req.Backup)
+	if group.labelValue = req.Item.GetLabels()[group.labelKey]; group.labelValue == "" {
+		return group, nil
 	}
-	group = &claimGroup{labelKey: key, labelValue: value}
 	observed, err := c.observeGroupClasses(ctx)
 	if err != nil {
-		return nil, "", err
+		return group, err
 	}
-	if group.class, why = chooseClass("VolumeGroupSnapshotClass", parameterGroupClass, observed.classes, plan.driver, sdk.Parameters(ctx)); why != "" {
-		return group, why, nil
+	group.class, group.whyApart = chooseClass("VolumeGroupSnapshotClass", parameterGroupClass, observed.classes, plan.driver, sdk.Parameters(ctx))
+	if group.whyApart != "" {
+		return group, nil
 	}
-	if why, err = c.checkMembers(ctx, req.Item.GetNamespace(), group, plan.driver); why != "" || err != nil {
+	if group.whyApart, err = c.checkMembers(ctx, req.Item.GetNamespace(), &group, plan.driver); group.whyApart != "" {
 		group.class = ""
 	}
-	return group, why, err
+	return group, err
+}
+
+// describeApart describes for users that the claims of the group are captured separately.
+func (g *claimGroup) describeApart() string {
+	return fmt.Sprintf("the claims with the label %s=%s were captured separately: %s", g.labelKey, g.labelValue, g.whyApart)
 }
 
 // checkMembers returns why the claims of a group cannot be captured together: snapshot-controller takes no
@@ -222,31 +228,24 @@ func (c *cluster) createOrJoinGroup(ctx context.Context, wanted *groupsnapshotv1
 	return result, err
 }
 
-// describeApart adds to the progress of a completed operation how far apart the snapshots of its group were
-// taken, if they were taken separately.
-func (c *cluster) describeApart(ctx context.Context, observed observedSnapshot, progress *item.Progress) error {
-	if observed.snapshot == nil || !progress.Completed || progress.Err != "" || observed.snapshot.Labels[labelGroup] == "" {
+// warnApart adds a warning to the progress of a completed operation whose snapshot belongs to a group and was taken
+// separately: why, and how far apart the snapshots of the group were taken. As long as some are not taken, there is no
+// warning: the operation that ends last has it.
+func (c *cluster) warnApart(ctx context.Context, observed observedSnapshot, progress *item.Progress) error {
+	if observed.snapshot == nil || !progress.Completed || progress.Err != "" || progress.Cancelled || observed.snapshot.Labels[labelGroup] == "" {
 		return nil
 	}
-	text, err := c.apartText(ctx, observed.snapshot.Labels[labelGroup], observed.snapshot.Namespace)
-	if text != "" {
-		progress.Description += "; " + text
-	}
-	return err
-}
-
-// apartText returns how far apart the snapshots of a group were taken that are taken separately.
-func (c *cluster) apartText(ctx context.Context, group, namespace string) (string, error) {
-	snapshots, err := c.listSnapshots(ctx, namespace, metav1.ListOptions{LabelSelector: labels.Set{labelGroup: group}.String()})
+	snapshots, err := c.listSnapshots(ctx, observed.snapshot.Namespace,
+		metav1.ListOptions{LabelSelector: labels.Set{labelGroup: observed.snapshot.Labels[labelGroup]}.String()})
 	if err != nil || len(snapshots) < 2 {
-		return "", err
+		return err
 	}
 	var first, last time.Time
 	for i := range snapshots {
-		if !isTaken(&snapshots[i]) {
-			return "the snapshots of the group were taken separately, and some are not taken yet", nil
+		taken, err := c.creationTime(ctx, &snapshots[i])
+		if err != nil || taken.IsZero() {
+			return err
 		}
-		taken := snapshots[i].Status.CreationTime.Time
 		if first.IsZero() || taken.Before(first) {
 			first = taken
 		}
@@ -254,7 +253,22 @@ func (c *cluster) apartText(ctx context.Context, group, namespace string) (strin
 			last = taken
 		}
 	}
-	return fmt.Sprintf("the %d snapshots of the group were taken separately, within %s", len(snapshots), last.Sub(first)+time.Second), nil
+	progress.Warning = fmt.Sprintf("%s; their %d snapshots were taken within %s", observed.snapshot.Annotations[annotationApart],
+		len(snapshots), last.Sub(first).Truncate(time.Second)+time.Second)
+	return nil
+}
+
+// creationTime returns when the driver took a snapshot; zero if it has not yet. The content knows it before its
+// VolumeSnapshot does.
+func (c *cluster) creationTime(ctx context.Context, snapshot *snapshotv1.VolumeSnapshot) (time.Time, error) {
+	if isTaken(snapshot) {
+		return snapshot.Status.CreationTime.Time, nil
+	}
+	content, err := c.getContent(ctx, contentNameOf(snapshot.UID))
+	if err != nil || content == nil || content.Status == nil || content.Status.CreationTime == nil {
+		return time.Time{}, err
+	}
+	return time.Unix(0, *content.Status.CreationTime), nil
 }
 
 // errNoSuchMember means that the ID of an operation of a group cannot be read.

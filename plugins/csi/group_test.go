@@ -130,7 +130,10 @@ func TestGroup_Apart(t *testing.T) {
 	for _, one := range started {
 		w.awaitProgress(one, "it is ready", isCompleted)
 	}
-	wantContains(t, "the description", w.progress(started[0]).Description, "the 2 snapshots of the group were taken separately, within ")
+	const want = "the claims with the label example.org/together=database were captured separately: claim unbound is not bound; their 2 snapshots were taken within "
+	for _, one := range started {
+		wantContains(t, "the warning", w.progress(one).Warning, want)
+	}
 	if groups := w.driverGroups(w.handleOfItem(claims[0])); len(groups) != 0 {
 		t.Errorf("the driver has the groups %v", groups)
 	}

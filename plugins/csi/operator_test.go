@@ -105,9 +105,9 @@ func phaseIs[T client.Object](phase string) func(T) bool {
 // TestOperator backs up, restores and deletes with a real operator, which is killed with its plugin meanwhile.
 func TestOperator(t *testing.T) {
 	w := newWorld(t)
-	first := w.createVolume("first")
-	second := w.createVolume("second", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = nil })
-	w.createClaim("unbound", csi.WaitClassName)
+	first := w.createVolume("first", inGroup(defaultGroupLabel))
+	second := w.createVolume("second", inGroup(defaultGroupLabel), func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = nil })
+	w.createClaim("unbound", csi.WaitClassName, inGroup(defaultGroupLabel))
 	handles := []string{w.handleOfItem(first), w.handleOfItem(second)}
 	i := install(w, t.TempDir())
 	meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "nightly"}
@@ -130,6 +130,14 @@ func TestOperator(t *testing.T) {
 	if n := w.driverSnapshots(handles...); n != 2 {
 		t.Errorf("the driver has %d snapshots, want one for each claim", n)
 	}
+	warnings := ""
+	for _, problem := range backup.Status.Problems {
+		if problem.Reason == "OperationWarning" {
+			warnings += problem.Message + "\n"
+		}
+	}
+	wantContains(t, "the warning", warnings, `persistentvolumeclaims of namespace "`+w.namespace+`": the claims with the label `+
+		defaultGroupLabel+"=database were captured separately: claim unbound is not bound; their 2 snapshots were taken within ")
 
 	w.must(w.core.CoreV1().Namespaces().Delete(t.Context(), w.namespace, metav1.DeleteOptions{}))
 	w.eventually("the namespace no longer exists", func() bool {

@@ -64,7 +64,7 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 			return nil, err
 		}
 	}
-	if err := a.cluster.describeApart(ctx, observed, progress); err != nil {
+	if err := a.cluster.warnApart(ctx, observed, progress); err != nil {
 		return nil, err
 	}
 	if progress.Err != "" && a.cluster.isSettling(req.OperationID, observed) {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -170,6 +171,44 @@ func TestOperator(t *testing.T) {
 	if n := w.driverSnapshots(handles...); n != 0 {
 		t.Errorf("the driver has %d snapshots, want none", n)
 	}
+}
+
+// TestOperator_Canceled restores a claim whose snapshot was canceled: it gets a new volume, as it would without any
+// snapshot.
+func TestOperator_Canceled(t *testing.T) {
+	w := newWorld(t)
+	handle := w.handleOfItem(w.createVolume("data"))
+	i := install(w, t.TempDir())
+	meta := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "canceled"}
+
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	backup := &v1alpha1.Backup{ObjectMeta: meta, Spec: v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{v1alpha1.NamePattern(w.namespace)}}}
+	w.must(i.Create(t.Context(), backup))
+	await(i, backup, "the backup waits for the snapshot", phaseIs[*v1alpha1.Backup]("WaitingForPluginOperations"))
+	var operations v1alpha1.AsyncOperationList
+	w.must(i.List(t.Context(), &operations, client.MatchingLabels{v1alpha1.LabelParentUID: string(backup.UID)}))
+	for o := range operations.Items {
+		w.must(i.Patch(t.Context(), &operations.Items[o], client.RawPatch(types.MergePatchType, []byte(`{"spec":{"desiredState":"Cancel"}}`))))
+	}
+	await(i, backup, "the backup has failed in part", phaseIs[*v1alpha1.Backup]("PartiallyFailed"))
+	w.setFaults(driverdir.Faults{})
+	if n := w.driverSnapshots(handle); n != 0 {
+		t.Errorf("the driver has %d snapshots, want none", n)
+	}
+
+	restore := &v1alpha1.Restore{ObjectMeta: meta, Spec: v1alpha1.RestoreSpec{
+		BackupName: meta.Name, NamespaceMapping: map[string]v1alpha1.NamespaceName{w.namespace: v1alpha1.NamespaceName(w.namespace + "-empty")},
+	}}
+	w.must(i.Create(t.Context(), restore))
+	await(i, restore, "the restore is complete", phaseIs[*v1alpha1.Restore]("Completed"))
+	if _, err := os.Stat(w.dataPath(w.awaitBound(w.namespace+"-empty", "data"))); !os.IsNotExist(err) {
+		t.Errorf("the new volume is not empty: %v", err)
+	}
+	warnings := ""
+	for _, problem := range restore.Status.Problems {
+		warnings += problem.Message + "\n"
+	}
+	wantContains(t, "the warnings", warnings, "it gets a new, empty volume")
 }
 
 // TestOperator_OtherCluster restores the backup of a cluster that no longer exists into another one with the same

@@ -284,7 +284,7 @@ func TestCaptureClaim_Fails(t *testing.T) {
 // TestCaptureClaim_Concurrent captures many claims at once, from a class that several calls read at the same time.
 func TestCaptureClaim_Concurrent(t *testing.T) {
 	w := newWorld(t)
-	const claims = 40
+	const claims = 500
 	items := make([]*unstructured.Unstructured, claims)
 	for i := range claims {
 		w.createClaim(fmt.Sprint("data-", i), csi.ClassName)

@@ -438,6 +438,28 @@ func TestRecordProgress_Times(t *testing.T) {
 	}
 }
 
+// TestRecordProgress_Warning checks that only a completed operation without an error has a warning.
+func TestRecordProgress_Warning(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		progress item.Progress
+		want     string
+	}{
+		"completed": {progress: item.Progress{Completed: true, Warning: "taken\nwithin 2s"}, want: "taken within 2s"},
+		"running":   {progress: item.Progress{Warning: "taken within 2s"}},
+		"failed":    {progress: item.Progress{Completed: true, Err: "no space", Warning: "taken within 2s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			op, mem := begun(), &operation.Memory{}
+			play(op, mem, told(time.Second, tc.progress))
+			if got := op.Status.Progress.Warning; got != tc.want {
+				t.Errorf("the warning is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestRecordDataCaptured checks from when an operation counts as having captured its data, and that
 // this is written at once: an application may be frozen until then.
 func TestRecordDataCaptured(t *testing.T) {

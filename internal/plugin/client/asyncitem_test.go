@@ -57,7 +57,11 @@ func orOp(id string) string {
 
 func (s asyncBackup) Progress(ctx context.Context, in *asyncbackuppb.ProgressRequest) (*asyncbackuppb.ProgressResponse, error) {
 	s.note(ctx, "progress", in.GetPlugin(), in.GetOperationId(), string(in.GetBackup()))
-	return &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true, DataCaptured: true, Warning: "apart"}, nil
+	answer := &asyncbackuppb.ProgressResponse{Progress: progressFor(in.GetOperationId()), Cancelled: true, DataCaptured: true}
+	if !answer.GetProgress().GetCompleted() {
+		answer.Warning = "apart"
+	}
+	return answer, nil
 }
 
 // progressFor returns the progress of an operation; it is still running if its ID says so.

@@ -126,6 +126,39 @@ func TestCaptureClaim_Cancel(t *testing.T) {
 	}
 }
 
+// TestCaptureClaim_CancelUnseen cancels, and polls before the watch shows that: a content whose removal was requested must not be retained
+// again, or its snapshot stays in the driver when the content is removed.
+func TestCaptureClaim_CancelUnseen(t *testing.T) {
+	w := newWorld(t)
+	claim := w.createVolume("data")
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	started := w.capture(claim)
+	w.awaitProgress(started, "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+	w.must(stack.StopProgram(csi.SnapshotController)) // the objects stay until it runs again
+	t.Cleanup(func() { _ = stack.StartSidecar(csi.SnapshotController) })
+	id := mustParseID(t, started.OperationID)
+	stale, err := w.getContent(t.Context(), contentNameOf(id.uid))
+	w.must(err)
+	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
+	// Progress that has read the content before.
+	stale.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentDelete
+	_, err = w.retainContent(t.Context(), stale, w.backup)
+	w.must(err)
+	// Progress of this process and of another one whose watch is behind.
+	for range 2 {
+		snapshot, err := w.readSnapshot(t.Context(), id.object, id.uid)
+		w.must(err)
+		snapshot.DeletionTimestamp = nil
+		w.must(w.observeContent(t.Context(), &observedSnapshot{operation: id, snapshot: snapshot}, w.backup))
+		w.restartPlugin()
+	}
+	content, err := w.getContent(t.Context(), contentNameOf(id.uid))
+	w.must(err)
+	if content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete {
+		t.Errorf("the content has the policy %s", content.Spec.DeletionPolicy)
+	}
+}
+
 // TestCaptureClaim_CancelCompleted keeps a snapshot that was ready before Cancel.
 func TestCaptureClaim_CancelCompleted(t *testing.T) {
 	w := newWorld(t)

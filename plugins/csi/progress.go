@@ -134,12 +134,19 @@ func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot
 	if !belongsTo(observed.content, id) {
 		return fmt.Errorf("VolumeSnapshotContent %s belongs to another VolumeSnapshot than %s", observed.content.Name, id.object)
 	}
-	// A snapshot that is being removed must not be retained.
-	if isPresent(observed.snapshot) {
-		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil {
+	// A snapshot that is being removed must not be retained, also if the watch does not show its end yet.
+	if observed.content.Annotations[annotationRemovalRequested] != "" {
+		if observed.snapshot, err = c.readSnapshot(ctx, id.object, id.uid); err != nil {
 			return err
 		}
-		c.retained.add(key)
+	}
+	if isPresent(observed.snapshot) && !c.canceled.has(id.String()) {
+		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil || observed.content == nil {
+			return err
+		}
+		if observed.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain {
+			c.retained.add(key)
+		}
 	}
 	if observed.isCaptured = isCaptured(observed.content); observed.isCaptured {
 		c.captured.add(key)
@@ -167,7 +174,8 @@ func belongsTo(content *snapshotv1.VolumeSnapshotContent, id operationID) bool {
 }
 
 // retainContent changes the deletion policy of a content to Retain, and adds the labels of its
-// backup.
+// backup. If the content was changed since it was read, it stays as it is until the next call: Cancel may have requested
+// its removal, and the snapshot of a removed content with the policy Retain would stay in the driver forever.
 func (c *cluster) retainContent(
 	ctx context.Context, content *snapshotv1.VolumeSnapshotContent, backup item.Backup,
 ) (*snapshotv1.VolumeSnapshotContent, error) {
@@ -176,7 +184,7 @@ func (c *cluster) retainContent(
 		return content, nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID)},
+		"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID), "resourceVersion": content.ResourceVersion},
 		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
 	})
 	if err != nil {
@@ -188,6 +196,8 @@ func (c *cluster) retainContent(
 	}
 	patched, err := api.snapshots.SnapshotV1().VolumeSnapshotContents().Patch(ctx, content.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	switch {
+	case apierrors.IsConflict(err):
+		return content, nil
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // nil means that it does not exist
 	case err != nil:

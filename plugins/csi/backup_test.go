@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
@@ -156,6 +157,42 @@ func TestCaptureClaim_CancelUnseen(t *testing.T) {
 	w.must(err)
 	if content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete {
 		t.Errorf("the content has the policy %s", content.Spec.DeletionPolicy)
+	}
+}
+
+// TestRemoveSnapshotsOfRun_Retained removes a snapshot whose VolumeSnapshot is being deleted, while snapshot-controller still sees
+// that the content is retained: it removes the VolumeSnapshot alone.
+func TestRemoveSnapshotsOfRun_Retained(t *testing.T) {
+	w := newWorld(t)
+	claim := w.createVolume("data")
+	started := w.capture(claim)
+	w.awaitProgress(started, "it is ready", isCompleted)
+	id := mustParseID(t, started.OperationID)
+	w.must(stack.StopProgram(csi.SnapshotController))
+	t.Cleanup(func() { _ = stack.StartSidecar(csi.SnapshotController) })
+	removed := make(chan error, 1)
+	go func() {
+		_, err := w.removeSnapshotsOfRun(t.Context(), w.backup.UID)
+		removed <- err
+	}()
+	snapshots := w.snapshots.SnapshotV1().VolumeSnapshots(id.object.Namespace)
+	w.eventually("the VolumeSnapshot is being deleted", func() bool {
+		snapshot, err := snapshots.Get(t.Context(), id.object.Name, metav1.GetOptions{})
+		return err == nil && snapshot.DeletionTimestamp != nil
+	})
+	_, err := snapshots.Patch(t.Context(), id.object.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	w.must(err)
+	w.eventually("the snapshot is removed", func() bool {
+		select {
+		case err := <-removed:
+			w.must(err)
+			return true
+		default:
+			return false
+		}
+	})
+	if n := w.driverSnapshots(w.handleOfItem(claim)); n != 0 {
+		t.Errorf("the driver has %d snapshots, want none", n)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestDecideRestore(t *testing.T) {
 		wantRemove bool
 	}{
 		"bound":                    {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("s", corev1.ClaimBound)}, want: "removing", wantRemove: true},
-		"bound, and clean":         {o: observedRestore{claim: claimOf("s", corev1.ClaimBound)}, want: "is bound", completed: true},
+		"bound, and clean":         {o: observedRestore{claim: claimOf("s", corev1.ClaimBound)}, want: "is bound", completed: true, wantRemove: true},
 		"bound, but not removable": {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("s", corev1.ClaimBound), leavingFor: time.Hour}, want: "is bound", completed: true, wantRemove: true},
 		"not created yet":          {o: observedRestore{snapshot: snapshotWith("", true)}, want: "waiting for the claim"},
 		"not created":              {o: observedRestore{snapshot: snapshotWith("", true), age: time.Hour}, want: "was not created", completed: true, wantRemove: true},

@@ -147,7 +147,7 @@ func decideRestore(o observedRestore) (progress *item.Progress, remove bool) {
 			return progress, true
 		}
 		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "the claim is bound to its restored volume"
-		return progress, o.snapshot != nil
+		return progress, true // without the VolumeSnapshot, there may still be its content: the plugin may have ended in between
 	case !isOwn && o.age < claimTimeout:
 		progress.Description = "waiting for the claim to be created"
 		return progress, false

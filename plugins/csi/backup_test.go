@@ -196,6 +196,26 @@ func TestRemoveSnapshotsOfRun_Retained(t *testing.T) {
 	}
 }
 
+// TestCaptureClaim_Reminded reminds csi-snapshotter of a snapshot that is not ready for long.
+func TestCaptureClaim_Reminded(t *testing.T) {
+	w := newWorld(t)
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	started := w.capture(w.createVolume("data"))
+	w.awaitProgress(started, "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+	id := mustParseID(t, started.OperationID)
+	w.progress(started)
+	// As if that was long ago.
+	w.waiting.mu.Lock()
+	w.waiting.since[string(id.uid)] = time.Now().Add(-reminderInterval)
+	w.waiting.mu.Unlock()
+	w.progress(started)
+	content, err := w.getContent(t.Context(), contentNameOf(id.uid))
+	w.must(err)
+	if content.Annotations[annotationReminded] == "" || content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain {
+		t.Errorf("the content is %+v", content)
+	}
+}
+
 // TestCaptureClaim_CancelCompleted keeps a snapshot that was ready before Cancel.
 func TestCaptureClaim_CancelCompleted(t *testing.T) {
 	w := newWorld(t)

@@ -77,6 +77,8 @@ type cluster struct {
 	// failing has the snapshots with an error, by the UID of the VolumeSnapshot; retained and
 	// captured those whose content is retained, and those that the driver has taken.
 	failing, retained, captured recentSet
+	// waiting has the snapshots that are not ready, since csi-snapshotter was reminded of them.
+	waiting recentSet
 	// canceled has the operations that were canceled, by their ID.
 	canceled recentSet
 	// removing has the contents that are being removed, as far as this process requested it.

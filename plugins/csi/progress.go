@@ -30,6 +30,10 @@ const cancelSettleTime = 2 * time.Second
 // too, if the driver needs longer.
 const cancelTimeout = 20 * time.Second
 
+// reminderInterval is how often csi-snapshotter is reminded of a snapshot that is not ready to use. It may lose its own
+// requeue: then it would not ask the driver again for up to 15 minutes.
+const reminderInterval = 30 * time.Second
+
 // observedSnapshot is what the progress of an operation depends on.
 type observedSnapshot struct {
 	operation operationID
@@ -118,11 +122,23 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 		}
 		if !isBound(observed.snapshot) || !isTaken(observed.snapshot) && c.retained.has(key) ||
 			observed.isCaptured && !isReady(observed.snapshot) {
-			return observed, nil
+			return observed, c.remindSnapshotter(ctx, id)
 		}
 	}
 	err = c.observeContent(ctx, &observed, backup)
 	return observed, err
+}
+
+// remindSnapshotter changes an annotation of a content at most once per reminderInterval, so that csi-snapshotter reconciles it.
+func (c *cluster) remindSnapshotter(ctx context.Context, id operationID) error {
+	key := string(id.uid)
+	if c.waiting.add(key) < reminderInterval {
+		return nil
+	}
+	c.waiting.remove(key)
+	return c.patchContent(ctx, contentNameOf(id.uid), map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{annotationReminded: time.Now().UTC().Format(time.RFC3339)}},
+	})
 }
 
 // observeContent reads the content of a snapshot, and retains it.

@@ -39,6 +39,9 @@ const (
 // for up to 15 minutes. Each new value makes it do so.
 const annotationRemovalRequested = "grapnel.dev/csi-removal-requested"
 
+// annotationReminded has the time of the last reminder of a content that is not ready; see reminderInterval.
+const annotationReminded = "grapnel.dev/csi-reminded"
+
 const (
 	// noticeTimeout is how long csi-snapshotter may take to notice a content. Without it, the
 	// cluster has no csi-snapshotter for the driver.

@@ -61,6 +61,9 @@ func (l *testOperator) checkCalls(t *testing.T, runs []v1alpha1.HookRun, ends in
 	paid := false
 	for i := range runs {
 		run := &runs[i]
+		if run.Spec.ActionName == csiAction {
+			continue // its plugin notes nothing
+		}
 		checkCallsOf(t, run, calls, ends)
 		paid = paid || (run.Spec.Owed && run.Status.Phase == v1alpha1.HookRunPhaseCompleted)
 	}

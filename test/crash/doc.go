@@ -28,6 +28,12 @@
 // An object that is to be recreated is deleted first; if the operator exits before the object
 // exists again, the next one finds nothing and counts it as created.
 //
+// TestVolumes does the same for claims whose data is captured in CSI snapshots, with the real sidecars
+// of CSI and the driver of test/csidriver. The CSI plugin has a gate, too, and what is hit may be the plugin, a sidecar,
+// or the run, which a user cancels or deletes. Each run is part of a story: a Backup with a freeze and a thaw, the
+// end of the namespace, a Restore into another one, and a DeletionRun. A run whose plugin was killed may
+// be PartiallyFailed, but none leaves a snapshot in the driver that no backup has.
+//
 // Not every write is hit. Writes of one method to one resource, or to one sort of file,
 // are a class. Each sweep hits one write of each class, which differs between the sweeps of a
 // scenario. In scenarios that are not sampled, the operator is killed after the first write of each

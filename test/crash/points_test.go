@@ -57,10 +57,7 @@ func fileClass(name string) string {
 
 // points lists what a sweep may hit, in the order of the recorded run.
 func (sw sweep) points(recorded disturbance) []point {
-	writes := recorded.api.writes()
-	if sw.target == store {
-		writes = recorded.store.writes()
-	}
+	writes := map[target]*trap{api: recorded.api, store: recorded.store, plugin: recorded.plugin}[sw.target].writes()
 	counts := map[string]int{}
 	var list []point
 	for _, kind := range writes {

@@ -86,8 +86,8 @@ func (t *trap) count(kind string) bool {
 	return true
 }
 
-// digest is the end of a HookRun's name, which differs from run to run.
-var digest = regexp.MustCompile(`-[0-9a-f]{10}\b`)
+// digest is the end of the name of a HookRun, a VolumeSnapshot or its content, which differs from run to run.
+var digest = regexp.MustCompile(`-([0-9a-f]{10}|[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 
 // kindOf returns what a write does, the same for every run.
 func kindOf(r *http.Request, run string) string {
@@ -103,6 +103,8 @@ func kindOf(r *http.Request, run string) string {
 type serverProxy struct {
 	url   string
 	proxy *faultproxy.Proxy
+	// plugins, if set, is a label selector: others are hidden from the operator.
+	plugins string
 }
 
 // newServerProxy opens a gate to the server at target until the test ends.
@@ -114,11 +116,17 @@ func newServerProxy(t *testing.T, target string, transport http.RoundTripper) *s
 
 // arm sets the trap; nil for none.
 func (g *serverProxy) arm(t *trap) {
-	if t == nil {
-		g.proxy.SetFaultInjector(nil)
-		return
-	}
-	g.proxy.SetFaultInjector(t.decide)
+	g.proxy.SetFaultInjector(func(r *faultproxy.Request) faultproxy.Fault {
+		if g.plugins != "" && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/v1alpha1/plugins") {
+			query := r.URL.Query()
+			query.Set("labelSelector", g.plugins)
+			r.URL.RawQuery = query.Encode()
+		}
+		if t == nil {
+			return faultproxy.Fault{}
+		}
+		return t.decide(r)
+	})
 }
 
 // decide counts a write for the run, and springs the trap if it is the one.

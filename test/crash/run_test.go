@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,8 +28,11 @@ const patience = 2 * time.Minute
 
 // disturbance is what happens to one run.
 type disturbance struct {
-	// api and store spring at writes for the run. Both are required.
-	api, store *trap
+	// api and store spring at writes for the run, and plugin at those of the CSI plugin. All but
+	// plugin are required.
+	api, store, plugin *trap
+	// survives is true if the traps hit something else than the operator.
+	survives bool
 	// lostNode takes the operator's disk away, too, each time it ends.
 	lostNode bool
 	// polite is true if the operator gets a signal to stop: it must exit without an error.
@@ -53,9 +57,9 @@ func (l *testOperator) follow(t *testing.T, object lifecycle.Object, d disturban
 	name := object.GetName()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the run does not end"))
 	defer cancel()
-	events := l.watch(ctx, t)
+	events := l.watch(ctx)
 
-	for gate, armed := range map[*serverProxy]*trap{l.api: d.api, l.store: d.store} {
+	for gate, armed := range l.traps(d) {
 		armed.run = name
 		gate.arm(armed)
 	}
@@ -81,7 +85,7 @@ func (l *testOperator) follow(t *testing.T, object lifecycle.Object, d disturban
 		}
 	}
 	// The end of a run can be seen before the operator was hit for its last write.
-	for hits := l.disarm(d); ends < hits; ends++ {
+	for hits := l.disarm(d); !d.survives && ends < hits; ends++ {
 		<-l.op().Done()
 		l.startAgain(t, d)
 	}
@@ -120,9 +124,18 @@ func (p *progress) over() bool {
 	return !isBackup || !lifecycle.IsCompletedOrPartiallyFailed(p.last) || p.noted.IsCreatedHere(p.last.GetName(), string(p.uid))
 }
 
-// disarm ends the traps of a run, and returns how often the operator was hit.
+// traps returns the traps of a run by the gate that each belongs to.
+func (l *testOperator) traps(d disturbance) map[*serverProxy]*trap {
+	traps := map[*serverProxy]*trap{l.api: d.api, l.store: d.store}
+	if l.csi != nil && d.plugin != nil {
+		traps[l.csi] = d.plugin
+	}
+	return traps
+}
+
+// disarm ends the traps of a run, and returns how often they have sprung.
 func (l *testOperator) disarm(d disturbance) (hits int) {
-	for gate, armed := range map[*serverProxy]*trap{l.api: d.api, l.store: d.store} {
+	for gate, armed := range l.traps(d) {
 		gate.arm(nil)
 		if n := armed.disarm(); armed.spring != nil {
 			hits += n
@@ -151,28 +164,42 @@ func finished(s lifecycle.Object) bool {
 
 // watch watches the runs and HookRuns of the lane, and what is noted of Backups, until ctx
 // ends.
-func (l *testOperator) watch(ctx context.Context, t *testing.T) <-chan watch.Event {
-	t.Helper()
+func (l *testOperator) watch(ctx context.Context) <-chan watch.Event {
 	merged := make(chan watch.Event)
 	for _, list := range []client.ObjectList{
 		&v1alpha1.BackupList{}, &v1alpha1.RestoreList{}, &v1alpha1.DeletionRunList{}, &v1alpha1.HookRunList{}, &corev1.ConfigMapList{},
 	} {
-		w, err := l.client.Watch(ctx, list, client.InNamespace(l.name))
-		if err != nil {
-			t.Fatal(err)
-		}
 		go func() {
-			defer w.Stop()
-			for event := range w.ResultChan() {
-				select {
-				case merged <- event:
-				case <-ctx.Done():
-					return
-				}
+			for l.forward(ctx, list, merged) {
 			}
 		}()
 	}
 	return merged
+}
+
+// forward sends the events of a watch to a channel until the watch or ctx ends, and reports whether to watch again: the
+// cache of a busy API server may be behind.
+func (l *testOperator) forward(ctx context.Context, list client.ObjectList, into chan<- watch.Event) (again bool) {
+	w, err := l.client.Watch(ctx, list, client.InNamespace(l.name))
+	if err != nil {
+		select {
+		case into <- watch.Event{Type: watch.Error, Object: &metav1.Status{Message: err.Error()}}:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error && apierrors.IsTimeout(apierrors.FromObject(event.Object)) {
+			return true
+		}
+		select {
+		case into <- event:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
 }
 
 // describe says how a run stands, for a failure.

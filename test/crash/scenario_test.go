@@ -168,7 +168,7 @@ func scenarios() []scenario {
 // undisturbed runs the scenario without any harm.
 func (s scenario) undisturbed(t *testing.T, l *testOperator) (result, disturbance) {
 	t.Helper()
-	d := &disturbance{api: &trap{}, store: &trap{}}
+	d := &disturbance{api: &trap{}, store: &trap{}, plugin: &trap{}}
 	s.prepare(t, l, d)
 	last, ends := l.run(t, *d)
 	got := l.observe(t, last, ends)

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )
@@ -45,10 +46,21 @@ type site struct {
 	bucket    *s3server.Server
 	objects   *s3.Store
 	programs  operator.Programs
+	// stack is the CSI driver, and csiPlugin the path of its plugin; see newVolumeSite.
+	stack     *csi.Stack
+	csiPlugin string
 }
 
 // newSite starts everything but operators, until the test ends.
 func newSite(t *testing.T) *site {
+	t.Helper()
+	s := startSite(t, controlplane.Options{CRDPaths: []string{"testdata/crd.yaml"}})
+	s.createData(t)
+	return s
+}
+
+// startSite starts a site without data.
+func startSite(t *testing.T, options controlplane.Options) *site {
 	t.Helper()
 	s := &site{}
 	var err error
@@ -57,10 +69,8 @@ func newSite(t *testing.T) *site {
 	}
 	s.programs.ExamplePlugin = "" // not needed here
 	s.keepPrograms(t)
-	s.plane, err = controlplane.Start(t.Context(), controlplane.Options{
-		CRDPaths: []string{"../../config/crd/bases", "testdata/crd.yaml"},
-	})
-	if err != nil {
+	options.CRDPaths = append(options.CRDPaths, "../../config/crd/bases")
+	if s.plane, err = controlplane.Start(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -90,7 +100,6 @@ func newSite(t *testing.T) *site {
 			t.Error(err)
 		}
 	})
-	s.createData(t)
 	return s
 }
 

@@ -26,11 +26,17 @@ func cancelPre(t *testing.T, l *testOperator, d *disturbance) {
 // deletePre deletes it then.
 func deletePre(t *testing.T, l *testOperator, d *disturbance) {
 	t.Helper()
-	stopInPreAction(t, l, d, func(name string) {
+	stopInPreAction(t, l, d, deleteRun(t, l))
+}
+
+// deleteRun deletes a run.
+func deleteRun(t *testing.T, l *testOperator) func(name string) {
+	t.Helper()
+	return func(name string) {
 		if err := l.client.Delete(t.Context(), l.partial(name)); err != nil {
 			t.Errorf("deleting: %v", err)
 		}
-	})
+	}
 }
 
 // stopInPreAction stops the run once its Pre action is called: a started HookRun alone can

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 )
 
 // how says how the operator is hit.
@@ -25,11 +26,28 @@ const (
 	asked
 	// pressed: asked to end, and killed before it has.
 	pressed
+	// The operator lives on: another program is killed, see volumesite_test.go.
+	pluginKilled
+	snapshotterKilled
+	controllerKilled
+	// The operator lives on, and a user cancels or deletes the run.
+	canceled
+	deleted
 )
 
 func (h how) String() string {
-	return [...]string{"killed", "asked to end", "asked to end and killed"}[h]
+	return [...]string{
+		"killed", "asked to end", "asked to end and killed",
+		"CSI plugin killed", "csi-snapshotter killed", "snapshot-controller killed", "canceled", "deleted",
+	}[h]
 }
+
+// endsOperator reports whether the operator is what is hit.
+func (h how) endsOperator() bool { return h <= pressed }
+
+// mayFail reports whether the run may end in another way than undisturbed: a user stops it, or calls for objects fail
+// with their plugin.
+func (h how) mayFail() bool { return h == pluginKilled || h == canceled || h == deleted }
 
 // target is a server that is written to.
 type target int
@@ -37,9 +55,11 @@ type target int
 const (
 	api target = iota
 	store
+	// plugin is the API server that the CSI plugin writes to.
+	plugin
 )
 
-func (t target) String() string { return [...]string{"API", "store"}[t] }
+func (t target) String() string { return [...]string{"API", "store", "plugin"}[t] }
 
 // sweep hits the operator at every write of a recorded run, one by one.
 type sweep struct {
@@ -86,13 +106,24 @@ func (sw sweep) run(t *testing.T, l *testOperator, s scenario, n int, want resul
 // hit makes a run that is hit at a point, and returns how often that was.
 func (sw sweep) hit(t *testing.T, l *testOperator, s scenario, want result, at point, seed uint64) (hits int) {
 	t.Helper()
-	d := sw.disturb(l, at, seed)
+	d := sw.disturb(t, l, at, seed)
 	s.prepare(t, l, d)
+	earlier, _ := l.readCalls() // before the first call there is no file
 	last, ends := l.run(t, *d)
-	if hits = l.disarm(*d); ends != hits {
+	if hits = l.disarm(*d); sw.how.endsOperator() && ends != hits || !sw.how.endsOperator() && ends > 0 {
 		t.Errorf("the operator was hit %d times and ended %d times", hits, ends)
 	}
-	s.compare(t, l, want, last, ends, d.lostNode)
+	if sw.how.mayFail() {
+		l.checkEnded(t, last, len(earlier))
+		l.work.left(t, l, last, ends) // which checks what must hold
+	} else {
+		s.compare(t, l, want, last, ends, d.lostNode)
+	}
+	if sw.how == pluginKilled {
+		// The operator delays the start of a plugin that ended several times by itself.
+		l.kill()
+		l.start(t)
+	}
 	if t.Failed() {
 		t.Logf("hit at %s\n--- log of the operator\n%s", at, l.op().LastLogLines())
 	}
@@ -100,13 +131,14 @@ func (sw sweep) hit(t *testing.T, l *testOperator, s scenario, want result, at p
 }
 
 // disturb says what happens to one run of the sweep.
-func (sw sweep) disturb(l *testOperator, at point, seed uint64) *disturbance {
+func (sw sweep) disturb(t *testing.T, l *testOperator, at point, seed uint64) *disturbance {
+	t.Helper()
 	// A lost write is combined with a lost disk.
-	d := &disturbance{api: &trap{}, store: &trap{}, lostNode: sw.when == before, polite: sw.how == asked}
-	armed := d.api
-	if sw.target == store {
-		armed = d.store
+	d := &disturbance{
+		api: &trap{}, store: &trap{}, plugin: &trap{},
+		lostNode: sw.when == before, polite: sw.how == asked, survives: !sw.how.endsOperator(),
 	}
+	armed := map[target]*trap{api: d.api, store: d.store, plugin: d.plugin}[sw.target]
 	armed.kind, armed.at, armed.when = at.kind, at.n, sw.when
 	switch sw.how {
 	case killed:
@@ -120,6 +152,18 @@ func (sw sweep) disturb(l *testOperator, at point, seed uint64) *disturbance {
 			time.AfterFunc(pause, func() { _ = op.Kill() }) // run sees whether it ended
 			return l.ask()
 		}
+	case pluginKilled:
+		armed.spring = func() bool { return l.killCSIPlugin() && sw.target == plugin }
+	case snapshotterKilled:
+		armed.spring = func() bool { return l.killSidecar(csi.Snapshotter) }
+	case controllerKilled:
+		armed.spring = func() bool { return l.killSidecar(csi.SnapshotController) }
+	case canceled:
+		stop := cancel(t, l)
+		armed.spring = func() bool { stop(armed.run); return false }
+	case deleted:
+		stop := deleteRun(t, l)
+		armed.spring = func() bool { stop(armed.run); return false }
 	}
 	return d
 }

@@ -31,11 +31,15 @@ type testOperator struct {
 	*site
 	name, dir  string
 	api, store *serverProxy
-	running    atomic.Pointer[operator.Operator]
+	// csi is the gate of the CSI plugin, nil without it.
+	csi     *serverProxy
+	running atomic.Pointer[operator.Operator]
 	// work is what its runs do.
 	work work
 	// operations says that an action starts operations.
 	operations bool
+	// volumes are the IDs of the volumes of the current run, if its work is about claims.
+	volumes []string
 	// onInterruption is the policy of its actions.
 	onInterruption v1alpha1.InterruptionPolicy
 	// calls is the file in which the plugin notes every call.
@@ -76,7 +80,10 @@ func (s *site) newTestOperator(t *testing.T, scene scenario) *testOperator {
 			CredentialsSecret: &v1alpha1.SecretReference{Name: "credentials"},
 		},
 	}})
-	l.create(t, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: l.plugin(scene.faults(), nil)})
+	l.create(t, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: l.name, Labels: l.labels()}, Spec: l.plugin(scene.faults(), nil)})
+	if s.stack != nil {
+		l.installCSIPlugin(t)
+	}
 	l.start(t)
 	t.Cleanup(func() {
 		if err := l.op().Kill(); err != nil {
@@ -133,7 +140,7 @@ func (l *testOperator) actions() []v1alpha1.PluginAction {
 	if l.operations {
 		list = append(list, l.mover())
 	}
-	if l.operations && kind.Name == lifecycle.BackupKind.Name {
+	if (l.operations || l.csi != nil) && kind.Name == lifecycle.BackupKind.Name {
 		list[1].RunAfter = v1alpha1.RunAfterDataCaptured
 	}
 	for i := range list {
@@ -162,18 +169,8 @@ const testOperatorLabel = "crash.example.io/lane"
 // start starts an operator whose every request goes through the lane's gates.
 func (l *testOperator) start(t *testing.T) {
 	t.Helper()
-	kubeconfig := filepath.Join(l.dir, "kubeconfig")
-	content := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: gate, cluster: {server: %q}}]
-contexts: [{name: gate, context: {cluster: gate}}]
-current-context: gate
-`, l.api.url)
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	op, err := operator.Start(t.Context(), operator.Options{
-		Programs: l.programs, Kubeconfig: kubeconfig, Dir: l.dir,
+		Programs: l.programs, Kubeconfig: l.writeKubeconfig(t, "kubeconfig", l.api), Dir: l.dir,
 		Args: []string{
 			"--namespace=" + l.name,
 			// Checks would write to the store at any time.
@@ -186,6 +183,22 @@ current-context: gate
 		t.Fatal(err)
 	}
 	l.running.Store(op)
+}
+
+// writeKubeconfig writes a file for clients of a gate, and returns its path.
+func (l *testOperator) writeKubeconfig(t *testing.T, name string, gate *serverProxy) string {
+	t.Helper()
+	path := filepath.Join(l.dir, name)
+	content := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: gate, cluster: {server: %q}}]
+contexts: [{name: gate, context: {cluster: gate}}]
+current-context: gate
+`, gate.url)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // op returns the operator that runs, or ran last.

@@ -273,7 +273,7 @@ func explainKind(object *unstructured.Unstructured) string {
 	case group != "velero.io":
 		return "it is not an object of Velero; if it is still needed, it stays as it is"
 	case object.GetKind() == "VolumeSnapshotLocation":
-		return "Grapnel does not snapshot volumes; " + volumeNote
+		return "Grapnel has no such locations; " + volumeNote
 	}
 	return "Grapnel has no such object; Velero creates it for its own work"
 }

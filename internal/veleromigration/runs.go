@@ -32,7 +32,7 @@ const (
 )
 
 const (
-	volumeNote = "protect the data of volumes by other means, for example with Velero beside Grapnel: docs/known-issues.md"
+	volumeNote = "capture the data of volumes with CSI snapshots: docs/guides/volumes.md; or protect it by other means, for example with Velero beside Grapnel"
 	hooksNote  = "declare the hooks as actions of a Plugin, for example with podExec: docs/hooks.md"
 	policyNote = "write its rules as lists of namespaces and resources, or as selectors"
 )
@@ -47,7 +47,6 @@ func lostBackupFields() []lostField {
 		{"resourcePolicy", policyNote},
 		{"snapshotVolumes", volumeNote},
 		{"volumeSnapshotLocations", volumeNote},
-		{"volumeGroupSnapshotLabelKey", volumeNote},
 		{"defaultVolumesToFsBackup", volumeNote},
 		{"defaultVolumesToRestic", volumeNote},
 		{"snapshotMoveData", volumeNote},
@@ -99,7 +98,7 @@ func (l *ledger) convertBackupSpec(from, to string) error {
 	for _, lost := range lostBackupFields() {
 		l.loseField(from+"."+lost.name, lost.note)
 	}
-	return nil
+	return l.keepField(from+".volumeGroupSnapshotLabelKey", to+".volumes.group")
 }
 
 // convertTTL converts how long a backup is kept, whose default differs.

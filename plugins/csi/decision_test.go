@@ -157,6 +157,7 @@ func TestDecideRestore(t *testing.T) {
 		"bound, and clean":         {o: observedRestore{claim: claimOf("s", corev1.ClaimBound)}, want: "is bound", completed: true, wantRemove: true},
 		"bound, but not removable": {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("s", corev1.ClaimBound), leavingFor: time.Hour}, want: "is bound", completed: true, wantRemove: true},
 		"not created yet":          {o: observedRestore{snapshot: snapshotWith("", true)}, want: "waiting for the claim"},
+		"removed meanwhile":        {want: "was deleted before the claim was created", completed: true},
 		"not created":              {o: observedRestore{snapshot: snapshotWith("", true), age: time.Hour}, want: "was not created", completed: true, wantRemove: true},
 		"other data":               {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("x", corev1.ClaimBound), age: time.Hour}, want: "existed before", completed: true, wantRemove: true},
 		"still the old claim":      {o: observedRestore{snapshot: snapshotWith("", true), claim: claimOf("x", corev1.ClaimBound)}, want: "waiting for the claim"},

@@ -148,6 +148,9 @@ func decideRestore(o observedRestore) (progress *item.Progress, remove bool) {
 		}
 		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "the claim is bound to its restored volume"
 		return progress, true // without the VolumeSnapshot, there may still be its content: the plugin may have ended in between
+	case !isOwn && o.age < claimTimeout && !isPresent(o.snapshot):
+		// The claim must not be waited for: a later call took the operation over, and was canceled.
+		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s was deleted before the claim was created: restore again", o.operation.object)), false
 	case !isOwn && o.age < claimTimeout:
 		progress.Description = "waiting for the claim to be created"
 		return progress, false

@@ -134,7 +134,6 @@ func (c *cluster) lastProvisioningError(ctx context.Context, claim *corev1.Persi
 // VolumeSnapshot and its content are removed.
 func decideRestore(o observedRestore) (progress *item.Progress, remove bool) {
 	progress = &item.Progress{NTotal: 2, OperationUnits: "stages", Started: o.operation.started}
-	claim := o.operation.object.Namespace + "/" + o.operation.member
 	isOwn := o.claim != nil && o.claim.Spec.DataSourceRef != nil && o.claim.Spec.DataSourceRef.Name == o.operation.object.Name
 	switch {
 	case o.snapshot != nil && o.snapshot.Annotations[annotationOperation] != o.operation.token:
@@ -148,22 +147,30 @@ func decideRestore(o observedRestore) (progress *item.Progress, remove bool) {
 		}
 		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "the claim is bound to its restored volume"
 		return progress, true // without the VolumeSnapshot, there may still be its content: the plugin may have ended in between
-	case !isOwn && o.age < claimTimeout && !isPresent(o.snapshot):
-		// The claim must not be waited for: a later call took the operation over, and was canceled.
-		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s was deleted before the claim was created: restore again", o.operation.object)), false
-	case !isOwn && o.age < claimTimeout:
-		progress.Description = "waiting for the claim to be created"
-		return progress, false
-	case o.claim == nil:
-		return failedProgress(progress, fmt.Sprintf("the claim %s was not created, so nothing was restored into it: see the errors of the Restore", claim)), true
 	case !isOwn:
-		return failedProgress(progress, fmt.Sprintf("the claim %s has other data than the backup, because it existed before: "+
-			"delete the claim and restore again, or restore into another namespace", claim)), true
+		return decideMissingClaim(o, progress)
 	case o.snapshot == nil || o.snapshot.DeletionTimestamp != nil:
 		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s was deleted before the claim was bound: delete the claim and restore again",
 			o.operation.object)), true
 	}
 	return decidePendingClaim(o, progress)
+}
+
+// decideMissingClaim is decideRestore while there is no claim with the data of the operation.
+func decideMissingClaim(o observedRestore, progress *item.Progress) (_ *item.Progress, remove bool) {
+	claim := o.operation.object.Namespace + "/" + o.operation.member
+	switch {
+	case o.age < claimTimeout && !isPresent(o.snapshot):
+		// The claim must not be waited for: a later call took the operation over, and was canceled.
+		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s was deleted before the claim was created: restore again", o.operation.object)), false
+	case o.age < claimTimeout:
+		progress.Description = "waiting for the claim to be created"
+		return progress, false
+	case o.claim == nil:
+		return failedProgress(progress, fmt.Sprintf("the claim %s was not created, so nothing was restored into it: see the errors of the Restore", claim)), true
+	}
+	return failedProgress(progress, fmt.Sprintf("the claim %s has other data than the backup, because it existed before: "+
+		"delete the claim and restore again, or restore into another namespace", claim)), true
 }
 
 // decidePendingClaim is decideRestore for a claim that is not bound yet.

@@ -201,7 +201,9 @@ func (c *cluster) createOrTakeOverSnapshot(ctx context.Context, wanted *snapshot
 		}
 		existing = existing.DeepCopy()
 		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
-		result, err = snapshots.Update(ctx, existing, metav1.UpdateOptions{})
+		if result, err = snapshots.Update(ctx, existing, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+			return errBeingDeleted // it was canceled meanwhile
+		}
 		return err
 	})
 	return result, err

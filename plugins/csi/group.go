@@ -222,7 +222,9 @@ func (c *cluster) createOrJoinGroup(ctx context.Context, wanted *groupsnapshotv1
 			return fmt.Errorf("VolumeGroupSnapshot %s/%s exists and was not created by this backup: delete it", existing.Namespace, existing.Name)
 		}
 		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
-		result, err = groups.Update(ctx, existing, metav1.UpdateOptions{})
+		if result, err = groups.Update(ctx, existing, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+			return errBeingDeleted // it was canceled meanwhile
+		}
 		return err
 	})
 	return result, err

@@ -168,14 +168,9 @@ func (c *cluster) readSnapshot(ctx context.Context, key types.NamespacedName, ui
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // nil means that it does not exist
-	case err != nil:
-		return nil, fmt.Errorf("reading VolumeSnapshot %s: %w", key, err)
-	case snapshot.UID != uid:
-		return nil, nil //nolint:nilnil // another object has its name
+	snapshot, err := getIfExists(ctx, api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace), "VolumeSnapshot", key.Name)
+	if err != nil || snapshot == nil || snapshot.UID != uid {
+		return nil, err // another object may have its name
 	}
 	return snapshot, nil
 }
@@ -186,14 +181,33 @@ func (c *cluster) getContent(ctx context.Context, name string) (*snapshotv1.Volu
 	if err != nil {
 		return nil, err
 	}
-	content, err := api.snapshots.SnapshotV1().VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	return getIfExists(ctx, api.snapshots.SnapshotV1().VolumeSnapshotContents(), "VolumeSnapshotContent", name)
+}
+
+// getIfExists returns an object, nil if it does not exist.
+func getIfExists[T any](ctx context.Context, client interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
+}, kind, name string,
+) (*T, error) {
+	object, err := client.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // nil means that it does not exist
 	case err != nil:
-		return nil, fmt.Errorf("reading VolumeSnapshotContent %s: %w", name, err)
+		return nil, fmt.Errorf("reading %s %s: %w", kind, name, err)
 	}
-	return content, nil
+	return object, nil
+}
+
+// deleteIfExists deletes an object.
+func deleteIfExists(ctx context.Context, client interface {
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}, kind, name string,
+) error {
+	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s %s: %w", kind, name, err)
+	}
+	return nil
 }
 
 // acquireCreate waits until a snapshot may be created. The caller calls release afterwards.

@@ -154,12 +154,9 @@ func (c *cluster) readGroup(ctx context.Context, key types.NamespacedName, uid t
 	if err != nil {
 		return nil, err
 	}
-	group, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && group.UID != uid:
-		return nil, nil //nolint:nilnil // nil means that it does not exist
-	case err != nil:
-		return nil, fmt.Errorf("reading VolumeGroupSnapshot %s: %w", key, err)
+	group, err := getIfExists(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace), "VolumeGroupSnapshot", key.Name)
+	if err != nil || group == nil || group.UID != uid {
+		return nil, err // another object may have its name
 	}
 	return group, nil
 }
@@ -170,14 +167,7 @@ func (c *cluster) getGroupContent(ctx context.Context, name string) (*groupsnaps
 	if err != nil {
 		return nil, err
 	}
-	content, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // nil means that it does not exist
-	case err != nil:
-		return nil, fmt.Errorf("reading VolumeGroupSnapshotContent %s: %w", name, err)
-	}
-	return content, nil
+	return getIfExists(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents(), "VolumeGroupSnapshotContent", name)
 }
 
 // patchGroupContent changes a VolumeGroupSnapshotContent. It returns nil if that does not exist.
@@ -275,11 +265,7 @@ func (c *cluster) deleteGroupContentObject(ctx context.Context, name string) err
 	if err != nil {
 		return err
 	}
-	err = api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting VolumeGroupSnapshotContent %s: %w", name, err)
-	}
-	return nil
+	return deleteIfExists(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents(), "VolumeGroupSnapshotContent", name)
 }
 
 // waitForGroupRemoval waits until the content of a group does not exist anymore.

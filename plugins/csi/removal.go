@@ -124,11 +124,7 @@ func (c *cluster) deleteContentObject(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = api.snapshots.SnapshotV1().VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting VolumeSnapshotContent %s: %w", name, err)
-	}
-	return nil
+	return deleteIfExists(ctx, api.snapshots.SnapshotV1().VolumeSnapshotContents(), "VolumeSnapshotContent", name)
 }
 
 // storedSnapshot is a snapshot in a driver, as an archive describes it.

@@ -49,16 +49,21 @@ func TestListAndCompare_SingleWorker(t *testing.T) {
 		_, _, single := strings.Cut(r.URL.Path, "/namespaces/looking-")
 		switch {
 		case r.Method == http.MethodPatch && patches.Add(1) == 1:
-			select {
-			case <-full:
-			case <-r.Context().Done():
-			}
 			return cancelRefusedOperation(r, http.StatusConflict, metav1.StatusReasonConflict), nil
 		case r.Method == http.MethodGet && !single && r.URL.Path != "/api/v1/namespaces" && strings.HasPrefix(r.URL.Path, "/api/v1/"):
 			// The cluster has so many other objects that each namespace is listed.
 			return answer(r, http.StatusOK, `{"metadata":{"resourceVersion":"1","continue":"x","remainingItemCount":1000000},"items":[]}`), nil
-		case r.Method == http.MethodGet && single && lists.Add(1) == rawclient.DefaultInFlight:
-			close(full)
+		case r.Method == http.MethodGet && single:
+			if lists.Add(1) == rawclient.DefaultInFlight {
+				close(full)
+			}
+			// No LIST has an answer before all slots are taken: its handler would keep a reader
+			// until there is a worker, and the first LIST of a kind needs a reader, too.
+			select {
+			case <-full:
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
 		}
 		return next.RoundTrip(r)
 	})

@@ -196,7 +196,7 @@ type BackupVolumes struct {
 
 // VolumeCounts counts the PersistentVolumeClaims of a Backup.
 type VolumeCounts struct {
-	// claims is how many PersistentVolumeClaims are archived.
+	// claims is how many PersistentVolumeClaims are archived, or are missing because of an error.
 	// +optional
 	Claims int32 `json:"claims"`
 

@@ -135,6 +135,7 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 			c.recordActionError(ctx, s.runnableAction, c.subject(item.Namespace, item.Name), fmt.Errorf(
 				"%s %q is missing from this backup: item action %s: %w",
 				c.resource.GroupResource(), item.Key, s.Name(), err))
+			c.recordMissingClaim(item)
 			return false
 		}
 		c.recordActionResult(ctx, s, item, result)

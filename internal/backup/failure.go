@@ -49,6 +49,7 @@ func (c *collection) recordItemError(ctx context.Context, item *rawclient.Item, 
 	}
 	err = fmt.Errorf("%s %q is missing from this backup: %w", c.resource.GroupResource(), item.Key, err)
 	c.recordError(c.subject(item.Namespace, item.Name), results.ReasonNotBackedUp, err)
+	c.recordMissingClaim(item)
 	logr.FromContextOrDiscard(ctx).Error(err, "Failed backing up an object")
 }
 

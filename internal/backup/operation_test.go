@@ -248,6 +248,27 @@ func TestRecordClaim_Operation(t *testing.T) {
 	}
 }
 
+// TestRecordMissingClaim: a claim that is not archived because an action failed counts as a claim
+// whose data is not captured, and only its own error is reported.
+func TestRecordMissingClaim(t *testing.T) {
+	for name, execute := range map[string]func(context.Context, itemaction.BackupItem) (itemaction.Result, error){
+		"error": func(context.Context, itemaction.BackupItem) (itemaction.Result, error) {
+			return itemaction.Result{}, errors.New("the plugin ended during the call")
+		},
+		"panic": func(context.Context, itemaction.BackupItem) (itemaction.Result, error) { panic("broken action") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, archived := backedUp(t, testCluster(), ArchiveRequest{
+				Selection: selection.Spec{IncludedNamespaces: []string{"shop"}, IncludedNamespaceScopedResources: []string{"persistentvolumeclaims"}},
+				Actions:   []itemaction.BackupAction{outside{name: "copy", resource: "persistentvolumeclaims", execute: execute}},
+			}, Options{})
+			if (result.Volumes != VolumeCounts{Claims: 1}) || result.Results.WarningCount > 0 || result.Results.ErrorCount != 1 || slices.Contains(archived, "persistentvolumeclaims shop/data") {
+				t.Errorf("volumes %+v, results %+v, archived %q", result.Volumes, result.Results, archived)
+			}
+		})
+	}
+}
+
 // TestRecordOrCancelOperation_NoActionSlot has one slot for calls of actions, and operations that are recorded
 // only when both are being recorded.
 func TestRecordOrCancelOperation_NoActionSlot(t *testing.T) {

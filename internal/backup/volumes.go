@@ -22,10 +22,11 @@ var persistentVolumeClaims = schema.GroupResource{Resource: "persistentvolumecla
 // claimListKey is the key of claims in ArchiveResult.ResourceList.
 const claimListKey = "v1/PersistentVolumeClaim"
 
-// VolumeCounts counts the PersistentVolumeClaims of an archive.
+// VolumeCounts counts the PersistentVolumeClaims of a backup.
 type VolumeCounts struct {
-	// Claims is how many are archived. Skipped is how many of them no action started an
-	// operation on, so that the backup does not have their data.
+	// Claims is how many are archived, or are missing because of an error. Skipped is how many of
+	// the archived ones no action started an operation on, so that the backup does not have their
+	// data.
 	Claims  int `json:"claims"`
 	Skipped int `json:"skipped"`
 }
@@ -40,7 +41,7 @@ const noCaptureReason = "no action captures the data: install a Plugin that does
 // ready to use.
 type claimRecorder struct {
 	mu sync.Mutex
-	// claims is how many claims are archived.
+	// claims is how many claims are archived, or are missing because of an error.
 	claims int
 	// reasons has what actions said about claims whose data they do not capture, and skipped
 	// those without an operation by reason.
@@ -74,17 +75,38 @@ func (r *claimRecorder) addClaim(claim itemKey, about results.Subject, captured 
 	r.skipped[reason] = append(r.skipped[reason], about)
 }
 
+// addMissingClaim counts a claim that an error keeps out of the archive.
+func (r *claimRecorder) addMissingClaim() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims++
+}
+
 // recordClaim records a claim that is archived. An operation on it captures its data, and reports
 // its own outcome.
 func (c *collection) recordClaim(item rawclient.Item) {
-	if c.resource.GroupResource() != persistentVolumeClaims || !c.resource.Preferred {
-		return
-	}
-	if _, archived := slices.BinarySearch(c.req.ArchivedClaims, item.Key); archived {
+	if !c.isNewClaim(&item) {
 		return
 	}
 	claim := itemKey{c.resource.GVR, item.Namespace, item.Name}
 	c.claims.addClaim(claim, c.subject(item.Namespace, item.Name), c.reports.hasOperation(claim))
+}
+
+// recordMissingClaim records that an object is not archived because of an error, if it is a claim:
+// its data cannot be restored.
+func (c *collection) recordMissingClaim(item *rawclient.Item) {
+	if c.isNewClaim(item) {
+		c.claims.addMissingClaim()
+	}
+}
+
+// isNewClaim reports whether an object is a claim that is not counted yet.
+func (c *collection) isNewClaim(item *rawclient.Item) bool {
+	if c.resource.GroupResource() != persistentVolumeClaims || !c.resource.Preferred {
+		return false
+	}
+	_, archived := slices.BinarySearch(c.req.ArchivedClaims, item.Key)
+	return !archived
 }
 
 // reportClaims reports the claims whose data is not in the backup, once for each reason.

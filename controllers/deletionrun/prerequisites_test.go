@@ -5,6 +5,7 @@ package deletionrun
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 )
 
@@ -55,6 +57,40 @@ func TestAwaitRestores(t *testing.T) {
 			found, err := r.planDeleteActions(t.Context(), d, &v1alpha1.Backup{})
 			if err != nil || !slices.Equal(found.activeRestores, tc.wantFound) {
 				t.Errorf("the survey found %v, want %v; error %v", found.activeRestores, tc.wantFound, err)
+			}
+		})
+	}
+}
+
+// TestBuildHookPlan_Unusable has Plugins whose DeleteAction the Backup has parameters for. A deletion
+// waits for what is Recoverable.
+func TestBuildHookPlan_Unusable(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edit func(*v1alpha1.Plugin)
+		// want are the parts of the only message.
+		want []string
+	}{
+		"suspended": {edit: func(p *v1alpha1.Plugin) { p.Spec.Suspend = true }},
+		"crashes":   {edit: func(*v1alpha1.Plugin) {}, want: []string{"Delete action example.io/copy", "Plugin copier is not ready (it crashed)", "failurePolicy to Ignore"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plugin := v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "copier"}}
+			plugin.Status.Actions = []v1alpha1.ProvidedAction{{Name: "example.io/copy", Kind: v1alpha1.ActionKindDelete}}
+			conditions.SetSummary(&plugin, conditions.StalledRetrying, "CrashLoop", "it crashed")
+			tc.edit(&plugin)
+			b := &v1alpha1.Backup{}
+			b.Spec.Parameters = map[string]v1alpha1.ParameterSet{"example.io/copy": {"depth": "2"}}
+			plan, loading := buildHookPlan(b, []v1alpha1.Plugin{plugin})
+			text := strings.Join(plan.Recoverable, "\n")
+			if loading != "" || (text == "") != (len(tc.want) == 0) || !slices.Equal(plan.Recoverable, plan.Errors) {
+				t.Fatalf("waits for %q, loads %q; errors %q", plan.Recoverable, loading, plan.Errors)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(text, part) {
+					t.Errorf("waits for %q, want %q", text, part)
+				}
 			}
 		})
 	}

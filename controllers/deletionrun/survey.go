@@ -66,8 +66,12 @@ func (r *Reconciler) awaitPrerequisites(ctx context.Context, s *scope, b *v1alph
 	if ready, err := r.awaitLocation(ctx, s, b); !ready || err != nil {
 		return false, err
 	}
-	if _, loading := buildHookPlan(b, plugins); loading != "" {
+	hooks, loading := buildHookPlan(b, plugins)
+	if loading != "" {
 		s.MarkWaitingForPlugin(loading)
+		return false, nil
+	}
+	if r.driver.AwaitPlugins(s, hooks) {
 		return false, nil
 	}
 	return r.awaitRestores(ctx, s)
@@ -78,6 +82,9 @@ func (r *Reconciler) awaitPrerequisites(ctx context.Context, s *scope, b *v1alph
 func buildHookPlan(b *v1alpha1.Backup, plugins []v1alpha1.Plugin) (plan hook.Plan, loading string) {
 	parameters := map[string]v1alpha1.ParameterSet{}
 	for i := range plugins {
+		if plugins[i].Spec.Suspend || !plugins[i].DeletionTimestamp.IsZero() {
+			continue // the plan has none of its actions
+		}
 		for _, action := range plugins[i].Status.Actions {
 			if set, told := b.Spec.Parameters[action.Name]; told && (action.Kind == v1alpha1.ActionKindDelete || action.Kind == v1alpha1.ActionKindDeleteItem) {
 				parameters[action.Name] = set
@@ -96,7 +103,7 @@ type surveyResult struct {
 	// read it.
 	hasRestores    bool
 	activeRestores []string
-	// uncallableActions are messages about actions that cannot be called.
+	// uncallableActions are messages about actions that will not be called.
 	uncallableActions []string
 }
 
@@ -126,6 +133,10 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope, b *v1alpha1.Backup)
 		r.driver.ResetStep(s, stepSurvey)
 		s.MarkWaitingForPlugin(surveyed.Value.loading)
 		s.RequeueAfter(time.Second) // until the cache has what was read directly
+		return false, nil
+	case r.driver.AwaitPlugins(s, surveyed.Value.hooks):
+		r.driver.ResetStep(s, stepSurvey)
+		s.RequeueAfter(time.Second)
 		return false, nil
 	}
 	return r.recordPlan(ctx, s, b, surveyed.Value)
@@ -198,8 +209,11 @@ func (r *Reconciler) planDeleteActions(ctx context.Context, d *v1alpha1.Deletion
 		return surveyResult{activeRestores: active, loading: loading}, nil
 	}
 	run := logRun(d)
-	found := surveyResult{hooks: hooks, hasRestores: len(restores) > 0, uncallableActions: hooks.Errors}
-	found.hooks.Pre, found.hooks.Errors = nil, nil
+	found := surveyResult{hooks: hooks, hasRestores: len(restores) > 0}
+	for _, problem := range hooks.Errors {
+		found.uncallableActions = append(found.uncallableActions, problem+"; the deletion continues without it: delete by hand what it would have deleted")
+	}
+	found.hooks.Pre = nil
 	for _, step := range hooks.Pre {
 		concerned, err := r.isSelectedByAction(ctx, run, b, step)
 		switch {

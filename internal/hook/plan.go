@@ -275,7 +275,7 @@ func (p *planner) recordNotReady(a Action) {
 		return
 	}
 	remedy := "set its failurePolicy to Ignore"
-	if a.Side != Item {
+	if a.Side != Item && p.in.Points.Post != "" { // a DeletionRun has no annotations that skip actions
 		remedy = fmt.Sprintf("skip the action with the annotation %s: skip", p.in.Points.SkipAnnotationKey(a.Name, a.Side))
 	}
 	p.addRecoverableError(fmt.Sprintf("%s; fix the Plugin, suspend it, or %s", what, remedy))

@@ -20,10 +20,10 @@ import (
 // short because what it deletes was not created together with it.
 const deletionAdmissionGrace = 5 * time.Second
 
-// admissionTracker remembers when this process first saw each run that waits for admission, and
-// the last outage that affected each of them. It is safe for concurrent use; the zero value is
-// empty.
-type admissionTracker struct{ firstSeen, outages sync.Map }
+// admissionTracker remembers when this process first saw each run that waits for admission, the
+// last outage that affected each of them, and since when each has needed Plugins that are not
+// ready. It is safe for concurrent use; the zero value is empty.
+type admissionTracker struct{ firstSeen, outages, pluginOutages sync.Map }
 
 // outage is the period in which the location of a run did not work, as far as the run observed
 // it.
@@ -32,6 +32,7 @@ type outage struct{ first, last time.Time }
 func (a *admissionTracker) forgetRun(uid types.UID) {
 	a.firstSeen.Delete(uid)
 	a.outages.Delete(uid)
+	a.pluginOutages.Delete(uid)
 }
 
 // AwaitAdmission makes a run wait for objects that it needs and that may come from the same
@@ -78,15 +79,24 @@ func (d *Driver[T]) awaitUntil(s *Scope[T], end time.Time, reason, format string
 	return true
 }
 
-// AwaitPlugins is AwaitAdmission for Plugins that are not ready or do not exist yet. It does not
-// wait if the plan has other errors.
+// AwaitPlugins makes a run of any kind wait for Plugins that are not ready, for example during the
+// back-off after crashes, until the grace period since the first such problem is over. How long the
+// run has waited for its turn does not count. For Plugins that do not exist yet, AwaitPlugins is
+// AwaitAdmission. It does not wait if the plan has other errors.
 func (d *Driver[T]) AwaitPlugins(s *Scope[T], plan hook.Plan) (waiting bool) {
 	for _, err := range plan.Errors {
 		if !slices.Contains(plan.Recoverable, err) {
 			return false
 		}
 	}
-	return d.AwaitAdmission(s, v1alpha1.ReasonWaitingForPlugins, plan.Recoverable)
+	uid := s.Object.GetUID()
+	if len(plan.Errors) == 0 {
+		d.admissions.pluginOutages.Delete(uid)
+		return d.AwaitAdmission(s, v1alpha1.ReasonWaitingForPlugins, plan.Recoverable)
+	}
+	began, _ := d.admissions.pluginOutages.LoadOrStore(uid, d.Now())
+	since, _ := began.(time.Time) // nothing else is stored
+	return d.awaitUntil(s, since.Add(d.AdmissionGrace), v1alpha1.ReasonWaitingForPlugins, "Waiting until %s for Plugins that are not ready: %s", plan.Recoverable)
 }
 
 // admissionDeadline returns when the grace period of a run ends. It starts at the creation time,

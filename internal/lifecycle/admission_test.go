@@ -122,24 +122,42 @@ func TestAwaitAdmission_Status(t *testing.T) {
 	}
 }
 
+// TestAwaitPlugins has Backups that have waited for their turn for an hour.
 func TestAwaitPlugins(t *testing.T) {
+	notReady := hook.Plan{Errors: []string{"e"}, Recoverable: []string{"e"}}
+	missing := hook.Plan{Warnings: []string{"w"}, Recoverable: []string{"w"}}
+	invalid := hook.Plan{Errors: []string{"e", "invalid"}, Recoverable: []string{"e"}}
+	type pass struct {
+		after time.Duration
+		plan  hook.Plan
+		waits bool
+	}
 	for name, tc := range map[string]struct {
-		plan hook.Plan
-		want bool
+		grace  time.Duration
+		passes []pass
 	}{
-		"nothing is wrong":                 {plan: hook.Plan{Warnings: []string{"w"}}},
-		"a Plugin is not ready":            {plan: hook.Plan{Errors: []string{"e"}, Recoverable: []string{"e"}}, want: true},
-		"no Plugin provides an action yet": {plan: hook.Plan{Warnings: []string{"w"}, Recoverable: []string{"w"}}, want: true},
-		"an annotation is invalid":         {plan: hook.Plan{Errors: []string{"e", "invalid"}, Recoverable: []string{"e"}}},
+		"nothing is wrong":                 {grace: time.Minute, passes: []pass{{plan: hook.Plan{Warnings: []string{"w"}}}}},
+		"a Plugin is not ready":            {grace: time.Minute, passes: []pass{{0, notReady, true}, {59 * time.Second, notReady, true}, {time.Minute, notReady, false}}},
+		"it is never ready again":          {grace: time.Minute, passes: []pass{{0, notReady, true}, {time.Minute, notReady, false}, {time.Hour, notReady, false}}},
+		"it is ready and crashes again":    {grace: time.Minute, passes: []pass{{0, notReady, true}, {30 * time.Second, hook.Plan{}, false}, {80 * time.Second, notReady, true}, {140 * time.Second, notReady, false}}},
+		"without a grace":                  {passes: []pass{{0, notReady, false}}},
+		"no Plugin provides an action yet": {grace: time.Minute, passes: []pass{{0, missing, false}}},
+		"within the grace of its creation": {grace: 2 * time.Hour, passes: []pass{{0, missing, true}, {time.Hour, missing, false}}},
+		"an annotation is invalid":         {grace: time.Minute, passes: []pass{{0, invalid, false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-			d, s := newWaiting(time.Minute, now, &now)
-			if got := d.AwaitPlugins(s, tc.plan); got != tc.want {
-				t.Errorf("waits %v, want %v", got, tc.want)
-			}
-			if tc.want && !strings.Contains(s.Object.Status.Message, tc.plan.Recoverable[0]) {
-				t.Errorf("message %q does not name what is missing", s.Object.Status.Message)
+			begin := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+			now := begin
+			d, s := newWaiting(tc.grace, begin.Add(-time.Hour), &now)
+			for _, p := range tc.passes {
+				now = begin.Add(p.after)
+				s.Object.Status.Message, s.requeue = "", 0
+				if got := d.AwaitPlugins(s, p.plan); got != p.waits {
+					t.Errorf("after %s: waits %v, want %v", p.after, got, p.waits)
+				}
+				if p.waits && (!strings.Contains(s.Object.Status.Message, p.plan.Recoverable[0]) || s.requeue <= 0 || s.requeue > tc.grace) {
+					t.Errorf("after %s: message %q, requeued after %s", p.after, s.Object.Status.Message, s.requeue)
+				}
 			}
 		})
 	}

@@ -140,7 +140,7 @@ func parseFlags() (options, zap.Options) {
 	flag.DurationVar(&o.operations.CancelTimeout, "item-operation-cancel-timeout", 5*time.Minute,
 		"how long an operation of a plugin may take to end after it was canceled; after that its outcome is unknown")
 	flag.DurationVar(&o.admissionGrace, "admission-grace", 2*time.Minute,
-		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that do not exist or are not ready; 0 fails its validation immediately")
+		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that do not exist, and how long these and DeletionRuns wait for Plugins that are not ready; with 0, they do not wait")
 	flag.DurationVar(&o.limits.RunTimeout, "default-run-timeout", 24*time.Hour,
 		"how long a Backup, Restore or DeletionRun may take from its recorded plan to its outcome if its spec does not set it, not counting its operations")
 	flag.DurationVar(&o.limits.StuckStepTimeout, "stuck-step-timeout", time.Minute,

@@ -91,8 +91,8 @@ const (
 	// ReasonWaitingForLocation surfaces when the location was not checked yet, and while a
 	// new run waits for one that does not exist or cannot be used.
 	ReasonWaitingForLocation = "WaitingForLocation"
-	// ReasonWaitingForPlugins surfaces when a Plugin was not loaded yet, and while a new run
-	// waits for Plugins that do not exist or are not ready.
+	// ReasonWaitingForPlugins surfaces when a Plugin was not loaded yet, and while a run that has
+	// not begun waits for Plugins that do not exist or are not ready.
 	ReasonWaitingForPlugins = "WaitingForPlugins"
 	// ReasonValidating surfaces while the operator checks in the store that the name is free.
 	ReasonValidating = "Validating"

@@ -42,7 +42,8 @@ type Dependencies struct {
 	// Limits bound how long runs and their steps may take; zero values are replaced by defaults.
 	Limits Limits
 	// AdmissionGrace is how long a new run waits for a location, a backup and Plugins that do
-	// not exist or are not ready. With 0, their absence fails validation at once.
+	// not exist, and how long a run that has not begun waits for Plugins that are not ready. With
+	// 0, it does not wait.
 	AdmissionGrace time.Duration
 	// Journal records which steps are running, in order to detect that one crashed the operator.
 	// If it is nil, crashes are not counted.

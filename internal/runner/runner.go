@@ -123,12 +123,12 @@ func (r *Runner[R]) EnsureStarted(id string, owner types.NamespacedName, fn func
 	ctx, cancel := context.WithCancelCause(base)
 	started := &task[R]{id: id, owner: owner, cancel: cancel, started: time.Now()}
 	r.tasks[id] = started
-	busy, log := r.startError(id), r.log.WithValues("id", id, "owner", owner)
+	busy := r.startError(id)
 	r.running.Add(1)
 	go func() {
 		outcome := Outcome[R]{Err: busy}
 		if busy == nil {
-			outcome = callRecovering(logr.NewContext(ctx, log), fn)
+			outcome = r.callRecovering(ctx, started, fn)
 		}
 		cancel(nil)
 		r.recordOutcome(base, started, outcome)
@@ -180,11 +180,12 @@ func (r *task[R]) stopTimers() {
 	}
 }
 
-// callRecovering turns a panic into an error: one bad object must not end the operator.
-func callRecovering[R any](ctx context.Context, fn func(context.Context) (R, error)) (outcome Outcome[R]) {
+// callRecovering turns a panic into an error: one bad object must not end the operator. The tasks
+// have no loggers of their own: thousands may wait in fn, and a logger with values takes 2 KiB.
+func (r *Runner[R]) callRecovering(ctx context.Context, started *task[R], fn func(context.Context) (R, error)) (outcome Outcome[R]) {
 	defer func() {
 		if p := (*panics.Error)(nil); errors.As(outcome.Err, &p) {
-			logr.FromContextOrDiscard(ctx).Error(p, "A background task panicked", "stack", string(p.Stack))
+			r.log.Error(p, "A background task panicked", "id", started.id, "owner", started.owner, "stack", string(p.Stack))
 		}
 	}()
 	defer panics.Recover(&outcome.Err)

@@ -31,11 +31,17 @@ const (
 // growthDuring returns by how many bytes the resident memory of the operator was
 // at its peak during work above what it was before.
 func growthDuring(op *operator.Operator, work func() error) (float64, error) {
-	process := memory.Process(op.PID())
-	before, err := process.Resident()
+	before, err := memory.Process(op.PID()).Resident()
 	if err != nil {
 		return 0, err
 	}
+	peak, err := peakDuring(op, work)
+	return peak - float64(before), err
+}
+
+// peakDuring returns how many bytes the resident memory of the operator was at its peak during work.
+func peakDuring(op *operator.Operator, work func() error) (float64, error) {
+	process := memory.Process(op.PID())
 	if err := process.ResetPeak(); err != nil {
 		return 0, err
 	}
@@ -43,7 +49,7 @@ func growthDuring(op *operator.Operator, work func() error) (float64, error) {
 		return 0, err
 	}
 	peak, err := process.Peak()
-	return float64(peak - before), err
+	return float64(peak), err
 }
 
 // mixFigure is the memory that the mix takes. A peak is a promise: the worst round

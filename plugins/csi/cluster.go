@@ -79,8 +79,9 @@ type cluster struct {
 	failing, retained, captured recentSet
 	// waiting has the snapshots that are not ready, since csi-snapshotter was reminded of them.
 	waiting recentSet
-	// canceled has the operations that were canceled, by their ID.
-	canceled recentSet
+	// canceled has the operations that were canceled, by their ID. discarded has the UIDs of the VolumeSnapshots and
+	// VolumeGroupSnapshots whose removal this process requested: their contents must not be retained anymore.
+	canceled, discarded recentSet
 	// removing has the contents that are being removed, as far as this process requested it.
 	removing recentSet
 	// removed has the contents whose snapshots this process has deleted in the driver, and

@@ -167,6 +167,48 @@ func TestGroup_Cancel(t *testing.T) {
 	w.awaitProgress(later[0], "the operation has ended", isFailed)
 }
 
+// TestGroup_CancelUnseen cancels, and polls with what was read before: see TestCaptureClaim_CancelUnseen.
+func TestGroup_CancelUnseen(t *testing.T) {
+	w := newWorld(t)
+	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel))}
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	started := w.captureGroup(claims...)
+	for _, one := range started {
+		w.awaitProgress(one, "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+	}
+	w.must(stack.StopProgram(csi.SnapshotController)) // the objects stay until it runs again
+	t.Cleanup(func() { _ = stack.StartSidecar(csi.SnapshotController) })
+	id := mustParseID(t, started[0].OperationID)
+	seen, err := w.observeGroup(t.Context(), id, w.backup)
+	w.must(err)
+	if seen.content == nil || seen.group == nil {
+		t.Fatalf("it has not all objects: %+v", seen)
+	}
+	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started[1])))
+	// Progress that has read everything before, of this process and of another one.
+	for range 2 {
+		before := seen
+		before.groupContent, before.content = seen.groupContent.DeepCopy(), seen.content.DeepCopy()
+		before.groupContent.Spec.DeletionPolicy, before.content.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentDelete, snapshotv1.VolumeSnapshotContentDelete
+		w.must(w.retainGroup(t.Context(), &before, w.backup))
+		// Progress that has read the group before, and its contents later.
+		later := observedGroup{operation: id, group: seen.group}
+		later.groupContent, err = w.getGroupContent(t.Context(), seen.groupContent.Name)
+		w.must(err)
+		later.content, err = w.getContent(t.Context(), seen.content.Name)
+		w.must(err)
+		w.must(w.retainGroup(t.Context(), &later, w.backup))
+		w.restartPlugin()
+	}
+	groupContent, err := w.getGroupContent(t.Context(), seen.groupContent.Name)
+	w.must(err)
+	content, err := w.getContent(t.Context(), seen.content.Name)
+	w.must(err)
+	if groupContent.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete || content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete {
+		t.Errorf("the contents have the policies %s and %s", groupContent.Spec.DeletionPolicy, content.Spec.DeletionPolicy)
+	}
+}
+
 // TestGroup_RestoreInPlace restores a claim of a group into its own namespace, which still has the VolumeGroupSnapshot.
 func TestGroup_RestoreInPlace(t *testing.T) {
 	w := newWorld(t)

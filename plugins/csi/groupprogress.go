@@ -79,14 +79,24 @@ func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.
 	return observed, c.retainGroup(ctx, &observed, backup)
 }
 
-// retainGroup is retainContent for the contents of a group.
+// retainGroup retains the contents of a group, unless it is being removed: see retain.
 func (c *cluster) retainGroup(ctx context.Context, observed *observedGroup, backup item.Backup) (err error) {
-	if content := observed.groupContent; content != nil && content.DeletionTimestamp == nil &&
-		(content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain || content.Labels[labelRunUID] != backup.UID) {
-		observed.groupContent, err = c.patchGroupContent(ctx, content.Name, map[string]any{
-			"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID)},
-			"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
-		})
+	id := observed.operation
+	// It may have been requested since the group was read.
+	if observed.groupContent != nil && observed.groupContent.Annotations[annotationRemovalRequested] != "" {
+		if observed.group, err = c.readGroup(ctx, id.object, id.uid); err != nil {
+			return err
+		}
+	}
+	if observed.group == nil || observed.group.DeletionTimestamp != nil || c.discarded.has(string(id.uid)) {
+		return nil
+	}
+	if content := observed.groupContent; content != nil {
+		api, err := c.connect()
+		if err != nil {
+			return err
+		}
+		observed.groupContent, err = retain(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents(), content, content.Spec.DeletionPolicy, backup)
 		if err != nil {
 			return err
 		}
@@ -193,11 +203,12 @@ func (c *cluster) patchGroupContent(
 }
 
 // requestGroupRemoval deletes a VolumeGroupSnapshot with all its snapshots, without waiting for their end.
-func (c *cluster) requestGroupRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+func (c *cluster) requestGroupRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) (err error) {
 	api, err := c.connect()
 	if err != nil {
 		return err
 	}
+	defer c.discard(uid, &err)()
 	name := groupContentNameOf(uid)
 	content, err := c.getGroupContent(ctx, name)
 	if err != nil || content != nil && content.Spec.VolumeGroupSnapshotRef.UID != uid {

@@ -156,7 +156,7 @@ func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot
 			return err
 		}
 	}
-	if isPresent(observed.snapshot) && !c.canceled.has(id.String()) {
+	if isPresent(observed.snapshot) && !c.discarded.has(key) {
 		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil || observed.content == nil {
 			return err
 		}
@@ -189,35 +189,43 @@ func belongsTo(content *snapshotv1.VolumeSnapshotContent, id operationID) bool {
 	return ref.UID == id.uid && ref.Namespace == id.object.Namespace && ref.Name == id.object.Name
 }
 
-// retainContent changes the deletion policy of a content to Retain, and adds the labels of its
-// backup. If the content was changed since it was read, it stays as it is until the next call: Cancel may have requested
-// its removal, and the snapshot of a removed content with the policy Retain would stay in the driver forever.
+// retainContent retains a VolumeSnapshotContent. It returns nil if that does not exist.
 func (c *cluster) retainContent(
 	ctx context.Context, content *snapshotv1.VolumeSnapshotContent, backup item.Backup,
 ) (*snapshotv1.VolumeSnapshotContent, error) {
-	if content.DeletionTimestamp != nil ||
-		content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain && content.Labels[labelRunUID] == backup.UID {
-		return content, nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID), "resourceVersion": content.ResourceVersion},
-		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
-	})
-	if err != nil {
-		return nil, err
-	}
 	api, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
-	patched, err := api.snapshots.SnapshotV1().VolumeSnapshotContents().Patch(ctx, content.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return retain(ctx, api.snapshots.SnapshotV1().VolumeSnapshotContents(), content, content.Spec.DeletionPolicy, backup)
+}
+
+// retain changes the deletion policy of a VolumeSnapshotContent or VolumeGroupSnapshotContent to Retain, and adds the labels
+// of its backup. If the content was changed since it was read, it stays as it is until the next call: Cancel may have
+// requested its removal, and the snapshot of a removed content with the policy Retain would stay in the driver forever. It
+// returns nil if the content does not exist.
+func retain[T metav1.Object](ctx context.Context, client interface {
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
+}, content T, policy snapshotv1.DeletionPolicy, backup item.Backup,
+) (result T, err error) {
+	if content.GetDeletionTimestamp() != nil || policy == snapshotv1.VolumeSnapshotContentRetain && content.GetLabels()[labelRunUID] == backup.UID {
+		return content, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID), "resourceVersion": content.GetResourceVersion()},
+		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
+	})
+	if err != nil {
+		return result, err
+	}
+	patched, err := client.Patch(ctx, content.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	switch {
 	case apierrors.IsConflict(err):
 		return content, nil
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // nil means that it does not exist
+		return result, nil
 	case err != nil:
-		return nil, fmt.Errorf("retaining VolumeSnapshotContent %s: %w", content.Name, err)
+		return result, fmt.Errorf("retaining %T %s: %w", *new(T), content.GetName(), err)
 	}
 	return patched, nil
 }

@@ -54,11 +54,12 @@ const (
 
 // requestRemoval deletes a VolumeSnapshot that this plugin created, and its snapshot in the driver,
 // without waiting for their end. It is not an error if they do not exist.
-func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) (err error) {
 	api, err := c.connect()
 	if err != nil {
 		return err
 	}
+	defer c.discard(uid, &err)()
 	content, err := c.getContent(ctx, contentNameOf(uid))
 	if err != nil {
 		return err
@@ -87,6 +88,17 @@ func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, 
 		return err
 	}
 	return c.deleteContentObject(ctx, content.Name)
+}
+
+// discard remembers that the contents of an object must not be retained anymore. The caller defers what it returns: if the
+// removal could not be requested, the object may still be used.
+func (c *cluster) discard(uid types.UID, err *error) (end func()) {
+	c.discarded.add(string(uid))
+	return func() {
+		if *err != nil {
+			c.discarded.remove(string(uid))
+		}
+	}
 }
 
 // patchForRemoval prepares a content for its deletion: the snapshot is deleted with it. Without a

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"google.golang.org/grpc/codes"
@@ -207,9 +206,7 @@ func TestCaptureClaim_Reminded(t *testing.T) {
 	// csi-snapshotter replaces all annotations by those that it has last seen, so one reminder may be lost.
 	w.eventually("the content has a reminder", func() bool {
 		// As if the last one was long ago.
-		w.waiting.mu.Lock()
-		w.waiting.since[string(id.uid)] = time.Now().Add(-reminderInterval)
-		w.waiting.mu.Unlock()
+		backdate(&w.waiting, string(id.uid), reminderInterval)
 		w.progress(started)
 		content, err := w.getContent(t.Context(), contentNameOf(id.uid))
 		w.must(err)
@@ -357,9 +354,7 @@ func TestCaptureClaim_Fails(t *testing.T) {
 	started := w.capture(claim)
 	w.awaitProgress(started, "the error is shown", func(p *item.Progress) bool { return strings.Contains(p.Description, "ResourceExhausted") })
 	// As if the first error was long ago.
-	w.failing.mu.Lock()
-	w.failing.since[string(mustParseID(t, started.OperationID).uid)] = time.Now().Add(-failAfter)
-	w.failing.mu.Unlock()
+	backdate(&w.failing, string(mustParseID(t, started.OperationID).uid), failAfter)
 	wantContains(t, "the error", w.awaitProgress(started, "it has failed", isFailed).Err, "back up again")
 	w.setFaults(driverdir.Faults{})
 	w.eventually("nothing is left", func() bool {

@@ -84,9 +84,11 @@ type cluster struct {
 	canceled, discarded recentSet
 	// removing has the contents that are being removed, as far as this process requested it.
 	removing recentSet
-	// removed has the contents whose snapshots this process has deleted in the driver, and
-	// leaving the claims that wait for the removal of leftovers.
-	removed, leaving recentSet
+	// removed has the contents whose snapshots this process has deleted in the driver.
+	removed recentSet
+	// restoring has the operations of restores, by their ID. leaving has the VolumeSnapshots of restores that are being
+	// removed, and orphans those without their claim, by their UID.
+	restoring, leaving, orphans recentSet
 }
 
 // newCluster returns the cluster. ctx ends its watch.
@@ -244,7 +246,8 @@ func (m *memo[T]) get(read func() (T, error)) (T, error) {
 // maxRecent bounds a recentSet. Beyond, it forgets everything, which costs some requests.
 const maxRecent = 20_000
 
-// recentSet remembers keys, and since when, for as long as the process lives.
+// recentSet remembers keys, and since when, for as long as the process lives. It measures by the monotonic clock, which does
+// not depend on whether the time of the machine is correct.
 type recentSet struct {
 	mu    sync.Mutex
 	since map[string]time.Time

@@ -235,7 +235,7 @@ func TestNotServed(t *testing.T) {
 	if err != nil || removed != 0 {
 		t.Errorf("removed %d, %v", removed, err)
 	}
-	w.must(w.removeLeftovers(t.Context(), time.Now()))
+	w.must(w.removeLeftovers(t.Context()))
 	b := backedUp{claim: claim.DeepCopy()}
 	b.claim.SetAnnotations(map[string]string{annotationSnapshot: `{"driver":"` + csi.DriverName + `","content":"c"}`})
 	if _, err := w.startRestore(b, w.namespace); err == nil || !strings.Contains(err.Error(), "install the CustomResourceDefinitions") {

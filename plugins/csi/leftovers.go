@@ -20,23 +20,24 @@ import (
 const (
 	// leftoversInterval is how often the VolumeSnapshots of restores are listed. Usually there are none.
 	leftoversInterval = 30 * time.Second
-	// orphanAge is the age from which a VolumeSnapshot without its claim is removed: long after the
-	// operation that waits for the claim has ended.
-	orphanAge = time.Hour
+	// orphanTimeout is how long this process observes a VolumeSnapshot without its claim before it is removed: until long
+	// after the operation that waits for the claim has ended. Its creationTimestamp does not count, because the clock of
+	// the API server may be another one.
+	orphanTimeout = time.Hour
 )
 
 // removeLeftoversRegularly removes the VolumeSnapshots of restores that no claim needs anymore, until ctx
 // ends: a claim may be bound long after its Restore, when its first pod starts.
 func (c *cluster) removeLeftoversRegularly(ctx context.Context) {
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-		if err := errors.Join(c.removeLeftovers(ctx, time.Now()), c.continueRemovals(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(c.removeLeftovers(ctx), c.continueRemovals(ctx)); err != nil && ctx.Err() == nil {
 			slog.Info("Removing snapshots and the VolumeSnapshots of earlier restores failed; it is retried", "reason", err.Error())
 		}
 	}, leftoversInterval, 0.2, true)
 }
 
 // removeLeftovers removes the VolumeSnapshots of restores that no claim needs anymore.
-func (c *cluster) removeLeftovers(ctx context.Context, now time.Time) error {
+func (c *cluster) removeLeftovers(ctx context.Context) error {
 	snapshots, err := c.listSnapshots(ctx, metav1.NamespaceAll, metav1.ListOptions{LabelSelector: labelRunUID})
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (c *cluster) removeLeftovers(ctx context.Context, now time.Time) error {
 		if snapshot.Annotations[annotationClaim] == "" || snapshot.Spec.Source.VolumeSnapshotContentName == nil {
 			return nil // it is of a backup
 		}
-		isNeeded, err := c.isNeeded(ctx, snapshot, now)
+		isNeeded, err := c.isNeeded(ctx, snapshot)
 		if err != nil || isNeeded {
 			return err
 		}
@@ -72,20 +73,19 @@ func (c *cluster) continueRemovals(ctx context.Context) error {
 }
 
 // isNeeded reports whether a claim may still need the VolumeSnapshot of a restore.
-func (c *cluster) isNeeded(ctx context.Context, snapshot *snapshotv1.VolumeSnapshot, now time.Time) (bool, error) {
+func (c *cluster) isNeeded(ctx context.Context, snapshot *snapshotv1.VolumeSnapshot) (bool, error) {
 	api, err := c.connect()
 	if err != nil {
 		return false, err
 	}
-	isYoung := now.Sub(snapshot.CreationTimestamp.Time) < orphanAge
 	claim, err := api.core.CoreV1().PersistentVolumeClaims(snapshot.Namespace).Get(ctx, snapshot.Annotations[annotationClaim], metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return isYoung, nil
-	case err != nil:
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, err
-	case claim.Spec.DataSourceRef == nil || claim.Spec.DataSourceRef.Name != snapshot.Name:
-		return isYoung, nil
 	}
+	key := string(snapshot.UID)
+	if err != nil || claim.Spec.DataSourceRef == nil || claim.Spec.DataSourceRef.Name != snapshot.Name {
+		return c.orphans.add(key) < orphanTimeout, nil
+	}
+	c.orphans.remove(key)
 	return claim.Status.Phase != corev1.ClaimBound, nil
 }

@@ -91,7 +91,7 @@ type operationID struct {
 	token  string
 	// member is the VolumeSnapshotContent of the claim, if object is a group.
 	member string
-	// started is when the operation was started, by the clock of the plugin.
+	// started is when the operation was started, by the clock of the plugin. It is for users.
 	started time.Time
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -80,14 +81,11 @@ func (w *world) restoreProgress(started *asyncrestoreitemv1.Started) *item.Progr
 	return progress
 }
 
-// aged returns an operation as if it had been started long ago.
-func aged(t *testing.T, started *asyncrestoreitemv1.Started) *asyncrestoreitemv1.Started {
-	t.Helper()
-	id := mustParseID(t, started.OperationID)
-	id.started = id.started.Add(-time.Hour)
-	older := *started
-	older.OperationID = id.String()
-	return &older
+// age makes the plugin behave as if it had observed an operation for long.
+func (w *world) age(started *asyncrestoreitemv1.Started) {
+	w.Helper()
+	w.restoreProgress(started)
+	backdate(&w.restoring, started.OperationID, time.Hour)
 }
 
 func (w *world) awaitRestored(started *asyncrestoreitemv1.Started, what string, check func(*item.Progress) bool) *item.Progress {
@@ -206,7 +204,7 @@ func TestRestoreClaim_NotCreated(t *testing.T) {
 			if p := w.restoreProgress(started); p.Completed {
 				t.Errorf("it has ended too early: %+v", p)
 			}
-			started = aged(t, started)
+			w.age(started)
 			wantContains(t, "the error", w.awaitRestored(started, "it has failed", isFailed).Err, tc.want)
 			w.wantNoLeftovers(started)
 		})
@@ -223,9 +221,10 @@ func TestRestoreClaim_FirstConsumer(t *testing.T) {
 	w.must(err)
 	w.createRestored(started, target)
 	w.awaitRestored(started, "it waits for a pod", func(p *item.Progress) bool { return strings.Contains(p.Description, "waiting for a pod") })
-	completed := w.awaitRestored(aged(t, started), "it does not wait longer", isCompleted)
+	w.age(started)
+	completed := w.awaitRestored(started, "it does not wait longer", isCompleted)
 	wantContains(t, "the description", completed.Description, "when a pod uses the claim")
-	w.must(w.removeLeftovers(t.Context(), time.Now()))
+	w.must(w.removeLeftovers(t.Context()))
 	if n := len(w.listOwnSnapshots(target)); n != 1 {
 		t.Fatalf("there are %d VolumeSnapshots, want the one that the claim needs", n)
 	}
@@ -241,7 +240,7 @@ func TestRestoreClaim_FirstConsumer(t *testing.T) {
 		t.Errorf("the restored volume has %q, %v", data, err)
 	}
 	w.restartPlugin()
-	w.must(w.removeLeftovers(t.Context(), time.Now()))
+	w.must(w.removeLeftovers(t.Context()))
 	w.wantNoLeftovers(started)
 }
 
@@ -250,14 +249,44 @@ func TestRemoveLeftovers_Orphan(t *testing.T) {
 	w := newWorld(t)
 	started, err := w.startRestore(w.backUp(w.createVolume("data")), w.createNamespace())
 	w.must(err)
-	w.must(w.removeLeftovers(t.Context(), time.Now()))
+	w.must(w.removeLeftovers(t.Context()))
 	if snapshot, err := w.readSnapshot(t.Context(), mustParseID(t, started.OperationID).object, mustParseID(t, started.OperationID).uid); err != nil || !isPresent(snapshot) {
 		t.Fatalf("it was removed early: %v", err)
 	}
-	w.must(w.removeLeftovers(t.Context(), time.Now().Add(2*orphanAge)))
+	backdate(&w.orphans, string(mustParseID(t, started.OperationID).uid), orphanTimeout)
+	w.must(w.removeLeftovers(t.Context()))
 	w.wantNoLeftovers(started)
 	if n := len(w.listOwnSnapshots(w.namespace)); n != 1 {
 		t.Errorf("there are %d VolumeSnapshots of the backup, want one", n)
+	}
+}
+
+// TestRestoreClaim_Clock restores if the clock of the plugin is wrong, also if it was corrected meanwhile: what a claim needs is
+// not removed, and what prevents the restore is reported.
+func TestRestoreClaim_Clock(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"ahead": 2 * time.Hour, "behind": -2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.skewPlugin(ahead)
+			b, target := w.backUp(w.createVolume("data")), w.createNamespace()
+			started, err := w.startRestore(b, target)
+			w.must(err)
+			id := mustParseID(t, started.OperationID)
+			id.started = id.started.Add(-ahead)
+			started.OperationID = id.String()
+			w.must(w.removeLeftovers(t.Context()))
+			if p := w.restoreProgress(started); p.Completed || p.Description != "waiting for the claim to be created" {
+				t.Errorf("the progress is %+v", p)
+			}
+			w.setFaults(driverdir.Faults{Calls: map[string]driverdir.Fault{"CreateVolume": {Code: codes.Unavailable}}})
+			w.createRestored(started, target)
+			backdate(&w.restoring, started.OperationID, eventsAfter)
+			w.awaitRestored(started, "the error is shown", func(p *item.Progress) bool { return strings.Contains(p.Description, "not provisioned yet") })
+			w.setFaults(driverdir.Faults{})
+			w.awaitRestored(started, "the claim is restored", isCompleted)
+			w.wantData(w.awaitBound(target, "data"), "data")
+			w.wantNoLeftovers(started)
+		})
 	}
 }
 
@@ -332,7 +361,8 @@ func TestRestoreClaim_Archive(t *testing.T) {
 				t.Error(err)
 			case tc.wantFailed != "":
 				w.createRestored(started, target)
-				wantContains(t, "the error", w.awaitRestored(aged(t, started), "it has failed", isFailed).Err, tc.wantFailed)
+				w.age(started)
+				wantContains(t, "the error", w.awaitRestored(started, "it has failed", isFailed).Err, tc.wantFailed)
 			case started != nil:
 				t.Errorf("it was started: %+v", started)
 			}

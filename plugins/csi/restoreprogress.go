@@ -34,7 +34,7 @@ const (
 	consumerTimeout = 30 * time.Second
 	// leftoversTimeout is how long a Restore waits until the objects of a bound claim are removed.
 	leftoversTimeout = 30 * time.Second
-	// eventsAfter is how long a claim may be pending before its events are read.
+	// eventsAfter is the age of an operation from which the events of a claim that is not bound are read.
 	eventsAfter = 10 * time.Second
 )
 
@@ -47,14 +47,14 @@ type observedRestore struct {
 	waitsForConsumer bool
 	// provisioningError is the last error of the provisioner, "" if there is none.
 	provisioningError string
-	// age is the time since the operation was started, and leavingFor since the removal of the
-	// VolumeSnapshot was first requested.
+	// age is how long this process has observed the operation, and leavingFor how long it has observed that the
+	// VolumeSnapshot is no longer needed. Clocks of different machines are not compared.
 	age, leavingFor time.Duration
 }
 
 // observeRestore reads the state of a restored claim.
 func (c *cluster) observeRestore(ctx context.Context, id operationID) (observedRestore, error) {
-	observed := observedRestore{operation: id, age: time.Since(id.started)}
+	observed := observedRestore{operation: id, age: c.restoring.add(id.String())}
 	var err error
 	if observed.snapshot, err = c.getOperationSnapshot(ctx, id); err != nil {
 		return observed, err
@@ -80,7 +80,7 @@ func (c *cluster) observeRestore(ctx context.Context, id operationID) (observedR
 	if observed.waitsForConsumer, err = c.waitsForConsumer(ctx, claim); err != nil {
 		return observed, err
 	}
-	if time.Since(claim.CreationTimestamp.Time) > eventsAfter && !observed.waitsForConsumer {
+	if observed.age > eventsAfter && !observed.waitsForConsumer {
 		observed.provisioningError, err = c.lastProvisioningError(ctx, claim)
 	}
 	return observed, err

@@ -4,10 +4,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +116,56 @@ func newWorldIn(t *testing.T, plane *controlplane.ControlPlane) *world {
 // restartPlugin replaces the plugin with a new one, which has nothing in memory.
 func (w *world) restartPlugin() {
 	w.cluster = newCluster(w.Context(), func() (clients, error) { return w.clients, nil })
+}
+
+// backdate makes a set contain a key for longer.
+func backdate(set *recentSet, key string, by time.Duration) {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.since[key] = set.since[key].Add(-by)
+}
+
+// skewPlugin restarts the plugin in a cluster whose clock is behind that of the plugin, or ahead of it.
+func (w *world) skewPlugin(behind time.Duration) {
+	w.Helper()
+	config := w.plane.Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return skewedTransport{next: next, behind: behind} })
+	api := clients{}
+	var err error
+	api.core, err = kubernetes.NewForConfig(config)
+	w.must(err)
+	api.snapshots, err = snapshotclient.NewForConfig(config)
+	w.must(err)
+	w.cluster = newCluster(w.Context(), func() (clients, error) { return api, nil })
+}
+
+// skewedTransport changes the timestamps of objects in responses.
+type skewedTransport struct {
+	next   http.RoundTripper
+	behind time.Duration
+}
+
+var creationTimestamps = regexp.MustCompile(`"creationTimestamp":"([^"]+)"`)
+
+// RoundTrip implements http.RoundTripper.
+func (s skewedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(req)
+	if err != nil || req.URL.Query().Has("watch") {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	body = creationTimestamps.ReplaceAllFunc(body, func(field []byte) []byte {
+		at, err := time.Parse(time.RFC3339, string(creationTimestamps.FindSubmatch(field)[1]))
+		if err != nil {
+			return field
+		}
+		return []byte(`"creationTimestamp":"` + at.Add(-s.behind).Format(time.RFC3339) + `"`)
+	})
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
 }
 
 func (w *world) createNamespace() string {

@@ -70,13 +70,20 @@ func TestCaptureClaim_RepeatedStart(t *testing.T) {
 	if earlier.OperationID == later.OperationID {
 		t.Fatal("both have the same ID")
 	}
-	a := captureClaim{w.cluster}
+	// The operator cancels the earlier operation when it has recorded the later one: it must not look like a failure before.
+	if p := w.progress(earlier); p.Completed || p.DataCaptured {
+		t.Errorf("the earlier operation: %+v", p)
+	}
 	for range 2 {
-		w.must(a.Cancel(t.Context(), w.operation(earlier)))
+		w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(earlier)))
 	}
 	if p := w.progress(earlier); !p.Completed || !p.Cancelled {
 		t.Errorf("the earlier operation: %+v", p)
 	}
+	w.restartPlugin()
+	w.progress(earlier)
+	backdate(&w.superseded, earlier.OperationID, takeoverTimeout)
+	wantContains(t, "the error", w.awaitProgress(earlier, "it does not wait longer", isFailed).Err, "its answer was lost")
 	w.awaitProgress(later, "it is ready", isCompleted)
 	if n := w.driverSnapshots(w.handleOfItem(claim)); n != 1 || len(w.listOwnSnapshots(w.namespace)) != 1 {
 		t.Errorf("the driver has %d snapshots, want one", n)

@@ -82,6 +82,8 @@ type cluster struct {
 	// canceled has the operations that were canceled, by their ID. discarded has the UIDs of the VolumeSnapshots and
 	// VolumeGroupSnapshots whose removal this process requested: their contents must not be retained anymore.
 	canceled, discarded recentSet
+	// superseded has the operations whose work a later call continues, by their ID.
+	superseded recentSet
 	// removing has the contents that are being removed, as far as this process requested it.
 	removing recentSet
 	// removed has the contents whose snapshots this process has deleted in the driver.

@@ -145,6 +145,9 @@ func TestGroup_Cancel(t *testing.T) {
 	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel))}
 	earlier := w.captureGroup(claims...)
 	later := w.captureGroup(claims...)
+	if p := w.progress(earlier[0]); p.Completed {
+		t.Errorf("the earlier operation ends before it is canceled: %+v", p)
+	}
 	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(earlier[0])))
 	if p := w.progress(earlier[0]); !p.Completed || !p.Cancelled {
 		t.Errorf("the earlier operation: %+v", p)

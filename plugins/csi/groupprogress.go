@@ -32,7 +32,7 @@ const (
 // observedGroup is what the progress of a claim of a group depends on. What does not exist is nil.
 type observedGroup struct {
 	operation    operationID
-	claim        string
+	takeover     takeover
 	group        *groupsnapshotv1.VolumeGroupSnapshot
 	groupContent *groupsnapshotv1.VolumeGroupSnapshotContent
 	content      *snapshotv1.VolumeSnapshotContent
@@ -44,6 +44,9 @@ func (c *cluster) groupProgress(ctx context.Context, id operationID, backup item
 	observed, err := c.observeGroup(ctx, id, backup)
 	if err != nil {
 		return nil, err
+	}
+	if observed.takeover.happened {
+		return decideTakenOver(id, observed.takeover), nil
 	}
 	progress := decideGroupProgress(observed)
 	if progress.Err != "" && observed.group != nil {
@@ -58,9 +61,12 @@ func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.
 	if !found {
 		return observed, fmt.Errorf("%w: %w", errNoSuchMember, item.ErrUnknownOperation)
 	}
-	observed.operation, observed.claim = id, claim
+	observed.operation = id
 	if observed.group, err = c.readGroup(ctx, id.object, id.uid); err != nil {
 		return observed, err
+	}
+	if observed.group != nil {
+		observed.takeover = c.observeTakeover(id, observed.group.Annotations[annotationMemberPrefix+claim])
 	}
 	if observed.groupContent, err = c.getGroupContent(ctx, groupContentNameOf(id.uid)); err != nil {
 		return observed, err
@@ -115,9 +121,6 @@ func decideGroupProgress(o observedGroup) *item.Progress {
 		progress.DataCaptured, progress.NCompleted = true, 1
 	}
 	switch text := groupErrorText(o.group); {
-	case o.group != nil && o.group.Annotations[annotationMemberPrefix+o.claim] != o.operation.token:
-		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
-		progress.Description = "the group snapshot was taken over by a later call"
 	case !isTaken && (o.group == nil || o.group.DeletionTimestamp != nil):
 		return failedProgress(progress, fmt.Sprintf("VolumeGroupSnapshot %s was deleted before the snapshots were taken: back up again", o.operation.object))
 	case isTaken && isCaptured(o.content) && isContentReady(o.content):
@@ -152,8 +155,11 @@ func groupErrorText(group *groupsnapshotv1.VolumeGroupSnapshot) string {
 // cancelGroup removes the whole group, if it still belongs to this operation, which has not ended.
 func (c *cluster) cancelGroup(ctx context.Context, id operationID, backup item.Backup) error {
 	observed, err := c.observeGroup(ctx, id, backup)
-	if err != nil || decideGroupProgress(observed).Completed {
+	if err != nil || !observed.takeover.happened && decideGroupProgress(observed).Completed {
 		return err
+	}
+	if c.canceled.add(id.String()); observed.takeover.happened {
+		return nil
 	}
 	return c.requestGroupRemoval(ctx, id.object, id.uid)
 }

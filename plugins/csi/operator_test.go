@@ -4,23 +4,32 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi/driverdir"
+	"github.com/grapnel-dev/grapnel/internal/testing/faultproxy"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
@@ -30,9 +39,11 @@ type installed struct {
 	*world
 	client.Client
 
-	dir      string
-	programs operator.Programs
-	operator *operator.Operator
+	dir string
+	// kubeconfig is that of the operator. The plugin has another one.
+	kubeconfig string
+	programs   operator.Programs
+	operator   *operator.Operator
 }
 
 // install installs the operator in the cluster of a world, with a directory that an operator of another cluster may have
@@ -44,7 +55,7 @@ func install(w *world, dir string) *installed {
 	w.must(corev1.AddToScheme(scheme))
 	c, err := client.New(w.plane.Config(), client.Options{Scheme: scheme})
 	w.must(err)
-	i := &installed{world: w, Client: c, dir: dir}
+	i := &installed{world: w, Client: c, dir: dir, kubeconfig: w.plane.KubeconfigPath()}
 	i.programs, err = operator.BuildPrograms(w.Context())
 	w.must(err)
 	root, err := program.ModuleRoot()
@@ -78,7 +89,7 @@ func install(w *world, dir string) *installed {
 func (i *installed) start() {
 	i.Helper()
 	var err error
-	i.operator, err = operator.Start(i.Context(), operator.Options{Programs: i.programs, Kubeconfig: i.plane.KubeconfigPath(), Dir: i.dir})
+	i.operator, err = operator.Start(i.Context(), operator.Options{Programs: i.programs, Kubeconfig: i.kubeconfig, Dir: i.dir})
 	i.must(err)
 }
 
@@ -209,6 +220,68 @@ func TestOperator_Canceled(t *testing.T) {
 		warnings += problem.Message + "\n"
 	}
 	wantContains(t, "the warnings", warnings, "it gets a new, empty volume")
+}
+
+// TestOperator_RestoreInterrupted kills the operator while it creates a restored claim, so that the action is called again:
+// the first operation is canceled, and does not fail.
+func TestOperator_RestoreInterrupted(t *testing.T) {
+	w := newWorld(t)
+	w.createVolume("data")
+	i := install(w, t.TempDir())
+	meta, target := metav1.ObjectMeta{Namespace: operator.Namespace, Name: "interrupted"}, w.namespace+"-again"
+	backup := &v1alpha1.Backup{ObjectMeta: meta, Spec: v1alpha1.BackupSpec{IncludedNamespaces: []v1alpha1.NamePattern{v1alpha1.NamePattern(w.namespace)}}}
+	w.must(i.Create(t.Context(), backup))
+	await(i, backup, "the backup is complete", phaseIs[*v1alpha1.Backup]("Completed"))
+	w.must(i.operator.Stop())
+
+	transport, err := rest.TransportFor(w.plane.Config())
+	w.must(err)
+	proxy := faultproxy.New(t, w.plane.Config().Host, transport)
+	i.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	w.must(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: proxy.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
+		CurrentContext: "c",
+	}, i.kubeconfig))
+	creates := make(chan struct{}, 1)
+	proxy.SetFaultInjector(func(r *faultproxy.Request) (fault faultproxy.Fault) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+target+"/persistentvolumeclaims") && r.URL.Query().Get("dryRun") == "" {
+			fault.Delay = time.Hour
+			select {
+			case creates <- struct{}{}:
+			default:
+			}
+		}
+		return fault
+	})
+	i.start()
+	restore := &v1alpha1.Restore{ObjectMeta: meta, Spec: v1alpha1.RestoreSpec{
+		BackupName: meta.Name, NamespaceMapping: map[string]v1alpha1.NamespaceName{w.namespace: v1alpha1.NamespaceName(target)},
+	}}
+	w.must(i.Create(t.Context(), restore))
+	<-creates
+	w.must(i.operator.Kill())
+	i.start()
+	<-creates
+	listOperations := func() (phases []string) {
+		var operations v1alpha1.AsyncOperationList
+		w.must(i.List(t.Context(), &operations, client.MatchingLabels{v1alpha1.LabelParentUID: string(restore.UID)}))
+		slices.SortFunc(operations.Items, func(a, b v1alpha1.AsyncOperation) int { return cmp.Compare(a.Spec.Attempt, b.Spec.Attempt) })
+		for o := range operations.Items {
+			phases = append(phases, fmt.Sprint(operations.Items[o].Status.Phase, " ", operations.Items[o].Status.Message))
+		}
+		return phases
+	}
+	w.eventually("the first operation has ended", func() bool {
+		phases := listOperations()
+		return len(phases) == 2 && (strings.HasPrefix(phases[0], "Cancelled") || strings.HasPrefix(phases[0], "Failed"))
+	})
+	wantContains(t, "the first operation", listOperations()[0], "Cancelled Canceled after ")
+	proxy.SetFaultInjector(nil)
+	w.must(i.operator.Kill())
+	i.start()
+	await(i, restore, "the restore is complete", phaseIs[*v1alpha1.Restore]("Completed"))
+	w.wantData(w.awaitBound(target, "data"), "data")
 }
 
 // TestOperator_OtherCluster restores the backup of a cluster that no longer exists into another one with the same

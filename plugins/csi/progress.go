@@ -34,9 +34,14 @@ const cancelTimeout = 20 * time.Second
 // requeue: then it would not ask the driver again for up to 15 minutes.
 const reminderInterval = 30 * time.Second
 
+// takeoverTimeout is how long an operation whose work a later call continues waits for its Cancel: the operator cancels it
+// when it has recorded the operation of the later call. If that does not happen, the answer of the later call was lost.
+const takeoverTimeout = 2 * time.Minute
+
 // observedSnapshot is what the progress of an operation depends on.
 type observedSnapshot struct {
 	operation operationID
+	takeover  takeover
 	// snapshot is the VolumeSnapshot, nil if it does not exist anymore.
 	snapshot *snapshotv1.VolumeSnapshot
 	// isCaptured reports that the driver has taken the snapshot, and its content is retained.
@@ -60,6 +65,9 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 	observed, err := a.cluster.observeSnapshot(ctx, id, req.Backup)
 	if err != nil {
 		return nil, err
+	}
+	if observed.takeover.happened {
+		return decideTakenOver(id, observed.takeover), nil
 	}
 	progress := decideProgress(observed)
 	if progress.Err != "" && (observed.snapshot != nil || observed.content != nil) {
@@ -88,10 +96,12 @@ func (a captureClaim) Cancel(ctx context.Context, req *asyncbackupitemv1.Operati
 		return a.cluster.cancelGroup(ctx, id, req.Backup)
 	}
 	observed, err := a.cluster.observeSnapshot(ctx, id, req.Backup)
-	if err != nil || decideProgress(observed).Completed {
+	if err != nil || !observed.takeover.happened && decideProgress(observed).Completed {
 		return err
 	}
-	a.cluster.canceled.add(req.OperationID)
+	if a.cluster.canceled.add(req.OperationID); observed.takeover.happened {
+		return nil
+	}
 	return a.cluster.requestRemoval(ctx, id.object, id.uid)
 }
 
@@ -111,6 +121,9 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 	var err error
 	if observed.snapshot, err = c.getOperationSnapshot(ctx, id); err != nil {
 		return observed, err
+	}
+	if observed.snapshot != nil {
+		observed.takeover = c.observeTakeover(id, observed.snapshot.Annotations[annotationOperation])
 	}
 	key := string(id.uid)
 	if isPresent(observed.snapshot) {
@@ -239,9 +252,6 @@ func decideProgress(o observedSnapshot) *item.Progress {
 	switch {
 	case o.snapshot == nil && (!o.isCaptured || o.content == nil):
 		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s was deleted before the snapshot was taken: back up again", o.operation.object))
-	case o.snapshot != nil && o.snapshot.Annotations[annotationOperation] != o.operation.token:
-		progress.Completed, progress.Cancelled, progress.DataCaptured = true, true, false
-		progress.Description = "the snapshot was taken over by a later call"
 	case o.snapshot != nil && !isPresent(o.snapshot) && !o.isCaptured:
 		return failedProgress(progress, fmt.Sprintf("VolumeSnapshot %s is being deleted: back up again", o.operation.object))
 	case o.isCaptured && isContentReady(o.content):
@@ -269,6 +279,39 @@ func decideUntakenProgress(o observedSnapshot, progress *item.Progress) *item.Pr
 		progress.Description = "waiting for csi-snapshotter and the driver to take the snapshot"
 	default:
 		progress.Description = "waiting for snapshot-controller"
+	}
+	return progress
+}
+
+// takeover is whether a later call continues the work of an operation.
+type takeover struct {
+	happened bool
+	// isCanceled reports that the operation was canceled since, and observedFor how long the takeover has been observed.
+	isCanceled  bool
+	observedFor time.Duration
+}
+
+// observeTakeover compares the token of an object with that of an operation.
+func (c *cluster) observeTakeover(id operationID, token string) takeover {
+	if token == id.token {
+		return takeover{}
+	}
+	key := id.String()
+	return takeover{happened: true, isCanceled: c.canceled.has(key), observedFor: c.superseded.add(key)}
+}
+
+// decideTakenOver returns the progress of an operation whose work a later call continues. It does not end before it is
+// canceled: otherwise, it would look like a failure, or like a success that the work may not have.
+func decideTakenOver(id operationID, t takeover) *item.Progress {
+	progress := &item.Progress{
+		NTotal: 2, OperationUnits: "stages", Started: id.started,
+		Description: "a later call of the action continues the work: see the operation of that call",
+	}
+	switch {
+	case t.isCanceled:
+		progress.Completed, progress.Cancelled = true, true
+	case t.observedFor >= takeoverTimeout:
+		return failedProgress(progress, "a later call of the action continued the work, and its answer was lost: back up or restore again")
 	}
 	return progress
 }

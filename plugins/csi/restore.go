@@ -215,6 +215,9 @@ func (a restoreClaim) Progress(ctx context.Context, req *asyncrestoreitemv1.Oper
 	if err != nil {
 		return nil, err
 	}
+	if observed.takeover.happened {
+		return decideTakenOver(id, observed.takeover), nil
+	}
 	progress, remove := decideRestore(observed)
 	if remove {
 		if err := a.cluster.removeRestoreObjects(ctx, id.object, id.uid); err != nil {
@@ -234,6 +237,10 @@ func (a restoreClaim) Cancel(ctx context.Context, req *asyncrestoreitemv1.Operat
 	observed, err := a.cluster.observeRestore(ctx, id)
 	if err != nil {
 		return err
+	}
+	if observed.takeover.happened {
+		a.cluster.canceled.add(req.OperationID)
+		return nil
 	}
 	if progress, _ := decideRestore(observed); progress.Completed {
 		return nil

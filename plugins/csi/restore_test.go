@@ -301,6 +301,9 @@ func TestRestoreClaim_Cancel(t *testing.T) {
 	cancel := func(started *asyncrestoreitemv1.Started) {
 		w.must(restoreClaim{w.cluster}.Cancel(t.Context(), &asyncrestoreitemv1.OperationRequest{OperationID: started.OperationID, Restore: w.restore}))
 	}
+	if p := w.restoreProgress(earlier); p.Completed {
+		t.Errorf("the earlier operation ends before it is canceled: %+v", p)
+	}
 	cancel(earlier)
 	if p := w.restoreProgress(earlier); !p.Cancelled || !p.Completed {
 		t.Errorf("the earlier operation: %+v", p)

@@ -41,6 +41,7 @@ const (
 // observedRestore is what the progress of a restored claim depends on.
 type observedRestore struct {
 	operation operationID
+	takeover  takeover
 	snapshot  *snapshotv1.VolumeSnapshot
 	claim     *corev1.PersistentVolumeClaim
 	// waitsForConsumer reports that the volume is provisioned when a pod uses the claim, and none does.
@@ -58,6 +59,11 @@ func (c *cluster) observeRestore(ctx context.Context, id operationID) (observedR
 	var err error
 	if observed.snapshot, err = c.getOperationSnapshot(ctx, id); err != nil {
 		return observed, err
+	}
+	if observed.snapshot != nil {
+		if observed.takeover = c.observeTakeover(id, observed.snapshot.Annotations[annotationOperation]); observed.takeover.happened {
+			return observed, nil
+		}
 	}
 	api, err := c.connect()
 	if err != nil {
@@ -136,9 +142,6 @@ func decideRestore(o observedRestore) (progress *item.Progress, remove bool) {
 	progress = &item.Progress{NTotal: 2, OperationUnits: "stages", Started: o.operation.started}
 	isOwn := o.claim != nil && o.claim.Spec.DataSourceRef != nil && o.claim.Spec.DataSourceRef.Name == o.operation.object.Name
 	switch {
-	case o.snapshot != nil && o.snapshot.Annotations[annotationOperation] != o.operation.token:
-		progress.Completed, progress.Cancelled, progress.Description = true, true, "the restore of the claim was taken over by a later call"
-		return progress, false
 	case isOwn && o.claim.Status.Phase == corev1.ClaimBound:
 		progress.NCompleted = 1
 		if o.snapshot != nil && o.leavingFor < leftoversTimeout {

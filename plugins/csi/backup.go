@@ -197,7 +197,7 @@ func (c *cluster) createOrTakeOverSnapshot(ctx context.Context, wanted *snapshot
 		case existing.DeletionTimestamp != nil:
 			return errBeingDeleted
 		case !isSameSnapshot(existing, wanted):
-			return fmt.Errorf("VolumeSnapshot %s/%s exists and was not created by this backup: delete it", existing.Namespace, existing.Name)
+			return fmt.Errorf("VolumeSnapshot %s/%s exists and was not created by this Backup or Restore: delete it, and back up or restore again", existing.Namespace, existing.Name)
 		}
 		existing = existing.DeepCopy()
 		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)

@@ -348,7 +348,7 @@ func TestCaptureClaim_ForeignSnapshot(t *testing.T) {
 	}, metav1.CreateOptions{})
 	w.must(err)
 	_, err = captureClaim{w.cluster}.Start(t.Context(), &item.BackupRequest{Item: claim, Backup: w.backup})
-	if err == nil || !strings.Contains(err.Error(), "was not created by this backup") {
+	if err == nil || !strings.Contains(err.Error(), "was not created by this Backup or Restore: delete it, and back up or restore again") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -70,8 +70,7 @@ func fromUnstructured(object *unstructured.Unstructured, into any) error {
 // sentence that does not name the claim and says what to do.
 func decideCapture(o observedClaim) (plan capturePlan, notCaptured string) {
 	if o.classes.notServed {
-		return plan, errNotServed.Error() + ": install the CustomResourceDefinitions and the snapshot-controller of " +
-			"kubernetes-csi/external-snapshotter, or remove the Plugin of grapnel.dev/csi"
+		return plan, errNotServed.Error() + ": " + installSnapshotter + ", or remove the Plugin of grapnel.dev/csi"
 	}
 	if owner := metav1.GetControllerOfNoCopy(o.claim); owner != nil && owner.Kind == "Pod" {
 		return plan, "the claim belongs to an ephemeral volume, whose data ends with its pod: " +

@@ -288,6 +288,9 @@ func (s *recentSet) remove(key string) {
 	delete(s.since, key)
 }
 
+// installSnapshotter is what to do if the cluster does not serve the API of snapshots or of group snapshots.
+const installSnapshotter = "install the CustomResourceDefinitions and the snapshot-controller of kubernetes-csi/external-snapshotter"
+
 // errNotServed means that the cluster does not serve the API of snapshots.
 var errNotServed = errors.New("the cluster does not serve snapshot.storage.k8s.io/v1")
 

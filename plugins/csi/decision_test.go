@@ -189,18 +189,18 @@ func TestOnlyStorageClass(t *testing.T) {
 		return c
 	}
 	for name, tc := range map[string]struct {
-		classes []storagev1.StorageClass
-		want    string
+		classes   []storagev1.StorageClass
+		want, why string
 	}{
 		"one":     {classes: []storagev1.StorageClass{class("a", "d", false), class("b", "x", true)}, want: "a"},
 		"default": {classes: []storagev1.StorageClass{class("a", "d", false), class("b", "d", true)}, want: "b"},
-		"several": {classes: []storagev1.StorageClass{class("a", "d", false), class("b", "d", false)}},
-		"none":    {classes: []storagev1.StorageClass{class("b", "x", true)}},
+		"several": {classes: []storagev1.StorageClass{class("a", "d", false), class("b", "d", false)}, why: "(a, b): set the annotation"},
+		"none":    {classes: []storagev1.StorageClass{class("b", "x", true)}, why: "create one, and restore again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := onlyStorageClass(tc.classes, "d")
-			if got != tc.want || (err == nil) != (tc.want != "") {
-				t.Errorf("the class is %q, %v; want %q", got, err, tc.want)
+			if got != tc.want || (err == nil) != (tc.why == "") || err != nil && !strings.Contains(err.Error(), tc.why) {
+				t.Errorf("the class is %q, %v; want %q, %q", got, err, tc.want, tc.why)
 			}
 		})
 	}
@@ -238,7 +238,16 @@ func TestNotServed(t *testing.T) {
 	w.must(w.removeLeftovers(t.Context()))
 	b := backedUp{claim: claim.DeepCopy()}
 	b.claim.SetAnnotations(map[string]string{annotationSnapshot: `{"driver":"` + csi.DriverName + `","content":"c"}`})
-	if _, err := w.startRestore(b, w.namespace); err == nil || !strings.Contains(err.Error(), "install the CustomResourceDefinitions") {
-		t.Errorf("the error is %v", err)
+	_, err = w.startRestore(b, w.namespace)
+	content := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": snapshotv1.SchemeGroupVersion.String(), "kind": "VolumeSnapshotContent",
+		"metadata": map[string]any{"name": "c", "labels": map[string]any{labelRunUID: w.backup.UID}},
+		"spec":     map[string]any{"driver": csi.DriverName, "volumeSnapshotRef": map[string]any{"namespace": w.namespace}},
+		"status":   map[string]any{"snapshotHandle": "h"},
+	}}
+	for what, err := range map[string]error{"restoring": err, "deleting": w.deleteArchived(content)} {
+		if err == nil || !strings.Contains(err.Error(), "the snapshot-controller of kubernetes-csi/external-snapshotter") {
+			t.Errorf("%s: the error is %v", what, err)
+		}
 	}
 }

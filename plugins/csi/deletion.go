@@ -55,7 +55,8 @@ func (d discardSnapshots) Execute(ctx context.Context, req *hook.Request) (*hook
 	if err != nil || removed == 0 {
 		return hook.Done(), err
 	}
-	return hook.Done().WithMessage(fmt.Sprintf("deleted %d snapshots of claims, which no backup can use", removed)), nil
+	return hook.Done().WithMessage(fmt.Sprintf(
+		"deleted the snapshots of the backup (%d): it is %s, and only a backup that is Completed or PartiallyFailed can be restored", removed, req.Backup.Phase)), nil
 }
 
 // deleteContent is a DeleteItemAction for archived contents. It deletes the snapshots of a backup that
@@ -102,7 +103,7 @@ func (c *cluster) removeArchivedContent(ctx context.Context, archived *snapshotv
 		if err := c.removeLiveContent(ctx, live); err != nil {
 			return err
 		}
-		return c.waitForContentRemoval(ctx, live.Name, live.Spec.Driver)
+		return c.waitForContentRemoval(ctx, live.Name)
 	}
 	if user, err := c.findUserOfHandle(ctx, stored.driver, stored.handle); err != nil || user != "" {
 		if err == nil {
@@ -234,13 +235,13 @@ func (c *cluster) removeSnapshotsOfRun(ctx context.Context, uid string) (removed
 		if err := c.requestRemoval(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, s.UID); err != nil {
 			return err
 		}
-		return c.waitForContentRemoval(ctx, contentNameOf(s.UID), "of VolumeSnapshot "+s.Namespace+"/"+s.Name)
+		return c.waitForContentRemoval(ctx, contentNameOf(s.UID))
 	})
 	err = errors.Join(err, concurrently(len(contents), func(i int) error {
 		if err := c.removeLiveContent(ctx, contents[i]); err != nil {
 			return err
 		}
-		err := c.waitForContentRemoval(ctx, contents[i].Name, contents[i].Spec.Driver)
+		err := c.waitForContentRemoval(ctx, contents[i].Name)
 		if err == nil {
 			c.removed.add(removedKey(uid, contents[i].Name))
 		}

@@ -158,8 +158,12 @@ func TestDiscardSnapshots(t *testing.T) {
 		want  int
 	}{{"Completed", 1}, {"PartiallyFailed", 1}, {"Cancelled", 0}, {"Cancelled", 0}} {
 		w.backup.Phase = tc.phase
-		_, err := discardSnapshots{w.cluster}.Execute(t.Context(), &hook.Request{Backup: w.backup})
+		before := w.driverSnapshots(w.handleOfItem(claim))
+		resp, err := discardSnapshots{w.cluster}.Execute(t.Context(), &hook.Request{Backup: w.backup})
 		w.must(err)
+		if before != tc.want && !strings.Contains(resp.Message, "it is Cancelled, and only") {
+			t.Errorf("the message is %q", resp.Message)
+		}
 		if n := w.driverSnapshots(w.handleOfItem(claim)); n != tc.want {
 			t.Errorf("%s: the driver has %d snapshots, want %d", tc.phase, n, tc.want)
 		}

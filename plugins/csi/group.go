@@ -219,7 +219,7 @@ func (c *cluster) createOrJoinGroup(ctx context.Context, wanted *groupsnapshotv1
 		case existing.DeletionTimestamp != nil:
 			return errBeingDeleted
 		case existing.Labels[labelRunUID] != wanted.Labels[labelRunUID] || existing.Spec.Source.Selector == nil:
-			return fmt.Errorf("VolumeGroupSnapshot %s/%s exists and was not created by this backup: delete it", existing.Namespace, existing.Name)
+			return fmt.Errorf("VolumeGroupSnapshot %s/%s exists and was not created by this backup: delete it, and back up again", existing.Namespace, existing.Name)
 		}
 		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
 		if result, err = groups.Update(ctx, existing, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {

@@ -400,8 +400,8 @@ func (c *cluster) removeStoredGroup(
 	}, metav1.CreateOptions{})
 	switch {
 	case isNotServed(err):
-		return fmt.Errorf("the cluster does not serve %s: install it, or delete the group snapshot %q of the CSI driver %s by hand",
-			groupSnapshotGroup, handles.VolumeGroupSnapshotHandle, driver)
+		return fmt.Errorf("the cluster does not serve %s/v1: %s, both with group snapshots, and the CSI driver %s, or delete its group snapshot %q by hand",
+			groupSnapshotGroup, installSnapshotter, driver, handles.VolumeGroupSnapshotHandle)
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("creating a VolumeGroupSnapshotContent for the group snapshot %q: %w", handles.VolumeGroupSnapshotHandle, err)
 	}

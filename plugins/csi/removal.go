@@ -174,7 +174,7 @@ func (c *cluster) removeStoredSnapshot(ctx context.Context, s storedSnapshot) er
 	if err := c.deleteContentObject(ctx, name); err != nil {
 		return err
 	}
-	return c.waitForContentRemoval(ctx, name, s.driver)
+	return c.waitForContentRemoval(ctx, name)
 }
 
 // createContentForRemoval creates the content of a snapshot that is to be deleted, unless an earlier
@@ -201,7 +201,7 @@ func (c *cluster) createContentForRemoval(ctx context.Context, name string, s st
 	}, metav1.CreateOptions{})
 	switch {
 	case isNotServed(err):
-		return fmt.Errorf("%w: install what the driver needs, or delete the snapshot %q of the CSI driver %s by hand", errNotServed, s.handle, s.driver)
+		return fmt.Errorf("%w: %s and the CSI driver %s, or delete its snapshot %q by hand", errNotServed, installSnapshotter, s.driver, s.handle)
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("creating a VolumeSnapshotContent for the snapshot %q of the CSI driver %s: %w", s.handle, s.driver, err)
 	}
@@ -268,18 +268,22 @@ func (c *cluster) continueRemoval(ctx context.Context, content *snapshotv1.Volum
 const readsPerRequest = 8
 
 // waitForContentRemoval waits until a content does not exist anymore.
-func (c *cluster) waitForContentRemoval(ctx context.Context, name, driver string) error {
-	reads := 0
+func (c *cluster) waitForContentRemoval(ctx context.Context, name string) error {
+	reads, driver := 0, ""
 	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
 		content, err := c.getContent(ctx, name)
-		if reads++; err == nil && content != nil && reads%readsPerRequest == 0 {
+		if err != nil || content == nil {
+			return content == nil, err
+		}
+		driver = content.Spec.Driver
+		if reads++; reads%readsPerRequest == 0 {
 			err = c.continueRemoval(ctx, content)
 		}
-		return content == nil, err
+		return false, err
 	})
-	if err != nil {
+	if err != nil && driver != "" {
 		return fmt.Errorf("the CSI driver %s has not deleted a snapshot yet: see the events of VolumeSnapshotContent %s; "+
 			"csi-snapshotter retries the deletion: %w", driver, name, err)
 	}
-	return nil
+	return err
 }

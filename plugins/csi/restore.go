@@ -29,6 +29,9 @@ import (
 // parameterStorageClass names the StorageClass of restored claims that had none.
 const parameterStorageClass = "storageClass"
 
+// annotationDefaultStorageClass marks the default StorageClass.
+const annotationDefaultStorageClass = "storageclass.kubernetes.io/is-default-class"
+
 // restorePollInterval is how often the progress of a restored claim is polled.
 const restorePollInterval = 500 * time.Millisecond
 
@@ -70,7 +73,7 @@ func (a restoreClaim) Start(ctx context.Context, req *item.RestoreRequest) (*asy
 	token, started := newToken(), time.Now()
 	snapshot, err := a.cluster.createOrTakeOverSnapshot(ctx, newRestoreSnapshot(req, ref, token))
 	if isNotServed(err) {
-		err = fmt.Errorf("%w: install the CustomResourceDefinitions and the snapshot-controller of kubernetes-csi/external-snapshotter, and restore again", errNotServed)
+		err = fmt.Errorf("%w: %s, and restore again", errNotServed, installSnapshotter)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating the VolumeSnapshot to restore from: %w", err)
@@ -192,16 +195,20 @@ func onlyStorageClass(classes []storagev1.StorageClass, driver string) (string, 
 		if classes[i].Provisioner != driver {
 			continue
 		}
-		if classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+		if classes[i].Annotations[annotationDefaultStorageClass] == "true" {
 			return classes[i].Name, nil
 		}
 		names = append(names, classes[i].Name)
 	}
-	if len(names) != 1 {
-		return "", fmt.Errorf("it has no StorageClass, and the CSI driver %s has %d of them: set the parameter %s of the action %s in spec.parameters of the Restore",
-			driver, len(names), parameterStorageClass, actionName)
+	switch len(names) {
+	case 0:
+		return "", fmt.Errorf("it has no StorageClass, and there is none of the CSI driver %s: create one, and restore again", driver)
+	case 1:
+		return names[0], nil
 	}
-	return names[0], nil
+	return "", fmt.Errorf("it has no StorageClass, and there are several of the CSI driver %s (%s): set the annotation %s: \"true\" on one of them, "+
+		"or the parameter %s of the action %s in spec.parameters of the Restore, and restore again",
+		driver, joinSome(names), annotationDefaultStorageClass, parameterStorageClass, actionName)
 }
 
 // Progress returns the progress of a restored claim. When the claim is bound, it removes the

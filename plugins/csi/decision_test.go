@@ -223,7 +223,7 @@ func TestParseOperationID(t *testing.T) {
 func TestNotServed(t *testing.T) {
 	w := newWorld(t)
 	claim := w.createVolume("data")
-	w.snapshots = unservedClient(t)
+	w.pluginAPI.snapshots = unservedClient(t)
 	w.restartPlugin()
 	started, err := captureClaim{w.cluster}.Start(t.Context(), &item.BackupRequest{Item: claim, Backup: w.backup})
 	w.must(err)

@@ -67,8 +67,10 @@ func install(w *world, dir string) *installed {
 	manifest, err := os.ReadFile(filepath.Join(root, "config", "components", "csi", "plugin.yaml"))
 	w.must(err)
 	w.must(yaml.UnmarshalStrict(manifest, plugin))
-	// The operator runs outside of the cluster.
-	plugin.Spec.Executor.Process.Env = []v1alpha1.EnvVar{{Name: "KUBECONFIG", Value: w.plane.KubeconfigPath()}}
+	// The operator runs outside of the cluster. A Plugin of an earlier test has the same path.
+	kubeconfig := filepath.Join(filepath.Dir(w.plane.KubeconfigPath()), "plugin.kubeconfig")
+	w.writeKubeconfig(kubeconfig, w.pluginConfig)
+	plugin.Spec.Executor.Process.Env = []v1alpha1.EnvVar{{Name: "KUBECONFIG", Value: kubeconfig}}
 	w.must(client.IgnoreAlreadyExists(c.Create(w.Context(), plugin)))
 	w.must(client.IgnoreAlreadyExists(c.Create(w.Context(), &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "default"},
@@ -84,6 +86,16 @@ func install(w *world, dir string) *installed {
 		}
 	})
 	return i
+}
+
+func (w *world) writeKubeconfig(path string, config *rest.Config) {
+	w.Helper()
+	w.must(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"only": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"only": {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}},
+		Contexts:       map[string]*clientcmdapi.Context{"only": {Cluster: "only", AuthInfo: "only"}},
+		CurrentContext: "only",
+	}, path))
 }
 
 func (i *installed) start() {
@@ -238,11 +250,7 @@ func TestOperator_RestoreInterrupted(t *testing.T) {
 	w.must(err)
 	proxy := faultproxy.New(t, w.plane.Config().Host, transport)
 	i.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	w.must(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: proxy.URL}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
-		CurrentContext: "c",
-	}, i.kubeconfig))
+	w.writeKubeconfig(i.kubeconfig, &rest.Config{Host: proxy.URL})
 	creates := make(chan struct{}, 1)
 	proxy.SetFaultInjector(func(r *faultproxy.Request) (fault faultproxy.Fault) {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+target+"/persistentvolumeclaims") && r.URL.Query().Get("dryRun") == "" {

@@ -20,6 +20,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi"
@@ -67,13 +70,17 @@ func runTests(m *testing.M) (code int, err error) {
 	return code, csi.StopCluster(plane, stack)
 }
 
-// world is a namespace of a test, the plugin, and a Backup that has it.
+// world is a namespace of a test, the plugin, and a Backup that has it. clients are those of the test.
 type world struct {
 	*testing.T
 	*cluster
 	clients
 
-	plane     *controlplane.ControlPlane
+	plane *controlplane.ControlPlane
+	// pluginConfig is for the API server, with the rights of the plugin, and pluginAPI its clients.
+	pluginConfig *rest.Config
+	pluginAPI    clients
+
 	namespace string
 	backup    item.Backup
 	restore   item.Restore
@@ -87,15 +94,9 @@ func newWorld(t *testing.T) *world {
 // newWorldIn returns a world in another cluster.
 func newWorldIn(t *testing.T, plane *controlplane.ControlPlane) *world {
 	t.Helper()
-	core, err := kubernetes.NewForConfig(plane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshots, err := snapshotclient.NewForConfig(plane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, clients: clients{core: core, snapshots: snapshots}, plane: plane}
+	w := &world{T: t, plane: plane}
+	w.clients = w.newClients(plane.Config())
+	w.restrictPlugin()
 	w.namespace = w.createNamespace()
 	w.backup = item.Backup{Name: "nightly", Namespace: "grapnel-system", UID: string(uuid.NewUUID())}
 	w.restore = item.Restore{Name: "again", Namespace: "grapnel-system", UID: string(uuid.NewUUID())}
@@ -113,9 +114,46 @@ func newWorldIn(t *testing.T, plane *controlplane.ControlPlane) *world {
 	return w
 }
 
+func (w *world) newClients(config *rest.Config) (api clients) {
+	w.Helper()
+	var err error
+	api.core, err = kubernetes.NewForConfig(config)
+	w.must(err)
+	api.snapshots, err = snapshotclient.NewForConfig(config)
+	w.must(err)
+	return api
+}
+
+// restrictPlugin gives the plugin the rights of the component csi, and no others: those that it has in the pod of an
+// operator that does not restore. A missing right fails the test that needs it.
+func (w *world) restrictPlugin() {
+	w.Helper()
+	root, err := program.ModuleRoot()
+	w.must(err)
+	manifest, err := os.ReadFile(filepath.Join(root, "config", "components", "csi", "role.yaml"))
+	w.must(err)
+	roleYAML, bindingYAML, _ := bytes.Cut(manifest, []byte("\n---\n"))
+	var role rbacv1.ClusterRole
+	var binding rbacv1.ClusterRoleBinding
+	w.must(errors.Join(yaml.UnmarshalStrict(roleYAML, &role), yaml.UnmarshalStrict(bindingYAML, &binding)))
+	_, err = w.core.RbacV1().ClusterRoles().Create(w.Context(), &role, metav1.CreateOptions{})
+	w.must(client.IgnoreAlreadyExists(err))
+	_, err = w.core.RbacV1().ClusterRoleBindings().Create(w.Context(), &binding, metav1.CreateOptions{})
+	w.must(client.IgnoreAlreadyExists(err))
+	account := binding.Subjects[0]
+	w.pluginConfig, err = w.plane.AddUser("system:serviceaccount:"+account.Namespace+":"+account.Name,
+		"system:serviceaccounts", "system:serviceaccounts:"+account.Namespace)
+	w.must(err)
+	w.pluginAPI = w.newClients(w.pluginConfig)
+	w.eventually("the API server knows the rights", func() bool {
+		_, err := w.pluginAPI.core.StorageV1().StorageClasses().List(w.Context(), metav1.ListOptions{})
+		return err == nil
+	})
+}
+
 // restartPlugin replaces the plugin with a new one, which has nothing in memory.
 func (w *world) restartPlugin() {
-	w.cluster = newCluster(w.Context(), func() (clients, error) { return w.clients, nil })
+	w.cluster = newCluster(w.Context(), func() (clients, error) { return w.pluginAPI, nil })
 }
 
 // backdate makes a set contain a key for longer.
@@ -128,15 +166,10 @@ func backdate(set *recentSet, key string, by time.Duration) {
 // skewPlugin restarts the plugin in a cluster whose clock is behind that of the plugin, or ahead of it.
 func (w *world) skewPlugin(behind time.Duration) {
 	w.Helper()
-	config := w.plane.Config()
+	config := rest.CopyConfig(w.pluginConfig)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return skewedTransport{next: next, behind: behind} })
-	api := clients{}
-	var err error
-	api.core, err = kubernetes.NewForConfig(config)
-	w.must(err)
-	api.snapshots, err = snapshotclient.NewForConfig(config)
-	w.must(err)
-	w.cluster = newCluster(w.Context(), func() (clients, error) { return api, nil })
+	w.pluginAPI = w.newClients(config)
+	w.restartPlugin()
 }
 
 // skewedTransport changes the timestamps of objects in responses.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/grapnel-dev/grapnel/sdk"
@@ -86,7 +87,7 @@ func (a captureClaim) startSnapshot(ctx context.Context, req *item.BackupRequest
 		wanted.Annotations[annotationApart] = group.describeApart()
 		wanted.Labels[labelGroup] = group.id(req.Backup.UID, req.Item.GetNamespace())
 	}
-	snapshot, err := a.cluster.createOrTakeOverSnapshot(ctx, wanted)
+	snapshot, err := a.cluster.createSnapshot(ctx, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("creating the VolumeSnapshot: %w", err)
 	}
@@ -167,46 +168,57 @@ func newRejectedError(err error) error {
 // errBeingDeleted means that the object of an earlier attempt is still being deleted.
 var errBeingDeleted = errors.New("the snapshot of an earlier attempt is still being deleted: back up again when it does not exist anymore")
 
-// createOrTakeOverSnapshot creates a VolumeSnapshot. If an earlier call created it, the
-// snapshot belongs to this call from now on.
-func (c *cluster) createOrTakeOverSnapshot(ctx context.Context, wanted *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshot, error) {
-	api, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
+// createBackoff is how a creation is repeated. All claims of a group write their VolumeGroupSnapshot at the same time.
+var createBackoff = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10}
+
+// createOrTakeOver creates a VolumeSnapshot or VolumeGroupSnapshot. If an earlier call created it, or one for another claim of
+// the group, it gets the annotations of this call, to which it belongs from now on.
+func createOrTakeOver[T metav1.Object](ctx context.Context, c *cluster, client interface {
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+}, kind string, wanted T, isSame func(existing, wanted T) bool,
+) (result T, err error) {
 	release, err := c.acquireCreate(ctx)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	defer release()
-	snapshots := api.snapshots.SnapshotV1().VolumeSnapshots(wanted.Namespace)
-	var result *snapshotv1.VolumeSnapshot
-	err = retry.OnError(retry.DefaultBackoff, func(err error) bool { return isTransient(err) && ctx.Err() == nil }, func() error {
-		created, err := snapshots.Create(ctx, wanted, metav1.CreateOptions{})
+	err = retry.OnError(createBackoff, func(err error) bool { return isTransient(err) && ctx.Err() == nil }, func() error {
+		created, err := client.Create(ctx, wanted, metav1.CreateOptions{})
 		if err == nil {
 			result = created
 			return nil
 		}
 		// A quota rejects an object before its name is compared with those that exist.
-		existing, getErr := snapshots.Get(ctx, wanted.Name, metav1.GetOptions{})
+		existing, getErr := client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 		switch rejected := newRejectedError(err); {
 		case apierrors.IsNotFound(getErr) && rejected != nil:
 			return rejected
 		case getErr != nil:
 			return err
-		case existing.DeletionTimestamp != nil:
+		case existing.GetDeletionTimestamp() != nil:
 			return errBeingDeleted
-		case !isSameSnapshot(existing, wanted):
-			return fmt.Errorf("VolumeSnapshot %s/%s exists and was not created by this Backup or Restore: delete it, and back up or restore again", existing.Namespace, existing.Name)
+		case existing.GetLabels()[labelRunUID] != wanted.GetLabels()[labelRunUID] || !isSame(existing, wanted):
+			return fmt.Errorf("%s %s/%s exists and was not created by this Backup or Restore: delete it, and back up or restore again",
+				kind, wanted.GetNamespace(), wanted.GetName())
 		}
-		existing = existing.DeepCopy()
-		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
-		if result, err = snapshots.Update(ctx, existing, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+		existing.SetAnnotations(mergeMaps(existing.GetAnnotations(), wanted.GetAnnotations()))
+		if result, err = client.Update(ctx, existing, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
 			return errBeingDeleted // it was canceled meanwhile
 		}
 		return err
 	})
 	return result, err
+}
+
+// createSnapshot creates a VolumeSnapshot, or takes it over.
+func (c *cluster) createSnapshot(ctx context.Context, wanted *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshot, error) {
+	api, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	return createOrTakeOver(ctx, c, api.snapshots.SnapshotV1().VolumeSnapshots(wanted.Namespace), "VolumeSnapshot", wanted, haveSameSource)
 }
 
 // isTransient reports whether a write may succeed if it is repeated.
@@ -215,12 +227,11 @@ func isTransient(err error) bool {
 		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || errors.Is(err, errBeingDeleted)
 }
 
-// isSameSnapshot reports whether an existing VolumeSnapshot is the wanted one: users of the
-// namespace could have created one of that name with another source.
-func isSameSnapshot(existing, wanted *snapshotv1.VolumeSnapshot) bool {
+// haveSameSource compares an existing VolumeSnapshot with the wanted one: users of the namespace
+// could have created one of that name with another source.
+func haveSameSource(existing, wanted *snapshotv1.VolumeSnapshot) bool {
 	have, want := existing.Spec.Source, wanted.Spec.Source
-	return existing.Labels[labelRunUID] == wanted.Labels[labelRunUID] &&
-		equalPointers(have.PersistentVolumeClaimName, want.PersistentVolumeClaimName) &&
+	return equalPointers(have.PersistentVolumeClaimName, want.PersistentVolumeClaimName) &&
 		equalPointers(have.VolumeSnapshotContentName, want.VolumeSnapshotContentName)
 }
 

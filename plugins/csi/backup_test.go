@@ -125,7 +125,7 @@ func TestCaptureClaim_Cancel(t *testing.T) {
 				return p.Completed && p.Err != ""
 			})
 			w.eventually("nothing is left", func() bool {
-				content, err := w.getContent(t.Context(), contentNameOf(mustParseID(t, started.OperationID).uid))
+				content, err := w.snapshotContents.get(t.Context(), contentNameOf(mustParseID(t, started.OperationID).uid))
 				w.must(err)
 				return content == nil && len(w.listOwnSnapshots(w.namespace)) == 0 && w.driverSnapshots(handle) == 0
 			})
@@ -144,12 +144,12 @@ func TestCaptureClaim_CancelUnseen(t *testing.T) {
 	w.must(stack.StopProgram(csi.SnapshotController)) // the objects stay until it runs again
 	t.Cleanup(func() { _ = stack.StartSidecar(csi.SnapshotController) })
 	id := mustParseID(t, started.OperationID)
-	stale, err := w.getContent(t.Context(), contentNameOf(id.uid))
+	stale, err := w.snapshotContents.get(t.Context(), contentNameOf(id.uid))
 	w.must(err)
 	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
 	// Progress that has read the content before.
 	stale.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentDelete
-	_, err = w.retainContent(t.Context(), stale, w.backup)
+	_, err = w.snapshotContents.retain(t.Context(), stale, w.backup)
 	w.must(err)
 	// Progress of this process and of another one whose watch is behind.
 	for range 2 {
@@ -159,7 +159,7 @@ func TestCaptureClaim_CancelUnseen(t *testing.T) {
 		w.must(w.observeContent(t.Context(), &observedSnapshot{operation: id, snapshot: snapshot}, w.backup))
 		w.restartPlugin()
 	}
-	content, err := w.getContent(t.Context(), contentNameOf(id.uid))
+	content, err := w.snapshotContents.get(t.Context(), contentNameOf(id.uid))
 	w.must(err)
 	if content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete {
 		t.Errorf("the content has the policy %s", content.Spec.DeletionPolicy)
@@ -215,7 +215,7 @@ func TestCaptureClaim_Reminded(t *testing.T) {
 		// As if the last one was long ago.
 		backdate(&w.waiting, string(id.uid), reminderInterval)
 		w.progress(started)
-		content, err := w.getContent(t.Context(), contentNameOf(id.uid))
+		content, err := w.snapshotContents.get(t.Context(), contentNameOf(id.uid))
 		w.must(err)
 		if content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain {
 			t.Errorf("the content is %+v", content)

@@ -82,12 +82,9 @@ func (c *cluster) getClass(ctx context.Context, name, driver string) (*snapshotv
 	if err != nil {
 		return nil, err
 	}
-	class, err := api.snapshots.SnapshotV1().VolumeSnapshotClasses().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case isNotServed(err), err == nil && class.Driver != driver:
-		return nil, nil //nolint:nilnil // nil means that there is none
-	case err != nil:
-		return nil, fmt.Errorf("reading VolumeSnapshotClass %s: %w", name, err)
+	class, err := getIfExists(ctx, api.snapshots.SnapshotV1().VolumeSnapshotClasses(), "VolumeSnapshotClass", name)
+	if err != nil || class == nil || class.Driver != driver {
+		return nil, err
 	}
 	return class, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,10 @@ type cluster struct {
 	watchSnapshots func() (cache.SharedIndexInformer, error)
 	// creates limits concurrent creations.
 	creates chan struct{}
+	// snapshotContents and groupContents are the contents of single snapshots and of groups.
+	snapshotContents contents[snapshotv1.VolumeSnapshotContent]
+	groupContents    contents[groupsnapshotv1.VolumeGroupSnapshotContent]
+
 	classes memo[observedClasses]
 	groups  memo[observedGroupClasses]
 	handles memo[map[string]string]
@@ -96,6 +101,7 @@ type cluster struct {
 // newCluster returns the cluster. ctx ends its watch.
 func newCluster(ctx context.Context, connect func() (clients, error)) *cluster {
 	c := &cluster{connect: retryUntilConnected(connect), creates: make(chan struct{}, maxConcurrentCreates)}
+	c.snapshotContents, c.groupContents = c.newSnapshotContents(), c.newGroupContents()
 	c.watchSnapshots = sync.OnceValues(func() (cache.SharedIndexInformer, error) {
 		api, err := c.connect()
 		if err != nil {
@@ -180,39 +186,39 @@ func (c *cluster) readSnapshot(ctx context.Context, key types.NamespacedName, ui
 	return snapshot, nil
 }
 
-// getContent returns a VolumeSnapshotContent, nil if it does not exist.
-func (c *cluster) getContent(ctx context.Context, name string) (*snapshotv1.VolumeSnapshotContent, error) {
-	api, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	return getIfExists(ctx, api.snapshots.SnapshotV1().VolumeSnapshotContents(), "VolumeSnapshotContent", name)
-}
-
 // getIfExists returns an object, nil if it does not exist.
 func getIfExists[T any](ctx context.Context, client interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
 }, kind, name string,
 ) (*T, error) {
 	object, err := client.Get(ctx, name, metav1.GetOptions{})
+	return ifExists(object, err, "reading "+kind+" "+name)
+}
+
+// ifExists returns what a request for an object returned, and neither object nor error if it does not exist.
+func ifExists[T any](object *T, err error, what string) (*T, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // nil means that it does not exist
 	case err != nil:
-		return nil, fmt.Errorf("reading %s %s: %w", kind, name, err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return object, nil
 }
 
-// deleteIfExists deletes an object.
-func deleteIfExists(ctx context.Context, client interface {
+// deleteWithUID deletes an object with a UID, and reports whether there was one.
+func deleteWithUID(ctx context.Context, client interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
-}, kind, name string,
-) error {
-	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting %s %s: %w", kind, name, err)
+}, kind string, key types.NamespacedName, uid types.UID,
+) (existed bool, err error) {
+	err = client.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("deleting %s %s: %w", kind, key, err)
+	}
+	return true, nil
 }
 
 // acquireCreate waits until a snapshot may be created. The caller calls release afterwards.

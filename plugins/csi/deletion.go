@@ -95,7 +95,7 @@ func (c *cluster) removeArchivedContent(ctx context.Context, archived *snapshotv
 	if err != nil || stored.handle == "" || isGroupMember(archived) {
 		return err // without a handle, it was never taken; the snapshots of a group are deleted with it
 	}
-	live, err := c.getContent(ctx, archived.Name)
+	live, err := c.snapshotContents.get(ctx, archived.Name)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *cluster) removeArchivedContent(ctx context.Context, archived *snapshotv
 		if err := c.removeLiveContent(ctx, live); err != nil {
 			return err
 		}
-		return c.waitForContentRemoval(ctx, live.Name)
+		return c.snapshotContents.awaitRemoval(ctx, live.Name)
 	}
 	if user, err := c.findUserOfHandle(ctx, stored.driver, stored.handle); err != nil || user != "" {
 		if err == nil {
@@ -157,10 +157,10 @@ func (c *cluster) removeLiveContent(ctx context.Context, live *snapshotv1.Volume
 	if ref.UID != "" && live.Name == contentNameOf(ref.UID) {
 		return c.requestRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID)
 	}
-	if err := c.patchForRemoval(ctx, live.Name, true); err != nil {
+	if err := c.snapshotContents.patchForRemoval(ctx, live.Name, true); err != nil {
 		return err
 	}
-	return c.deleteContentObject(ctx, live.Name)
+	return c.snapshotContents.delete(ctx, live.Name)
 }
 
 // findUserOfHandle returns the name of a VolumeSnapshotContent of this cluster that uses a snapshot. A changed
@@ -235,13 +235,13 @@ func (c *cluster) removeSnapshotsOfRun(ctx context.Context, uid string) (removed
 		if err := c.requestRemoval(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, s.UID); err != nil {
 			return err
 		}
-		return c.waitForContentRemoval(ctx, contentNameOf(s.UID))
+		return c.snapshotContents.awaitRemoval(ctx, contentNameOf(s.UID))
 	})
 	err = errors.Join(err, concurrently(len(contents), func(i int) error {
 		if err := c.removeLiveContent(ctx, contents[i]); err != nil {
 			return err
 		}
-		err := c.waitForContentRemoval(ctx, contents[i].Name)
+		err := c.snapshotContents.awaitRemoval(ctx, contents[i].Name)
 		if err == nil {
 			c.removed.add(removedKey(uid, contents[i].Name))
 		}

@@ -32,9 +32,9 @@ func (w *world) forgetObjects(content *unstructured.Unstructured) {
 		w.must(w.snapshots.SnapshotV1().VolumeSnapshots(w.namespace).Delete(w.Context(), snapshot.Name, metav1.DeleteOptions{}))
 	}
 	w.eventually("the VolumeSnapshots no longer exist", func() bool { return len(w.listOwnSnapshots(w.namespace)) == 0 })
-	w.must(w.deleteContentObject(w.Context(), content.GetName()))
+	w.must(w.snapshotContents.delete(w.Context(), content.GetName()))
 	w.eventually("the content no longer exists", func() bool {
-		found, err := w.getContent(w.Context(), content.GetName())
+		found, err := w.snapshotContents.get(w.Context(), content.GetName())
 		w.must(err)
 		return found == nil
 	})
@@ -182,7 +182,7 @@ func TestDeleteContent_NoDriver(t *testing.T) {
 	}
 	name := nameFor("delete", "other.example.org", mustString(b.content, "status", "snapshotHandle"))
 	w.eventually("the content no longer exists", func() bool {
-		content, err := w.getContent(t.Context(), name)
+		content, err := w.snapshotContents.get(t.Context(), name)
 		w.must(err)
 		return content == nil
 	})
@@ -204,7 +204,7 @@ func TestRequestRemoval_ContentStays(t *testing.T) {
 	w.must(err)
 	w.must(w.continueRemovals(t.Context()))
 	w.eventually("nothing is left", func() bool {
-		content, err := w.getContent(t.Context(), b.content.GetName())
+		content, err := w.snapshotContents.get(t.Context(), b.content.GetName())
 		w.must(err)
 		return content == nil && w.driverSnapshots(w.handleOfItem(claim)) == 0
 	})

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/grapnel-dev/grapnel/sdk"
 	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
@@ -150,7 +149,7 @@ func (g *claimGroup) id(backup, namespace string) string {
 func (a captureClaim) startGroup(ctx context.Context, req *item.BackupRequest, plan capturePlan, group *claimGroup) (*asyncbackupitemv1.Started, error) {
 	token, member := newToken(), annotationMemberPrefix+string(req.Item.GetUID())
 	namespace := req.Item.GetNamespace()
-	snapshot, err := a.cluster.createOrJoinGroup(ctx, &groupsnapshotv1.VolumeGroupSnapshot{
+	snapshot, err := a.cluster.createGroup(ctx, &groupsnapshotv1.VolumeGroupSnapshot{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: group.id(req.Backup.UID, namespace),
 			Labels: runLabels(labelBackupName, req.Backup.Name, req.Backup.UID), Annotations: map[string]string{member: token},
@@ -195,39 +194,16 @@ func memberName(prefix string, group types.UID, volumeHandle string) string {
 	return fmt.Sprintf("%s-%x", prefix, sha256.Sum256([]byte(string(group)+volumeHandle)))
 }
 
-// createOrJoinGroup creates a VolumeGroupSnapshot, or adds the annotations of another member.
-func (c *cluster) createOrJoinGroup(ctx context.Context, wanted *groupsnapshotv1.VolumeGroupSnapshot) (result *groupsnapshotv1.VolumeGroupSnapshot, err error) {
+// createGroup creates a VolumeGroupSnapshot, or joins it.
+func (c *cluster) createGroup(ctx context.Context, wanted *groupsnapshotv1.VolumeGroupSnapshot) (*groupsnapshotv1.VolumeGroupSnapshot, error) {
 	api, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
-	groups := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(wanted.Namespace)
-	backoff := retry.DefaultBackoff
-	backoff.Steps = 10 // all members of the group write at the same time
-	err = retry.OnError(backoff, func(err error) bool { return isTransient(err) && ctx.Err() == nil }, func() error {
-		created, err := groups.Create(ctx, wanted, metav1.CreateOptions{})
-		if err == nil {
-			result = created
-			return nil
-		}
-		existing, getErr := groups.Get(ctx, wanted.Name, metav1.GetOptions{})
-		switch rejected := newRejectedError(err); {
-		case apierrors.IsNotFound(getErr) && rejected != nil:
-			return rejected
-		case getErr != nil:
-			return err
-		case existing.DeletionTimestamp != nil:
-			return errBeingDeleted
-		case existing.Labels[labelRunUID] != wanted.Labels[labelRunUID] || existing.Spec.Source.Selector == nil:
-			return fmt.Errorf("VolumeGroupSnapshot %s/%s exists and was not created by this backup: delete it, and back up again", existing.Namespace, existing.Name)
-		}
-		existing.Annotations = mergeMaps(existing.Annotations, wanted.Annotations)
-		if result, err = groups.Update(ctx, existing, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
-			return errBeingDeleted // it was canceled meanwhile
-		}
-		return err
-	})
-	return result, err
+	return createOrTakeOver(ctx, c, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(wanted.Namespace), "VolumeGroupSnapshot", wanted,
+		func(existing, _ *groupsnapshotv1.VolumeGroupSnapshot) bool {
+			return existing.Spec.Source.Selector != nil
+		})
 }
 
 // warnApart adds a warning to the progress of a completed operation whose snapshot belongs to a group and was taken
@@ -266,7 +242,7 @@ func (c *cluster) creationTime(ctx context.Context, snapshot *snapshotv1.VolumeS
 	if isTaken(snapshot) {
 		return snapshot.Status.CreationTime.Time, nil
 	}
-	content, err := c.getContent(ctx, contentNameOf(snapshot.UID))
+	content, err := c.snapshotContents.get(ctx, contentNameOf(snapshot.UID))
 	if err != nil || content == nil || content.Status == nil || content.Status.CreationTime == nil {
 		return time.Time{}, err
 	}

@@ -52,7 +52,7 @@ func (w *world) driverGroups(volume string) (groups []driverdir.Group) {
 
 func (w *world) archivedGroup(started *asyncbackupitemv1.Started) *unstructured.Unstructured {
 	w.Helper()
-	content, err := w.getGroupContent(w.Context(), groupContentNameOf(mustParseID(w.T, started.OperationID).uid))
+	content, err := w.groupContents.get(w.Context(), groupContentNameOf(mustParseID(w.T, started.OperationID).uid))
 	w.must(err)
 	return toItem(w, content, groupsnapshotv1.SchemeGroupVersion.String(), "VolumeGroupSnapshotContent")
 }
@@ -73,12 +73,12 @@ func TestGroup(t *testing.T) {
 		"in another cluster": func(w *world, group, member *unstructured.Unstructured) error {
 			w.must(w.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(w.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 			w.eventually("the VolumeSnapshots no longer exist", func() bool { return len(w.listOwnSnapshots(w.namespace)) == 0 })
-			w.must(w.deleteGroupContentObject(t.Context(), group.GetName()))
+			w.must(w.groupContents.delete(t.Context(), group.GetName()))
 			w.must(w.eachContent(t.Context(), metav1.ListOptions{LabelSelector: labelRunUID + "=" + w.backup.UID}, func(c *snapshotv1.VolumeSnapshotContent) {
-				w.must(w.deleteContentObject(t.Context(), c.Name))
+				w.must(w.snapshotContents.delete(t.Context(), c.Name))
 			}))
 			w.eventually("the contents no longer exist", func() bool {
-				found, err := w.getContent(t.Context(), member.GetName())
+				found, err := w.snapshotContents.get(t.Context(), member.GetName())
 				w.must(err)
 				return found == nil
 			})
@@ -196,16 +196,16 @@ func TestGroup_CancelUnseen(t *testing.T) {
 		w.must(w.retainGroup(t.Context(), &before, w.backup))
 		// Progress that has read the group before, and its contents later.
 		later := observedGroup{operation: id, group: seen.group}
-		later.groupContent, err = w.getGroupContent(t.Context(), seen.groupContent.Name)
+		later.groupContent, err = w.groupContents.get(t.Context(), seen.groupContent.Name)
 		w.must(err)
-		later.content, err = w.getContent(t.Context(), seen.content.Name)
+		later.content, err = w.snapshotContents.get(t.Context(), seen.content.Name)
 		w.must(err)
 		w.must(w.retainGroup(t.Context(), &later, w.backup))
 		w.restartPlugin()
 	}
-	groupContent, err := w.getGroupContent(t.Context(), seen.groupContent.Name)
+	groupContent, err := w.groupContents.get(t.Context(), seen.groupContent.Name)
 	w.must(err)
-	content, err := w.getContent(t.Context(), seen.content.Name)
+	content, err := w.snapshotContents.get(t.Context(), seen.content.Name)
 	w.must(err)
 	if groupContent.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete || content.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete {
 		t.Errorf("the contents have the policies %s and %s", groupContent.Spec.DeletionPolicy, content.Spec.DeletionPolicy)

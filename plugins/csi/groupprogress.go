@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -68,10 +65,10 @@ func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.
 	if observed.group != nil {
 		observed.takeover = c.observeTakeover(id, observed.group.Annotations[annotationMemberPrefix+claim])
 	}
-	if observed.groupContent, err = c.getGroupContent(ctx, groupContentNameOf(id.uid)); err != nil {
+	if observed.groupContent, err = c.groupContents.get(ctx, groupContentNameOf(id.uid)); err != nil {
 		return observed, err
 	}
-	if observed.content, err = c.getContent(ctx, contentName); err != nil {
+	if observed.content, err = c.snapshotContents.get(ctx, contentName); err != nil {
 		return observed, err
 	}
 	if observed.group == nil || observed.group.DeletionTimestamp != nil {
@@ -97,18 +94,13 @@ func (c *cluster) retainGroup(ctx context.Context, observed *observedGroup, back
 	if observed.group == nil || observed.group.DeletionTimestamp != nil || c.discarded.has(string(id.uid)) {
 		return nil
 	}
-	if content := observed.groupContent; content != nil {
-		api, err := c.connect()
-		if err != nil {
-			return err
-		}
-		observed.groupContent, err = retain(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents(), content, content.Spec.DeletionPolicy, backup)
-		if err != nil {
+	if observed.groupContent != nil {
+		if observed.groupContent, err = c.groupContents.retain(ctx, observed.groupContent, backup); err != nil {
 			return err
 		}
 	}
 	if observed.content != nil {
-		observed.content, err = c.retainContent(ctx, observed.content, backup)
+		observed.content, err = c.snapshotContents.retain(ctx, observed.content, backup)
 	}
 	return err
 }
@@ -177,130 +169,33 @@ func (c *cluster) readGroup(ctx context.Context, key types.NamespacedName, uid t
 	return group, nil
 }
 
-// getGroupContent returns a VolumeGroupSnapshotContent, nil if it does not exist.
-func (c *cluster) getGroupContent(ctx context.Context, name string) (*groupsnapshotv1.VolumeGroupSnapshotContent, error) {
-	api, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	return getIfExists(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents(), "VolumeGroupSnapshotContent", name)
-}
-
-// patchGroupContent changes a VolumeGroupSnapshotContent. It returns nil if that does not exist.
-func (c *cluster) patchGroupContent(
-	ctx context.Context, name string, change map[string]any, subresources ...string,
-) (*groupsnapshotv1.VolumeGroupSnapshotContent, error) {
-	patch, err := json.Marshal(change)
-	if err != nil {
-		return nil, err
-	}
-	api, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	content, err := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // nil means that it does not exist
-	case err != nil:
-		return nil, fmt.Errorf("changing VolumeGroupSnapshotContent %s: %w", name, err)
-	}
-	return content, nil
-}
-
 // requestGroupRemoval deletes a VolumeGroupSnapshot with all its snapshots, without waiting for their end.
-func (c *cluster) requestGroupRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) (err error) {
+func (c *cluster) requestGroupRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	api, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer c.discard(uid, &err)()
-	name := groupContentNameOf(uid)
-	content, err := c.getGroupContent(ctx, name)
+	content, err := c.groupContents.get(ctx, groupContentNameOf(uid))
 	if err != nil || content != nil && content.Spec.VolumeGroupSnapshotRef.UID != uid {
 		return err
+	}
+	var owned []removable
+	if content != nil {
+		owned = append(owned, removable{&c.groupContents, content.Name})
 	}
 	// The contents of the members are deleted with their VolumeSnapshots.
 	if content != nil && content.Status != nil {
 		for _, member := range content.Status.VolumeSnapshotInfoList {
-			if err := c.patchForRemoval(ctx, memberName("snapcontent", uid, member.VolumeHandle), false); err != nil {
-				return err
-			}
+			owned = append(owned, removable{&c.snapshotContents, memberName("snapcontent", uid, member.VolumeHandle)})
 		}
 	}
-	if err := c.patchGroupForRemoval(ctx, name, false); err != nil {
-		return err
-	}
-	err = api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid},
-	})
-	switch {
-	case err == nil:
-		return nil // snapshot-controller deletes the contents
-	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-		return fmt.Errorf("deleting VolumeGroupSnapshot %s: %w", key, err)
-	case content == nil:
-		return nil
-	}
-	return c.removeOrphanedGroup(ctx, content)
+	return c.removeInOrder(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace), "VolumeGroupSnapshot", key, uid, owned)
 }
 
-// removeOrphanedGroup deletes the contents of a group without a VolumeGroupSnapshot.
-func (c *cluster) removeOrphanedGroup(ctx context.Context, content *groupsnapshotv1.VolumeGroupSnapshotContent) error {
-	if err := c.patchGroupForRemoval(ctx, content.Name, true); err != nil {
-		return err
-	}
-	if err := c.deleteGroupContentObject(ctx, content.Name); err != nil || content.Status == nil {
-		return err
-	}
-	for _, member := range content.Status.VolumeSnapshotInfoList {
-		name := memberName("snapcontent", content.Spec.VolumeGroupSnapshotRef.UID, member.VolumeHandle)
-		if err := c.patchForRemoval(ctx, name, true); err != nil {
-			return err
-		}
-		if err := c.deleteContentObject(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *cluster) patchGroupForRemoval(ctx context.Context, name string, withoutGroup bool) error {
-	annotations := map[string]any{annotationRemovalRequested: time.Now().UTC().Format(time.RFC3339)}
-	if withoutGroup {
-		annotations[annotationGroupBeingDeleted] = "yes"
-	}
-	_, err := c.patchGroupContent(ctx, name, map[string]any{
-		"metadata": map[string]any{"annotations": annotations},
-		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
-	})
-	return err
-}
-
-func (c *cluster) deleteGroupContentObject(ctx context.Context, name string) error {
-	api, err := c.connect()
-	if err != nil {
-		return err
-	}
-	return deleteIfExists(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshotContents(), "VolumeGroupSnapshotContent", name)
-}
-
-// waitForGroupRemoval waits until the content of a group does not exist anymore.
-func (c *cluster) waitForGroupRemoval(ctx context.Context, name, driver string) error {
-	reads := 0
-	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
-		content, err := c.getGroupContent(ctx, name)
-		if reads++; err == nil && content != nil && content.DeletionTimestamp == nil && reads%readsPerRequest == 0 {
-			ref := content.Spec.VolumeGroupSnapshotRef
-			err = c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID)
-		}
-		return content == nil, err
-	})
-	if err != nil {
-		return fmt.Errorf("the CSI driver %s has not deleted a group snapshot yet: see the events of VolumeGroupSnapshotContent %s; "+
-			"csi-snapshotter retries the deletion: %w", driver, name, err)
-	}
-	return nil
+// removeLiveGroup requests the deletion of a VolumeGroupSnapshotContent with its VolumeGroupSnapshot.
+func (c *cluster) removeLiveGroup(ctx context.Context, live *groupsnapshotv1.VolumeGroupSnapshotContent) error {
+	ref := live.Spec.VolumeGroupSnapshotRef
+	return c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID)
 }
 
 // removeGroupsOfRun deletes all group snapshots with the label of a Backup, and waits until they no longer exist.
@@ -329,11 +224,10 @@ func (c *cluster) removeGroupsOfRun(ctx context.Context, uid string) error {
 	}
 	return concurrently(len(contents.Items), func(i int) error {
 		content := &contents.Items[i]
-		ref := content.Spec.VolumeGroupSnapshotRef
-		if err := c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID); err != nil {
+		if err := c.removeLiveGroup(ctx, content); err != nil {
 			return err
 		}
-		err := c.waitForGroupRemoval(ctx, content.Name, content.Spec.Driver)
+		err := c.groupContents.awaitRemoval(ctx, content.Name)
 		if err == nil {
 			c.removed.add(removedKey(uid, content.Name))
 		}
@@ -358,15 +252,15 @@ func (c *cluster) removeArchivedGroup(ctx context.Context, req *item.DeleteReque
 	if err := validateStored(archived.Spec.Driver, ref.Namespace, append(handles.VolumeSnapshotHandles, handles.VolumeGroupSnapshotHandle)...); err != nil {
 		return err
 	}
-	live, err := c.getGroupContent(ctx, archived.Name)
+	live, err := c.groupContents.get(ctx, archived.Name)
 	if err != nil {
 		return err
 	}
 	if live != nil && live.Labels[labelRunUID] == req.Backup.UID {
-		if err := c.requestGroupRemoval(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, live.Spec.VolumeGroupSnapshotRef.UID); err != nil {
+		if err := c.removeLiveGroup(ctx, live); err != nil {
 			return err
 		}
-		return c.waitForGroupRemoval(ctx, live.Name, live.Spec.Driver)
+		return c.groupContents.awaitRemoval(ctx, live.Name)
 	}
 	for _, handle := range handles.VolumeSnapshotHandles {
 		if user, err := c.findUserOfHandle(ctx, archived.Spec.Driver, handle); err != nil || user != "" {
@@ -405,31 +299,5 @@ func (c *cluster) removeStoredGroup(
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("creating a VolumeGroupSnapshotContent for the group snapshot %q: %w", handles.VolumeGroupSnapshotHandle, err)
 	}
-	var status *groupsnapshotv1.VolumeGroupSnapshotContentStatus
-	err = wait.PollUntilContextTimeout(ctx, waitInterval, noticeTimeout, true, func(ctx context.Context) (bool, error) {
-		content, err := c.getGroupContent(ctx, name)
-		if err != nil || content == nil {
-			return content == nil, err
-		}
-		status = content.Status
-		return status != nil || content.DeletionTimestamp != nil, nil
-	})
-	if err != nil {
-		abandoned := context.WithoutCancel(ctx)
-		_, patchErr := c.patchGroupContent(abandoned, name, map[string]any{"metadata": map[string]any{"finalizers": nil}})
-		return errors.Join(patchErr, c.deleteGroupContentObject(abandoned, name), fmt.Errorf(
-			"csi-snapshotter of the CSI driver %s did not respond: install the driver in this cluster, or delete its group snapshot %q by hand: %w",
-			driver, handles.VolumeGroupSnapshotHandle, err))
-	}
-	if status != nil && status.VolumeGroupSnapshotHandle == nil {
-		if _, err := c.patchGroupContent(ctx, name, map[string]any{
-			"status": map[string]any{"volumeGroupSnapshotHandle": handles.VolumeGroupSnapshotHandle},
-		}, "status"); err != nil {
-			return err
-		}
-	}
-	if err := c.deleteGroupContentObject(ctx, name); err != nil {
-		return err
-	}
-	return c.waitForGroupRemoval(ctx, name, driver)
+	return c.groupContents.deleteStored(ctx, name, driver, handles.VolumeGroupSnapshotHandle)
 }

@@ -60,7 +60,7 @@ func (c *cluster) removeLeftovers(ctx context.Context) error {
 func (c *cluster) continueRemovals(ctx context.Context) error {
 	names := c.removing.keys()
 	return concurrently(len(names), func(i int) error {
-		content, err := c.getContent(ctx, names[i])
+		content, err := c.snapshotContents.get(ctx, names[i])
 		switch {
 		case err != nil:
 			return err
@@ -68,7 +68,7 @@ func (c *cluster) continueRemovals(ctx context.Context) error {
 			c.removing.remove(names[i])
 			return nil
 		}
-		return c.continueRemoval(ctx, content)
+		return c.snapshotContents.continueRemoval(ctx, content)
 	})
 }
 

@@ -18,6 +18,7 @@
 //	restoreprogress.go  what the state of a restored claim means for its operation
 //	content.go     a RestoreItemAction for the VolumeSnapshotContents of the archive, which have
 //	               the handles that restore.go needs
+//	contents.go    how both kinds of contents are read, changed and deleted
 //	leftovers.go   the removal of the VolumeSnapshots of restores that are no longer needed
 //	deletion.go    actions that delete snapshots with their backup, and after a failed one
 //	removal.go     how a snapshot is deleted in its driver

@@ -5,14 +5,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	asyncbackupitemv1 "github.com/grapnel-dev/grapnel/sdk/asyncbackupitemaction/v1"
 	"github.com/grapnel-dev/grapnel/sdk/item"
@@ -149,15 +145,16 @@ func (c *cluster) remindSnapshotter(ctx context.Context, id operationID) error {
 		return nil
 	}
 	c.waiting.remove(key)
-	return c.patchContent(ctx, contentNameOf(id.uid), map[string]any{
+	_, err := c.snapshotContents.patch(ctx, contentNameOf(id.uid), map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{annotationReminded: time.Now().UTC().Format(time.RFC3339)}},
 	})
+	return err
 }
 
 // observeContent reads the content of a snapshot, and retains it.
 func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot, backup item.Backup) (err error) {
 	id, key := observed.operation, string(observed.operation.uid)
-	if observed.content, err = c.getContent(ctx, contentNameOf(id.uid)); err != nil || observed.content == nil {
+	if observed.content, err = c.snapshotContents.get(ctx, contentNameOf(id.uid)); err != nil || observed.content == nil {
 		return err
 	}
 	if !belongsTo(observed.content, id) {
@@ -170,7 +167,7 @@ func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot
 		}
 	}
 	if isPresent(observed.snapshot) && !c.discarded.has(key) {
-		if observed.content, err = c.retainContent(ctx, observed.content, backup); err != nil || observed.content == nil {
+		if observed.content, err = c.snapshotContents.retain(ctx, observed.content, backup); err != nil || observed.content == nil {
 			return err
 		}
 		if observed.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain {
@@ -200,47 +197,6 @@ func (c *cluster) getOperationSnapshot(ctx context.Context, id operationID) (*sn
 func belongsTo(content *snapshotv1.VolumeSnapshotContent, id operationID) bool {
 	ref := content.Spec.VolumeSnapshotRef
 	return ref.UID == id.uid && ref.Namespace == id.object.Namespace && ref.Name == id.object.Name
-}
-
-// retainContent retains a VolumeSnapshotContent. It returns nil if that does not exist.
-func (c *cluster) retainContent(
-	ctx context.Context, content *snapshotv1.VolumeSnapshotContent, backup item.Backup,
-) (*snapshotv1.VolumeSnapshotContent, error) {
-	api, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	return retain(ctx, api.snapshots.SnapshotV1().VolumeSnapshotContents(), content, content.Spec.DeletionPolicy, backup)
-}
-
-// retain changes the deletion policy of a VolumeSnapshotContent or VolumeGroupSnapshotContent to Retain, and adds the labels
-// of its backup. If the content was changed since it was read, it stays as it is until the next call: Cancel may have
-// requested its removal, and the snapshot of a removed content with the policy Retain would stay in the driver forever. It
-// returns nil if the content does not exist.
-func retain[T metav1.Object](ctx context.Context, client interface {
-	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
-}, content T, policy snapshotv1.DeletionPolicy, backup item.Backup,
-) (result T, err error) {
-	if content.GetDeletionTimestamp() != nil || policy == snapshotv1.VolumeSnapshotContentRetain && content.GetLabels()[labelRunUID] == backup.UID {
-		return content, nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": runLabels(labelBackupName, backup.Name, backup.UID), "resourceVersion": content.GetResourceVersion()},
-		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain},
-	})
-	if err != nil {
-		return result, err
-	}
-	patched, err := client.Patch(ctx, content.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
-	switch {
-	case apierrors.IsConflict(err):
-		return content, nil
-	case apierrors.IsNotFound(err):
-		return result, nil
-	case err != nil:
-		return result, fmt.Errorf("retaining %T %s: %w", *new(T), content.GetName(), err)
-	}
-	return patched, nil
 }
 
 // decideProgress returns what the state of a snapshot means for its operation.

@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // What snapshot-controller and csi-snapshotter agree on.
@@ -48,95 +45,69 @@ const (
 	noticeTimeout = 45 * time.Second
 	// removalTimeout is how long the deletion of one snapshot is waited for.
 	removalTimeout = 3 * time.Minute
-	// waitInterval is how often the state of something that is being removed is read.
-	waitInterval = 250 * time.Millisecond
+	// waitInterval is how often the state of something that is being removed is read, and readsPerRequest how often before its
+	// removal is requested again.
+	waitInterval    = 250 * time.Millisecond
+	readsPerRequest = 8
 )
 
 // requestRemoval deletes a VolumeSnapshot that this plugin created, and its snapshot in the driver,
 // without waiting for their end. It is not an error if they do not exist.
-func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) (err error) {
+func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	api, err := c.connect()
 	if err != nil {
 		return err
 	}
-	defer c.discard(uid, &err)()
-	content, err := c.getContent(ctx, contentNameOf(uid))
+	content, err := c.snapshotContents.get(ctx, contentNameOf(uid))
 	if err != nil {
 		return err
 	}
-	if content != nil && !belongsTo(content, operationID{object: key, uid: uid}) {
-		content = nil
-	}
-	if content != nil {
+	var owned []removable
+	if content != nil && belongsTo(content, operationID{object: key, uid: uid}) {
 		c.removing.add(content.Name)
-		if err := c.patchForRemoval(ctx, content.Name, false); err != nil {
+		owned = append(owned, removable{&c.snapshotContents, content.Name})
+	}
+	return c.removeInOrder(ctx, api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace), "VolumeSnapshot", key, uid, owned)
+}
+
+// removable is a content that is removed with its VolumeSnapshot or VolumeGroupSnapshot.
+type removable struct {
+	contents interface {
+		patchForRemoval(ctx context.Context, name string, isOrphan bool) error
+		delete(ctx context.Context, name string) error
+	}
+	name string
+}
+
+// removeInOrder requests the deletion of a VolumeSnapshot or VolumeGroupSnapshot, and of its contents with what they have in the
+// driver. snapshot-controller deletes the contents, unless there was no such object anymore.
+func (c *cluster) removeInOrder(ctx context.Context, client interface {
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}, kind string, key types.NamespacedName, uid types.UID, owned []removable,
+) (err error) {
+	c.discarded.add(string(uid))
+	defer func() {
+		if err != nil {
+			c.discarded.remove(string(uid)) // it may still be used
+		}
+	}()
+	for _, content := range owned {
+		if err := content.contents.patchForRemoval(ctx, content.name, false); err != nil {
 			return err
 		}
 	}
-	err = api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid},
-	})
-	switch {
-	case err == nil:
-		return nil // snapshot-controller deletes the content
-	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-		return fmt.Errorf("deleting VolumeSnapshot %s: %w", key, err)
-	case content == nil:
-		return nil
-	}
-	if err := c.patchForRemoval(ctx, content.Name, true); err != nil {
+	if existed, err := deleteWithUID(ctx, client, kind, key, uid); existed || err != nil {
 		return err
 	}
-	return c.deleteContentObject(ctx, content.Name)
-}
-
-// discard remembers that the contents of an object must not be retained anymore. The caller defers what it returns: if the
-// removal could not be requested, the object may still be used.
-func (c *cluster) discard(uid types.UID, err *error) (end func()) {
-	c.discarded.add(string(uid))
-	return func() {
-		if *err != nil {
-			c.discarded.remove(string(uid))
+	for _, content := range owned {
+		if err := content.contents.patchForRemoval(ctx, content.name, true); err != nil {
+			return err
+		}
+		if err := content.contents.delete(ctx, content.name); err != nil {
+			return err
 		}
 	}
-}
-
-// patchForRemoval prepares a content for its deletion: the snapshot is deleted with it. Without a
-// VolumeSnapshot, csi-snapshotter needs an annotation that otherwise snapshot-controller sets.
-func (c *cluster) patchForRemoval(ctx context.Context, name string, withoutSnapshot bool) error {
-	annotations := map[string]any{annotationRemovalRequested: time.Now().UTC().Format(time.RFC3339)}
-	if withoutSnapshot {
-		annotations[annotationBeingDeleted] = "yes"
-	}
-	return c.patchContent(ctx, name, map[string]any{
-		"metadata": map[string]any{"annotations": annotations},
-		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
-	})
-}
-
-// patchContent changes a content, if it exists.
-func (c *cluster) patchContent(ctx context.Context, name string, change map[string]any, subresources ...string) error {
-	patch, err := json.Marshal(change)
-	if err != nil {
-		return err
-	}
-	api, err := c.connect()
-	if err != nil {
-		return err
-	}
-	_, err = api.snapshots.SnapshotV1().VolumeSnapshotContents().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("changing VolumeSnapshotContent %s: %w", name, err)
-	}
 	return nil
-}
-
-func (c *cluster) deleteContentObject(ctx context.Context, name string) error {
-	api, err := c.connect()
-	if err != nil {
-		return err
-	}
-	return deleteIfExists(ctx, api.snapshots.SnapshotV1().VolumeSnapshotContents(), "VolumeSnapshotContent", name)
 }
 
 // storedSnapshot is a snapshot in a driver, as an archive describes it.
@@ -158,23 +129,7 @@ func (c *cluster) removeStoredSnapshot(ctx context.Context, s storedSnapshot) er
 	if err := c.createContentForRemoval(ctx, name, s); err != nil {
 		return err
 	}
-	// Only when csi-snapshotter has written the status for the first time, it no longer replaces
-	// it as a whole. Without the handle in the status, it would not delete the snapshot.
-	status, err := c.waitForStatus(ctx, name)
-	switch {
-	case err != nil:
-		return errors.Join(c.abandonContent(context.WithoutCancel(ctx), name), fmt.Errorf(
-			"csi-snapshotter of the CSI driver %s did not respond: install the driver in this cluster, or delete its snapshot %q by hand: %w",
-			s.driver, s.handle, err))
-	case status != nil && status.SnapshotHandle == nil:
-		if err := c.patchContent(ctx, name, map[string]any{"status": map[string]any{"snapshotHandle": s.handle}}, "status"); err != nil {
-			return err
-		}
-	}
-	if err := c.deleteContentObject(ctx, name); err != nil {
-		return err
-	}
-	return c.waitForContentRemoval(ctx, name)
+	return c.snapshotContents.deleteStored(ctx, name, s.driver, s.handle)
 }
 
 // createContentForRemoval creates the content of a snapshot that is to be deleted, unless an earlier
@@ -228,62 +183,4 @@ func (c *cluster) deletionSecret(ctx context.Context, content string, s storedSn
 	return map[string]string{
 		annotationSecretName: resolve.Replace(secret), annotationSecretNamespace: resolve.Replace(namespace),
 	}, &class.Name, nil
-}
-
-// waitForStatus waits until csi-snapshotter has written the status of a content. It returns nil
-// if the content does not exist anymore, or is being deleted.
-func (c *cluster) waitForStatus(ctx context.Context, name string) (status *snapshotv1.VolumeSnapshotContentStatus, err error) {
-	err = wait.PollUntilContextTimeout(ctx, waitInterval, noticeTimeout, true, func(ctx context.Context) (bool, error) {
-		content, err := c.getContent(ctx, name)
-		if err != nil {
-			return false, err
-		}
-		if content == nil || content.DeletionTimestamp != nil {
-			return true, nil
-		}
-		status = content.Status
-		return status != nil, nil
-	})
-	return status, err
-}
-
-// abandonContent removes a content that csi-snapshotter does not process. The snapshot stays.
-func (c *cluster) abandonContent(ctx context.Context, name string) error {
-	if err := c.patchContent(ctx, name, map[string]any{"metadata": map[string]any{"finalizers": nil}}); err != nil {
-		return err
-	}
-	return c.deleteContentObject(ctx, name)
-}
-
-// continueRemoval requests the removal of a content again. If its deletion has not begun, snapshot-controller may have
-// deleted the VolumeSnapshot without it, because it did not know yet that the policy is Delete.
-func (c *cluster) continueRemoval(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
-	if content.DeletionTimestamp == nil {
-		return c.removeLiveContent(ctx, content)
-	}
-	return c.patchForRemoval(ctx, content.Name, false)
-}
-
-// readsPerRequest is how often the state of something that is being removed is read before its removal is requested again.
-const readsPerRequest = 8
-
-// waitForContentRemoval waits until a content does not exist anymore.
-func (c *cluster) waitForContentRemoval(ctx context.Context, name string) error {
-	reads, driver := 0, ""
-	err := wait.PollUntilContextTimeout(ctx, waitInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
-		content, err := c.getContent(ctx, name)
-		if err != nil || content == nil {
-			return content == nil, err
-		}
-		driver = content.Spec.Driver
-		if reads++; reads%readsPerRequest == 0 {
-			err = c.continueRemoval(ctx, content)
-		}
-		return false, err
-	})
-	if err != nil && driver != "" {
-		return fmt.Errorf("the CSI driver %s has not deleted a snapshot yet: see the events of VolumeSnapshotContent %s; "+
-			"csi-snapshotter retries the deletion: %w", driver, name, err)
-	}
-	return err
 }

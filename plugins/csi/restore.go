@@ -71,7 +71,7 @@ func (a restoreClaim) Start(ctx context.Context, req *item.RestoreRequest) (*asy
 		return nil, err
 	}
 	token, started := newToken(), time.Now()
-	snapshot, err := a.cluster.createOrTakeOverSnapshot(ctx, newRestoreSnapshot(req, ref, token))
+	snapshot, err := a.cluster.createSnapshot(ctx, newRestoreSnapshot(req, ref, token))
 	if isNotServed(err) {
 		err = fmt.Errorf("%w: %s, and restore again", errNotServed, installSnapshotter)
 	}

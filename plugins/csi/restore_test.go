@@ -108,7 +108,7 @@ func (w *world) wantNoLeftovers(started *asyncrestoreitemv1.Started) {
 	w.eventually("nothing is left of the restore", func() bool {
 		snapshot, err := w.readSnapshot(w.Context(), id.object, id.uid)
 		w.must(err)
-		content, err := w.getContent(w.Context(), id.object.Name)
+		content, err := w.snapshotContents.get(w.Context(), id.object.Name)
 		w.must(err)
 		return snapshot == nil && content == nil
 	})

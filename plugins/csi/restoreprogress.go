@@ -217,14 +217,11 @@ func (c *cluster) removeRestoreObjects(ctx context.Context, key types.Namespaced
 	if err := c.leaveGroup(ctx, key, uid); err != nil {
 		return err
 	}
-	err = api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid},
-	})
-	isAbsent := apierrors.IsNotFound(err)
-	if err != nil && !isAbsent && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting VolumeSnapshot %s: %w", key, err)
+	existed, err := deleteWithUID(ctx, api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace), "VolumeSnapshot", key, uid)
+	if err != nil {
+		return err
 	}
-	content, err := c.getContent(ctx, key.Name)
+	content, err := c.snapshotContents.get(ctx, key.Name)
 	switch ref := (*corev1.ObjectReference)(nil); {
 	case err != nil || content == nil:
 		return err
@@ -234,14 +231,14 @@ func (c *cluster) removeRestoreObjects(ctx context.Context, key types.Namespaced
 			return nil // it is not the content of this restore
 		}
 	}
-	if isAbsent {
-		if err := c.patchContent(ctx, key.Name, map[string]any{
+	if !existed {
+		if _, err := c.snapshotContents.patch(ctx, key.Name, map[string]any{
 			"metadata": map[string]any{"annotations": map[string]any{annotationBeingDeleted: "yes"}},
 		}); err != nil {
 			return err
 		}
 	}
-	return errors.Join(c.deleteContentObject(ctx, key.Name), c.deleteGroupContentObject(ctx, key.Name))
+	return errors.Join(c.snapshotContents.delete(ctx, key.Name), c.groupContents.delete(ctx, key.Name))
 }
 
 // leaveGroup removes the group from the status of the VolumeSnapshot of a restore. snapshot-controller does not delete a

@@ -9,6 +9,7 @@ import (
 
 	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,22 @@ func (w *world) archivedGroup(started *asyncbackupitemv1.Started) *unstructured.
 	return toItem(w, content, groupsnapshotv1.SchemeGroupVersion.String(), "VolumeGroupSnapshotContent")
 }
 
+// forgetGroup is forgetObjects for a group.
+func (w *world) forgetGroup(group, member *unstructured.Unstructured) {
+	w.Helper()
+	w.must(w.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(w.namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	w.eventually("the VolumeSnapshots no longer exist", func() bool { return len(w.listOwnSnapshots(w.namespace)) == 0 })
+	w.must(w.groupContents.delete(w.Context(), group.GetName()))
+	w.must(w.eachContent(w.Context(), metav1.ListOptions{LabelSelector: labelRunUID + "=" + w.backup.UID}, func(c *snapshotv1.VolumeSnapshotContent) {
+		w.must(w.snapshotContents.delete(w.Context(), c.Name))
+	}))
+	w.eventually("the contents no longer exist", func() bool {
+		found, err := w.snapshotContents.get(w.Context(), member.GetName())
+		w.must(err)
+		return found == nil
+	})
+}
+
 // TestGroup captures three claims together, restores one of them, and deletes the snapshots with and without their
 // objects.
 func TestGroup(t *testing.T) {
@@ -71,18 +88,13 @@ func TestGroup(t *testing.T) {
 			return w.deleteArchived(group)
 		},
 		"in another cluster": func(w *world, group, member *unstructured.Unstructured) error {
-			w.must(w.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(w.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-			w.eventually("the VolumeSnapshots no longer exist", func() bool { return len(w.listOwnSnapshots(w.namespace)) == 0 })
-			w.must(w.groupContents.delete(t.Context(), group.GetName()))
-			w.must(w.eachContent(t.Context(), metav1.ListOptions{LabelSelector: labelRunUID + "=" + w.backup.UID}, func(c *snapshotv1.VolumeSnapshotContent) {
-				w.must(w.snapshotContents.delete(t.Context(), c.Name))
-			}))
-			w.eventually("the contents no longer exist", func() bool {
-				found, err := w.snapshotContents.get(t.Context(), member.GetName())
-				w.must(err)
-				return found == nil
-			})
+			w.forgetGroup(group, member)
 			w.must(w.deleteArchived(member))
+			return w.deleteArchived(group)
+		},
+		"in another cluster, with a driver that fails at first": func(w *world, group, member *unstructured.Unstructured) error {
+			w.forgetGroup(group, member)
+			w.setFaults(driverdir.Faults{Calls: map[string]driverdir.Fault{"GetVolumeGroupSnapshot": {Code: codes.Unavailable}}})
 			return w.deleteArchived(group)
 		},
 	} {
@@ -176,17 +188,16 @@ func TestGroup_CancelUnseen(t *testing.T) {
 	claims := []*unstructured.Unstructured{w.createVolume("a", inGroup(defaultGroupLabel)), w.createVolume("b", inGroup(defaultGroupLabel))}
 	w.setFaults(driverdir.Faults{NeverReady: true})
 	started := w.captureGroup(claims...)
-	for _, one := range started {
-		w.awaitProgress(one, "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
-	}
+	id := mustParseID(t, started[0].OperationID)
+	var seen observedGroup
+	w.eventually("all objects exist and are retained", func() bool {
+		var err error
+		seen, err = w.observeGroup(t.Context(), id, w.backup)
+		w.must(err)
+		return isGroupTaken(seen.groupContent) && isCaptured(seen.content)
+	})
 	w.must(stack.StopProgram(csi.SnapshotController)) // the objects stay until it runs again
 	t.Cleanup(func() { _ = stack.StartSidecar(csi.SnapshotController) })
-	id := mustParseID(t, started[0].OperationID)
-	seen, err := w.observeGroup(t.Context(), id, w.backup)
-	w.must(err)
-	if seen.content == nil || seen.group == nil {
-		t.Fatalf("it has not all objects: %+v", seen)
-	}
 	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started[1])))
 	// Progress that has read everything before, of this process and of another one.
 	for range 2 {
@@ -196,6 +207,7 @@ func TestGroup_CancelUnseen(t *testing.T) {
 		w.must(w.retainGroup(t.Context(), &before, w.backup))
 		// Progress that has read the group before, and its contents later.
 		later := observedGroup{operation: id, group: seen.group}
+		var err error
 		later.groupContent, err = w.groupContents.get(t.Context(), seen.groupContent.Name)
 		w.must(err)
 		later.content, err = w.snapshotContents.get(t.Context(), seen.content.Name)

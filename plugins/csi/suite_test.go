@@ -144,11 +144,47 @@ func (w *world) restrictPlugin() {
 	w.pluginConfig, err = w.plane.AddUser("system:serviceaccount:"+account.Namespace+":"+account.Name,
 		"system:serviceaccounts", "system:serviceaccounts:"+account.Namespace)
 	w.must(err)
-	w.pluginAPI = w.newClients(w.pluginConfig)
+	api := w.newClients(w.pluginConfig)
 	w.eventually("the API server knows the rights", func() bool {
-		_, err := w.pluginAPI.core.StorageV1().StorageClasses().List(w.Context(), metav1.ListOptions{})
+		_, err := api.core.StorageV1().StorageClasses().List(w.Context(), metav1.ListOptions{})
 		return err == nil
 	})
+	denied := make(chan string, 1)
+	w.pluginConfig.Wrap(func(next http.RoundTripper) http.RoundTripper { return denialRecorder{next: next, denied: denied} })
+	w.pluginAPI = w.newClients(w.pluginConfig)
+	w.Cleanup(func() {
+		select {
+		case message := <-denied:
+			w.Errorf("the plugin has not all rights that it needs: %s", message)
+		default:
+		}
+	})
+}
+
+// denialRecorder records a response that RBAC caused. The plugin may work without a right: it reads what it cannot watch.
+type denialRecorder struct {
+	next   http.RoundTripper
+	denied chan<- string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d denialRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.next.RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusForbidden {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	if bytes.Contains(body, []byte(" cannot ")) {
+		select {
+		case d.denied <- string(body):
+		default:
+		}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
 }
 
 // restartPlugin replaces the plugin with a new one, which has nothing in memory.
@@ -167,6 +203,7 @@ func backdate(set *recentSet, key string, by time.Duration) {
 func (w *world) skewPlugin(behind time.Duration) {
 	w.Helper()
 	config := rest.CopyConfig(w.pluginConfig)
+	config.ContentType = runtime.ContentTypeJSON // what skewedTransport reads
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return skewedTransport{next: next, behind: behind} })
 	w.pluginAPI = w.newClients(config)
 	w.restartPlugin()

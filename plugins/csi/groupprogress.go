@@ -63,7 +63,9 @@ func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.
 		return observed, err
 	}
 	if observed.group != nil {
-		observed.takeover = c.observeTakeover(id, observed.group.Annotations[annotationMemberPrefix+claim])
+		if observed.takeover = c.observeTakeover(id, observed.group.Annotations[annotationMemberPrefix+claim]); observed.takeover.happened {
+			return observed, nil
+		}
 	}
 	if observed.groupContent, err = c.groupContents.get(ctx, groupContentNameOf(id.uid)); err != nil {
 		return observed, err
@@ -79,7 +81,8 @@ func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.
 	} else {
 		observed.failingFor = c.failing.add(string(id.uid))
 	}
-	return observed, c.retainGroup(ctx, &observed, backup)
+	err = c.retainGroup(ctx, &observed, backup)
+	return observed, err
 }
 
 // retainGroup retains the contents of a group, unless it is being removed: see retain.
@@ -175,21 +178,22 @@ func (c *cluster) requestGroupRemoval(ctx context.Context, key types.NamespacedN
 	if err != nil {
 		return err
 	}
-	content, err := c.groupContents.get(ctx, groupContentNameOf(uid))
-	if err != nil || content != nil && content.Spec.VolumeGroupSnapshotRef.UID != uid {
-		return err
-	}
-	var owned []removable
-	if content != nil {
-		owned = append(owned, removable{&c.groupContents, content.Name})
-	}
-	// The contents of the members are deleted with their VolumeSnapshots.
-	if content != nil && content.Status != nil {
+	client := api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace)
+	return c.removeInOrder(ctx, client, "VolumeGroupSnapshot", key, uid, func() ([]removable, error) {
+		content, err := c.groupContents.get(ctx, groupContentNameOf(uid))
+		if err != nil || content == nil || content.Spec.VolumeGroupSnapshotRef.UID != uid {
+			return nil, err
+		}
+		owned := []removable{{&c.groupContents, content.Name}}
+		if content.Status == nil {
+			return owned, nil
+		}
+		// The contents of the members are deleted with their VolumeSnapshots.
 		for _, member := range content.Status.VolumeSnapshotInfoList {
 			owned = append(owned, removable{&c.snapshotContents, memberName("snapcontent", uid, member.VolumeHandle)})
 		}
-	}
-	return c.removeInOrder(ctx, api.snapshots.GroupsnapshotV1().VolumeGroupSnapshots(key.Namespace), "VolumeGroupSnapshot", key, uid, owned)
+		return owned, nil
+	})
 }
 
 // removeLiveGroup requests the deletion of a VolumeGroupSnapshotContent with its VolumeGroupSnapshot.

@@ -11,7 +11,6 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -78,12 +77,12 @@ func (c *cluster) isNeeded(ctx context.Context, snapshot *snapshotv1.VolumeSnaps
 	if err != nil {
 		return false, err
 	}
-	claim, err := api.core.CoreV1().PersistentVolumeClaims(snapshot.Namespace).Get(ctx, snapshot.Annotations[annotationClaim], metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	claim, err := getIfExists(ctx, api.core.CoreV1().PersistentVolumeClaims(snapshot.Namespace), "PersistentVolumeClaim", snapshot.Annotations[annotationClaim])
+	if err != nil {
 		return false, err
 	}
 	key := string(snapshot.UID)
-	if err != nil || claim.Spec.DataSourceRef == nil || claim.Spec.DataSourceRef.Name != snapshot.Name {
+	if claim == nil || claim.Spec.DataSourceRef == nil || claim.Spec.DataSourceRef.Name != snapshot.Name {
 		return c.orphans.add(key) < orphanTimeout, nil
 	}
 	c.orphans.remove(key)

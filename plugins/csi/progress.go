@@ -119,7 +119,9 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 		return observed, err
 	}
 	if observed.snapshot != nil {
-		observed.takeover = c.observeTakeover(id, observed.snapshot.Annotations[annotationOperation])
+		if observed.takeover = c.observeTakeover(id, observed.snapshot.Annotations[annotationOperation]); observed.takeover.happened {
+			return observed, nil
+		}
 	}
 	key := string(id.uid)
 	if isPresent(observed.snapshot) {

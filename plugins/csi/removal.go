@@ -58,16 +58,14 @@ func (c *cluster) requestRemoval(ctx context.Context, key types.NamespacedName, 
 	if err != nil {
 		return err
 	}
-	content, err := c.snapshotContents.get(ctx, contentNameOf(uid))
-	if err != nil {
-		return err
-	}
-	var owned []removable
-	if content != nil && belongsTo(content, operationID{object: key, uid: uid}) {
+	return c.removeInOrder(ctx, api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace), "VolumeSnapshot", key, uid, func() ([]removable, error) {
+		content, err := c.snapshotContents.get(ctx, contentNameOf(uid))
+		if err != nil || content == nil || !belongsTo(content, operationID{object: key, uid: uid}) {
+			return nil, err
+		}
 		c.removing.add(content.Name)
-		owned = append(owned, removable{&c.snapshotContents, content.Name})
-	}
-	return c.removeInOrder(ctx, api.snapshots.SnapshotV1().VolumeSnapshots(key.Namespace), "VolumeSnapshot", key, uid, owned)
+		return []removable{{&c.snapshotContents, content.Name}}, nil
+	})
 }
 
 // removable is a content that is removed with its VolumeSnapshot or VolumeGroupSnapshot.
@@ -80,10 +78,11 @@ type removable struct {
 }
 
 // removeInOrder requests the deletion of a VolumeSnapshot or VolumeGroupSnapshot, and of its contents with what they have in the
-// driver. snapshot-controller deletes the contents, unless there was no such object anymore.
+// driver. snapshot-controller deletes the contents, unless there was no such object anymore. find returns the contents: it is
+// called when no call of Progress retains further ones.
 func (c *cluster) removeInOrder(ctx context.Context, client interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
-}, kind string, key types.NamespacedName, uid types.UID, owned []removable,
+}, kind string, key types.NamespacedName, uid types.UID, find func() ([]removable, error),
 ) (err error) {
 	c.discarded.add(string(uid))
 	defer func() {
@@ -91,6 +90,10 @@ func (c *cluster) removeInOrder(ctx context.Context, client interface {
 			c.discarded.remove(string(uid)) // it may still be used
 		}
 	}()
+	owned, err := find()
+	if err != nil {
+		return err
+	}
 	for _, content := range owned {
 		if err := content.contents.patchForRemoval(ctx, content.name, false); err != nil {
 			return err

@@ -65,6 +65,14 @@ func TestCaptureClaim_RepeatedStart(t *testing.T) {
 	claim := w.createVolume("data")
 	earlier := w.capture(claim)
 	w.awaitProgress(earlier, "it is ready", isCompleted)
+	w.capture(claim)
+	w.eventually("the watch has seen the takeover", func() bool {
+		p := w.progress(earlier)
+		if !isCompleted(p) {
+			t.Errorf("the earlier operation does not stay completed: %+v", p)
+		}
+		return strings.Contains(p.Description, "before a later call")
+	})
 	w.restartPlugin()
 	later := w.capture(claim)
 	if earlier.OperationID == later.OperationID {
@@ -234,6 +242,28 @@ func TestCaptureClaim_CancelCompleted(t *testing.T) {
 	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
 	if p := w.progress(started); !isCompleted(p) || w.driverSnapshots(w.handleOfItem(claim)) != 1 {
 		t.Errorf("the progress is %+v", p)
+	}
+}
+
+// TestCaptureClaim_ContentReady polls an operation whose content is ready before its VolumeSnapshot: it stays completed.
+func TestCaptureClaim_ContentReady(t *testing.T) {
+	w := newWorld(t)
+	w.setFaults(driverdir.Faults{NeverReady: true})
+	started := w.capture(w.createVolume("data"))
+	w.awaitProgress(started, "the data is captured", func(p *item.Progress) bool { return p.DataCaptured })
+	w.must(stack.StopProgram(csi.SnapshotController)) // the VolumeSnapshot is not ready until it runs again
+	t.Cleanup(func() { w.must(stack.StartSidecar(csi.SnapshotController)) })
+	w.setFaults(driverdir.Faults{})
+	w.eventually("the content is ready", func() bool {
+		content, err := w.snapshotContents.get(t.Context(), contentNameOf(mustParseID(t, started.OperationID).uid))
+		w.must(err)
+		return isContentReady(content)
+	})
+	w.restartPlugin()
+	for range 2 {
+		if p := w.progress(started); !isCompleted(p) {
+			t.Errorf("the progress is %+v", p)
+		}
 	}
 }
 

@@ -80,15 +80,16 @@ type cluster struct {
 	groups  memo[observedGroupClasses]
 	handles memo[map[string]string]
 	// failing has the snapshots with an error, by the UID of the VolumeSnapshot; retained and
-	// captured those whose content is retained, and those that the driver has taken.
-	failing, retained, captured recentSet
+	// captured those whose content is retained, and those that the driver has taken. ready has those whose content is ready to
+	// use: an operation that has completed stays so, although its VolumeSnapshot is ready later.
+	failing, retained, captured, ready recentSet
 	// waiting has the snapshots that are not ready, since csi-snapshotter was reminded of them.
 	waiting recentSet
 	// canceled has the operations that were canceled, by their ID. discarded has the UIDs of the VolumeSnapshots and
 	// VolumeGroupSnapshots whose removal this process requested: their contents must not be retained anymore.
 	canceled, discarded recentSet
-	// superseded has the operations whose work a later call continues, by their ID.
-	superseded recentSet
+	// completed has the operations that have completed, and superseded those whose work a later call continues, by their ID.
+	completed, superseded recentSet
 	// removing has the contents that are being removed, as far as this process requested it.
 	removing recentSet
 	// removed has the contents whose snapshots this process has deleted in the driver.

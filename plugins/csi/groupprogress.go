@@ -46,6 +46,7 @@ func (c *cluster) groupProgress(ctx context.Context, id operationID, backup item
 		return decideTakenOver(id, observed.takeover), nil
 	}
 	progress := decideGroupProgress(observed)
+	c.recordCompletion(id, progress)
 	if progress.Err != "" && observed.group != nil {
 		err = c.requestGroupRemoval(ctx, id.object, id.uid)
 	}

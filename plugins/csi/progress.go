@@ -66,6 +66,7 @@ func (a captureClaim) Progress(ctx context.Context, req *asyncbackupitemv1.Opera
 		return decideTakenOver(id, observed.takeover), nil
 	}
 	progress := decideProgress(observed)
+	a.cluster.recordCompletion(id, progress)
 	if progress.Err != "" && (observed.snapshot != nil || observed.content != nil) {
 		// What cannot be used must not stay. A captured snapshot is never removed here.
 		if err := a.cluster.requestRemoval(ctx, id.object, id.uid); err != nil {
@@ -131,8 +132,9 @@ func (c *cluster) observeSnapshot(ctx context.Context, id operationID, backup it
 		} else {
 			observed.failingFor = c.failing.add(key)
 		}
-		if !isBound(observed.snapshot) || !isTaken(observed.snapshot) && c.retained.has(key) ||
-			observed.isCaptured && !isReady(observed.snapshot) {
+		isUnchanged := !isBound(observed.snapshot) || !isTaken(observed.snapshot) && c.retained.has(key) ||
+			observed.isCaptured && !isReady(observed.snapshot)
+		if isUnchanged && !c.ready.has(key) {
 			return observed, c.remindSnapshotter(ctx, id)
 		}
 	}
@@ -178,6 +180,9 @@ func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot
 	}
 	if observed.isCaptured = isCaptured(observed.content); observed.isCaptured {
 		c.captured.add(key)
+	}
+	if isContentReady(observed.content) {
+		c.ready.add(key)
 	}
 	return nil
 }
@@ -244,9 +249,17 @@ func decideUntakenProgress(o observedSnapshot, progress *item.Progress) *item.Pr
 // takeover is whether a later call continues the work of an operation.
 type takeover struct {
 	happened bool
-	// isCanceled reports that the operation was canceled since, and observedFor how long the takeover has been observed.
-	isCanceled  bool
-	observedFor time.Duration
+	// isCompleted reports that the operation had completed before, and isCanceled that it was canceled since. observedFor is how
+	// long the takeover has been observed.
+	isCompleted, isCanceled bool
+	observedFor             time.Duration
+}
+
+// recordCompletion remembers that an operation has completed. It stays so if a later call takes its object over.
+func (c *cluster) recordCompletion(id operationID, progress *item.Progress) {
+	if progress.Completed && progress.Err == "" {
+		c.completed.add(id.String())
+	}
 }
 
 // observeTakeover compares the token of an object with that of an operation.
@@ -255,7 +268,7 @@ func (c *cluster) observeTakeover(id operationID, token string) takeover {
 		return takeover{}
 	}
 	key := id.String()
-	return takeover{happened: true, isCanceled: c.canceled.has(key), observedFor: c.superseded.add(key)}
+	return takeover{happened: true, isCompleted: c.completed.has(key), isCanceled: c.canceled.has(key), observedFor: c.superseded.add(key)}
 }
 
 // decideTakenOver returns the progress of an operation whose work a later call continues. It does not end before it is
@@ -266,6 +279,8 @@ func decideTakenOver(id operationID, t takeover) *item.Progress {
 		Description: "a later call of the action continues the work: see the operation of that call",
 	}
 	switch {
+	case t.isCompleted:
+		progress.Completed, progress.NCompleted, progress.Description = true, progress.NTotal, "completed, before a later call of the action continued the work"
 	case t.isCanceled:
 		progress.Completed, progress.Cancelled = true, true
 	case t.observedFor >= takeoverTimeout:

@@ -226,6 +226,7 @@ func (a restoreClaim) Progress(ctx context.Context, req *asyncrestoreitemv1.Oper
 		return decideTakenOver(id, observed.takeover), nil
 	}
 	progress, remove := decideRestore(observed)
+	a.cluster.recordCompletion(id, progress)
 	if remove {
 		if err := a.cluster.removeRestoreObjects(ctx, id.object, id.uid); err != nil {
 			return nil, err

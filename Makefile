@@ -3,7 +3,7 @@
 
 # `make` alone lists the targets. A newcomer needs only two of them, `make demo` and
 # `make test`; each builds what it needs first. Everything that is
-# built is in bin/, which is never committed.
+# built is in bin/ or, if it is for users, in dist/. Neither is ever committed.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,7 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 
 GO ?= go
 IMG ?= ghcr.io/grapnel-dev/grapnel:latest
-# What `make deploy` installs: config/default, a directory of config/overlays, or your own.
+# What `make deploy` and `make build-installer` install: config/default, a directory of config/overlays, or your own.
 OVERLAY ?= config/default
 # Additional arguments of `make deploy` for `kubectl apply`, for example a selector.
 APPLY_ARGS ?=
@@ -21,6 +21,7 @@ APPLY_ARGS ?=
 CONTAINER_TOOL ?= docker
 PLATFORMS ?= linux/amd64,linux/arm64
 BIN := $(CURDIR)/bin
+DIST ?= $(CURDIR)/dist
 TOOLS := $(BIN)/tools
 CONTROL_PLANE := $(BIN)/controlplane
 NODE := $(BIN)/node
@@ -30,6 +31,7 @@ CSI := $(BIN)/csi
 KUBECTL_FOUND := $(or $(shell command -v kubectl),$(CONTROL_PLANE)/kubectl)
 KUBECTL ?= $(KUBECTL_FOUND)
 KUBECTL_BUILT := $(filter $(CONTROL_PLANE)/kubectl,$(KUBECTL))
+RENDER = $(KUBECTL) kustomize $(OVERLAY) | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|'
 
 CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
@@ -156,9 +158,14 @@ docker-build: ## Build the image IMG for this machine.
 docker-buildx: ## Build and push the image IMG for all PLATFORMS.
 	docker buildx build --build-arg VERSION=$(VERSION) --platform $(PLATFORMS) -t $(IMG) --push .
 
+.PHONY: build-installer
+build-installer: $(KUBECTL_BUILT) ## Write dist/install.yaml, which installs what `make deploy` installs.
+	mkdir -p $(DIST)
+	$(RENDER) >$(DIST)/install.yaml
+
 .PHONY: clean
 clean: ## Remove everything that was built.
-	rm -rf $(BIN)
+	rm -rf $(BIN) $(CURDIR)/dist
 
 ##@ Deployment, into the cluster of KUBECONFIG
 
@@ -172,7 +179,7 @@ uninstall: $(KUBECTL_BUILT) ## Remove the CRDs, and with them every object of th
 
 .PHONY: deploy
 deploy: $(KUBECTL_BUILT) ## Install the CRDs, the operator (image IMG) and its policies, as OVERLAY says.
-	$(KUBECTL) kustomize $(OVERLAY) | sed 's|ghcr.io/grapnel-dev/grapnel:latest|$(IMG)|' | $(KUBECTL) apply $(APPLY_ARGS) -f -
+	$(RENDER) | $(KUBECTL) apply $(APPLY_ARGS) -f -
 
 # Neither the CRDs nor the namespace with the volume of the store: removing the
 # operator must not delete backups. Everything that is removed has a label, so that it is

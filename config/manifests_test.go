@@ -199,6 +199,21 @@ func TestInstallations_AllDirectories(t *testing.T) {
 	}
 }
 
+// TestInstallations_Labels checks the labels that find everything to delete, and everything but the CRDs
+// to downgrade.
+func TestInstallations_Labels(t *testing.T) {
+	t.Parallel()
+	for name, i := range installations {
+		for _, object := range i.render(t) {
+			labels := object.GetLabels()
+			isCRD := object.GetKind() == "CustomResourceDefinition"
+			if labels["app.kubernetes.io/name"] != "grapnel" || (labels["app.kubernetes.io/component"] == "crd") != isCRD {
+				t.Errorf("%s: the %s %s has the labels %v", name, object.GetKind(), object.GetName(), labels)
+			}
+		}
+	}
+}
+
 // TestHighAvailability_VolumeAccessMode builds installations with a second operator, and with a
 // volume that one node mounts.
 func TestHighAvailability_VolumeAccessMode(t *testing.T) {

@@ -77,6 +77,33 @@ func TestMakefile_Kubectl(t *testing.T) {
 	}
 }
 
+// TestMakefile_Installer compares the one file with what the overlay has, but for the image.
+func TestMakefile_Installer(t *testing.T) {
+	t.Parallel()
+	root, err := program.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const image = "registry.example.com/grapnel:v0.1.0"
+	dist := t.TempDir()
+	for overlay, i := range map[string]installation{"config/default": installations["default"], "config/overlays/s3": installations["s3"]} {
+		cmd := exec.CommandContext(t.Context(), "make", "build-installer", "KUBECTL="+filepath.Join(root, "bin", "controlplane", "kubectl"),
+			"DIST="+dist, "IMG="+image, "OVERLAY="+overlay)
+		cmd.Dir = root
+		if _, err := output(t.Context(), cmd); err != nil {
+			t.Fatal(err)
+		}
+		installer, err := os.ReadFile(filepath.Join(dist, "install.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ReplaceAll(i.manifests(t), "image: ghcr.io/grapnel-dev/grapnel:latest", "image: "+image)
+		if string(installer) != want || !strings.Contains(want, image) {
+			t.Errorf("install.yaml is not what %s has with the image %s", overlay, image)
+		}
+	}
+}
+
 // planOfMake returns the commands that make would run with these programs.
 func planOfMake(t *testing.T, root, programs, target string) string {
 	t.Helper()

@@ -97,7 +97,7 @@ words() {
 	found=$(
 		git grep -niE "//(.*[ (])?$word" -- '*.go' "${code[@]}"
 		git grep -niE "^[^\"]*(\"[^\"]*\"[^\"]*)*\"([^\"]*[ (]$word|$word [^\"])" -- '*.go' "${code[@]}"
-		git grep -niE "(^|[ (*_])$word" -- '*.md' 'config/*.yaml' ':!test'
+		git grep -niE "(^|[ (*_])$word" -- '*.md' 'config/*.yaml' charts ':!test'
 	) || true
 	[ -z "$found" ] || {
 		echo "$found"

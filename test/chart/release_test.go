@@ -1,0 +1,263 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/kube"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+)
+
+const (
+	deployment = "deployment/grapnel-controller-manager"
+	account    = "serviceaccount/grapnel-controller-manager"
+	claim      = "persistentvolumeclaim/grapnel-store"
+	plugin     = "plugins.grapnel.dev/csi"
+	location   = "backupstoragelocations.grapnel.dev/main"
+)
+
+// withLocation needs a Plugin and a location.
+const withLocation = `
+csi: {enabled: true}
+locations: [{name: main, spec: {default: true, filesystem: {path: main}}}]
+`
+
+// cluster is a real API server, with Helm as a user runs it.
+type cluster struct {
+	*controlplane.ControlPlane
+
+	client client.WithWatch
+	root   string
+}
+
+// TestRelease follows one cluster through the ways in which Grapnel is installed, changed and removed.
+func TestRelease(t *testing.T) {
+	// Discovery is cached by address, and ports are used again.
+	t.Setenv("KUBECACHEDIR", t.TempDir())
+	c := startCluster(t)
+
+	c.install(t, "grapnel", withLocation, nil)
+	c.wantKept(t, true)
+	pluginID, locationID := c.uid(t, plugin), c.uid(t, location)
+	if pluginID == "" || locationID == "" {
+		t.Fatal("in a cluster without the CRDs, the Plugin and the location are missing")
+	}
+	// The second release of values that did not change, because the first one had hooks.
+	c.upgrade(t, withLocation)
+	if c.uid(t, plugin) != pluginID || c.uid(t, location) != locationID {
+		t.Error("the upgrade replaces the Plugin and the location")
+	}
+	c.upgrade(t, "csi: {enabled: false}")
+	if c.uid(t, plugin) != "" || c.uid(t, location) != "" {
+		t.Error("an upgrade without them leaves the Plugin and the location")
+	}
+
+	_, err := c.newInstall(t, "another").Run(loadChart(t), map[string]any{})
+	if err == nil || !strings.Contains(err.Error(), "exists and cannot be imported into the current release") {
+		t.Errorf("a second release: %v", err)
+	}
+
+	claimID := c.uid(t, claim)
+	c.uninstall(t)
+	c.wantKept(t, false)
+
+	// To kustomize, and back.
+	c.kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(c.root, "config", "default"))
+	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:latest")
+	accountID := c.uid(t, account)
+	c.install(t, "grapnel", "image: {tag: v0.1.0}", func(install *action.Install) {
+		install.TakeOwnership, install.ForceConflicts = true, true
+	})
+	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:v0.1.0")
+	c.kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(c.root, "config", "default"))
+	c.kubectl(t, "delete", "secret", "-n", namespace, "-l", "owner=helm,name=grapnel")
+	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:latest")
+	if c.uid(t, account) != accountID || c.uid(t, claim) != claimID {
+		t.Error("moving between the chart and kustomize replaces objects")
+	}
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	root, err := program.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.NewWithWatch(plane.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{ControlPlane: plane, client: c, root: root}
+}
+
+// newConfiguration returns what helm has for each command.
+func (c *cluster) newConfiguration(t *testing.T) *action.Configuration {
+	t.Helper()
+	settings := cli.New()
+	settings.KubeConfig = c.KubeconfigPath()
+	settings.SetNamespace(namespace)
+	configuration := action.NewConfiguration()
+	if err := configuration.Init(settings.RESTClientGetter(), namespace, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	return configuration
+}
+
+// newInstall is helm install -n grapnel-system --create-namespace --wait.
+func (c *cluster) newInstall(t *testing.T, name string) *action.Install {
+	t.Helper()
+	install := action.NewInstall(c.newConfiguration(t))
+	install.ReleaseName, install.Namespace, install.CreateNamespace = name, namespace, true
+	install.WaitStrategy, install.Timeout = kube.StatusWatcherStrategy, time.Minute
+	return install
+}
+
+func (c *cluster) install(t *testing.T, name, values string, set func(*action.Install)) {
+	t.Helper()
+	install := c.newInstall(t, name)
+	if set != nil {
+		set(install)
+	}
+	c.runReady(t)
+	if _, err := install.Run(loadChart(t), parseValues(t, values)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) upgrade(t *testing.T, values string) {
+	t.Helper()
+	upgrade := action.NewUpgrade(c.newConfiguration(t))
+	upgrade.Namespace, upgrade.WaitStrategy, upgrade.ServerSideApply = namespace, kube.HookOnlyStrategy, "auto"
+	if _, err := upgrade.Run("grapnel", loadChart(t), parseValues(t, values)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) uninstall(t *testing.T) {
+	t.Helper()
+	uninstall := action.NewUninstall(c.newConfiguration(t))
+	uninstall.WaitStrategy = kube.HookOnlyStrategy
+	if _, err := uninstall.Run("grapnel"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runReady reports, as the controllers of a cluster with nodes do, that Deployments are available and that
+// claims are bound. It ends with the test.
+func (c *cluster) runReady(t *testing.T) {
+	t.Helper()
+	watchObjects(t, c, &appsv1.DeploymentList{}, func(ctx context.Context, deployment *appsv1.Deployment) error {
+		replicas := *deployment.Spec.Replicas
+		status := appsv1.DeploymentStatus{
+			ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
+		}
+		if deployment.Status.ObservedGeneration == status.ObservedGeneration {
+			return nil
+		}
+		deployment.Status = status
+		return c.client.Status().Update(ctx, deployment)
+	})
+	watchObjects(t, c, &corev1.PersistentVolumeClaimList{}, func(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+		if claim.Status.Phase == corev1.ClaimBound {
+			return nil
+		}
+		claim.Status.Phase = corev1.ClaimBound
+		return c.client.Status().Update(ctx, claim)
+	})
+}
+
+// watchObjects calls update for each object, and again for each change, until the test ends.
+func watchObjects[T client.Object](t *testing.T, c *cluster, list client.ObjectList, update func(context.Context, T) error) {
+	t.Helper()
+	watch, err := c.client.Watch(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { watch.Stop(); <-done })
+	ctx := t.Context()
+	go func() {
+		defer close(done)
+		for event := range watch.ResultChan() {
+			object, isObject := event.Object.(T)
+			if !isObject {
+				continue
+			}
+			// After a conflict, there is another event.
+			if err := update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}()
+}
+
+// get returns a field of an object, and nothing if the object does not exist.
+func (c *cluster) get(t *testing.T, object, path string) string {
+	t.Helper()
+	return c.kubectl(t, "get", object, "-n", namespace, "--ignore-not-found", "-o", "jsonpath={"+path+"}")
+}
+
+func (c *cluster) uid(t *testing.T, object string) string {
+	t.Helper()
+	return c.get(t, object, ".metadata.uid")
+}
+
+// wantKept checks that what holds data exists, and whether the operator does.
+func (c *cluster) wantKept(t *testing.T, operator bool) {
+	t.Helper()
+	for _, object := range []string{"namespace/" + namespace, claim, "crd/backups.grapnel.dev"} {
+		if c.uid(t, object) == "" {
+			t.Errorf("%s is missing", object)
+		}
+	}
+	if exists := c.uid(t, deployment) != ""; exists != operator {
+		t.Errorf("the Deployment exists: %v", exists)
+	}
+	if level := c.get(t, "namespace/"+namespace, `.metadata.labels.pod-security\.kubernetes\.io/enforce`); level != "restricted" {
+		t.Errorf("the namespace enforces the level %q of Pod Security", level)
+	}
+}
+
+func (c *cluster) wantImage(t *testing.T, want string) {
+	t.Helper()
+	if image := c.get(t, deployment, ".spec.template.spec.containers[0].image"); image != want {
+		t.Errorf("the image is %s, want %s", image, want)
+	}
+}
+
+func (c *cluster) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), c.KubectlPath(), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.KubeconfigPath())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}

@@ -51,11 +51,12 @@ func parseValues(t *testing.T, text string) map[string]any {
 }
 
 // renderChart renders the chart as helm template does.
-func renderChart(t *testing.T, values string, kinds common.VersionSet) (*release.Release, error) {
+func renderChart(t *testing.T, chart *chartv2.Chart, values string, kinds common.VersionSet) (*release.Release, error) {
 	t.Helper()
 	install := action.NewInstall(action.NewConfiguration())
+	install.KubeVersion = &common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"}
 	install.DryRunStrategy, install.ReleaseName, install.Namespace, install.APIVersions = action.DryRunClient, "grapnel", namespace, kinds
-	rendered, err := install.Run(loadChart(t), parseValues(t, values))
+	rendered, err := install.Run(chart, parseValues(t, values))
 	if err != nil {
 		return nil, err
 	}

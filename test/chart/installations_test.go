@@ -33,7 +33,7 @@ func TestInstallations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rendered, err := renderChart(t, string(values), servedKinds)
+			rendered, err := renderChart(t, loadChart(t), string(values), servedKinds)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
@@ -39,7 +42,7 @@ func TestValues_Refused(t *testing.T) {
 			want:   "only one may have spec.default: true",
 		},
 	} {
-		if _, err := renderChart(t, test.values, nil); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := renderChart(t, loadChart(t), test.values, nil); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: want an error with %q, got: %v", name, test.want, err)
 		}
 	}
@@ -53,7 +56,7 @@ func TestValues_CRDs(t *testing.T) {
 		"crds: {keep: false}":    {10, 0},
 		"crds: {enabled: false}": {0, 0},
 	} {
-		rendered, err := renderChart(t, values, nil)
+		rendered, err := renderChart(t, loadChart(t), values, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +85,7 @@ func TestNotes(t *testing.T) {
 		"namespace: {create: false}": {has: "kubectl label namespace grapnel-system", lacks: "get backupstoragelocations"},
 		"locations: [{name: main, spec: {filesystem: {path: main}}}]": {has: "kubectl get backupstoragelocations.grapnel.dev", lacks: "kubectl apply"},
 	} {
-		rendered, err := renderChart(t, values, nil)
+		rendered, err := renderChart(t, loadChart(t), values, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +109,7 @@ func TestInstallationDoc_Values(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?ms)^```values\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
 	for _, block := range blocks {
-		if _, err := renderChart(t, block[1], nil); err != nil {
+		if _, err := renderChart(t, loadChart(t), block[1], nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -114,6 +117,9 @@ func TestInstallationDoc_Values(t *testing.T) {
 		FindAllStringSubmatch(string(text), -1)
 	for _, name := range names {
 		var value any = loadChart(t).Values
+		if strings.HasSuffix(name[1], ".grapnel.dev") { // a resource
+			continue
+		}
 		for key := range strings.SplitSeq(name[1], ".") {
 			values, _ := value.(map[string]any)
 			if value = values[key]; value == nil {
@@ -124,5 +130,34 @@ func TestInstallationDoc_Values(t *testing.T) {
 	}
 	if len(blocks) == 0 || len(names) < 10 {
 		t.Errorf("found only %d values files and %d values in docs/installation.md", len(blocks), len(names))
+	}
+}
+
+// TestPackage checks that a package has what the link in the chart leads to, and nothing else of that directory.
+func TestPackage(t *testing.T) {
+	t.Parallel()
+	path, err := chartutil.Save(loadChart(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	packaged, err := loader.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := renderChart(t, loadChart(t), withLocation, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := renderChart(t, packaged, withLocation, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Manifest != want.Manifest || len(got.Hooks) != 2 {
+		t.Errorf("the package renders %d hooks, and a manifest of %d characters, want 2 and %d", len(got.Hooks), len(got.Manifest), len(want.Manifest))
+	}
+	for _, file := range packaged.Files {
+		if file.Name != ".helmignore" && (filepath.Ext(file.Name) != ".yaml" || strings.HasPrefix(file.Name, "config/samples/")) {
+			t.Errorf("the package has %s", file.Name)
+		}
 	}
 }

@@ -58,6 +58,7 @@ func TestRelease(t *testing.T) {
 	if pluginID == "" || locationID == "" {
 		t.Fatal("in a cluster without the CRDs, the Plugin and the location are missing")
 	}
+	c.dryRunAll(t)
 	// The second release of values that did not change, because the first one had hooks.
 	c.upgrade(t, withLocation)
 	if c.uid(t, plugin) != pluginID || c.uid(t, location) != locationID {
@@ -248,6 +249,32 @@ func (c *cluster) wantImage(t *testing.T, want string) {
 	t.Helper()
 	if image := c.get(t, deployment, ".spec.template.spec.containers[0].image"); image != want {
 		t.Errorf("the image is %s, want %s", image, want)
+	}
+}
+
+// dryRunAll has the API server check everything that the chart renders for the installations in testdata.
+func (c *cluster) dryRunAll(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		values, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered, err := renderChart(t, loadChart(t), string(values), servedKinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := filepath.Join(t.TempDir(), "manifest.yaml")
+		if err := os.WriteFile(manifest, []byte(rendered.Manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if output := c.kubectl(t, "apply", "--dry-run=server", "--validate=strict", "--server-side", "--force-conflicts", "-f", manifest); strings.Contains(output, "Warning") {
+			t.Errorf("%s: %s", file, output)
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func (c *cluster) newInstall(t *testing.T, name string) *action.Install {
 	t.Helper()
 	install := action.NewInstall(c.newConfiguration(t))
 	install.ReleaseName, install.Namespace, install.CreateNamespace = name, namespace, true
-	install.WaitStrategy, install.Timeout = kube.StatusWatcherStrategy, time.Minute
+	install.WaitStrategy, install.Timeout = kube.StatusWatcherStrategy, 3*time.Minute
 	return install
 }
 
@@ -176,7 +176,10 @@ func (c *cluster) runReady(t *testing.T) {
 		replicas := *deployment.Spec.Replicas
 		status := appsv1.DeploymentStatus{
 			ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			},
 		}
 		if deployment.Status.ObservedGeneration == status.ObservedGeneration {
 			return nil

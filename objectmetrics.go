@@ -23,7 +23,9 @@ const collectTimeout = 5 * time.Second
 
 var (
 	locationAvailable = newObjectMetric("grapnel_location_available", "1 if the phase of the BackupStorageLocation is Available, else 0.", "location")
-	pluginReady       = newObjectMetric("grapnel_plugin_ready", "1 if the Plugin is ready, else 0.", "plugin")
+	expiryHeld        = newObjectMetric("grapnel_location_expiry_held",
+		"1 if expired Backups in the BackupStorageLocation are kept until a user decides, else 0.", "location")
+	pluginReady       = newObjectMetric("grapnel_plugin_ready", "1 if the Plugin is ready, else 0; absent while the Plugin is suspended.", "plugin")
 	scheduleSuspended = newObjectMetric("grapnel_schedule_suspended", "1 if the Schedule is suspended, else 0.", "schedule")
 	scheduleInterval  = newObjectMetric("grapnel_schedule_expected_interval_seconds",
 		"Time from the next Backup of the Schedule to the one after it; absent while the Schedule is suspended or invalid.", "schedule")
@@ -61,7 +63,7 @@ func registerObjectMetrics(registry prometheus.Registerer, cache client.Reader) 
 // Describe implements prometheus.Collector.
 func (m *objectMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		locationAvailable, pluginReady, scheduleSuspended, scheduleInterval, scheduleNext, scheduleLastSuccess, scheduleLastStatus, scheduleCreated,
+		locationAvailable, expiryHeld, pluginReady, scheduleSuspended, scheduleInterval, scheduleNext, scheduleLastSuccess, scheduleLastStatus, scheduleCreated,
 	} {
 		out <- d
 	}
@@ -85,10 +87,12 @@ func (m *objectMetrics) Collect(out chan<- prometheus.Metric) {
 	for i := range locations.Items {
 		l := &locations.Items[i]
 		out <- newGauge(locationAvailable, toFloat(l.Status.Phase == v1alpha1.LocationPhaseAvailable), l.Name)
+		out <- newGauge(expiryHeld, toFloat(conditions.IsTrue(l, v1alpha1.ConditionExpiryHeld)), l.Name)
 	}
 	for i := range plugins.Items {
-		p := &plugins.Items[i]
-		out <- newGauge(pluginReady, toFloat(conditions.IsTrue(p, v1alpha1.ConditionReady)), p.Name)
+		if p := &plugins.Items[i]; !p.Spec.Suspend {
+			out <- newGauge(pluginReady, toFloat(conditions.IsTrue(p, v1alpha1.ConditionReady)), p.Name)
+		}
 	}
 	last := lastFinishedBackups(backups.Items)
 	for i := range schedules.Items {

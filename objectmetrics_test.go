@@ -44,6 +44,8 @@ func TestObjectMetrics(t *testing.T) {
 	}
 	ready := &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "mover"}}
 	conditions.Set(ready, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonLoaded, "loaded")
+	held := &v1alpha1.BackupStorageLocation{ObjectMeta: meta("main"), Status: v1alpha1.BackupStorageLocationStatus{Phase: v1alpha1.LocationPhaseAvailable}}
+	conditions.Set(held, v1alpha1.ConditionExpiryHeld, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, "held")
 	next, succeeded := at(360), at(7)
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		newSchedule("nightly", func(s *v1alpha1.Schedule) {
@@ -51,13 +53,16 @@ func TestObjectMetrics(t *testing.T) {
 		}),
 		newSchedule("off", func(s *v1alpha1.Schedule) { s.Spec.Suspend = true }),
 		newBackup("older", "nightly", v1alpha1.RunPhaseCompleted, 7), newBackup("newer", "nightly", v1alpha1.RunPhasePartiallyFailed, 8),
-		&v1alpha1.BackupStorageLocation{ObjectMeta: meta("main"), Status: v1alpha1.BackupStorageLocationStatus{Phase: v1alpha1.LocationPhaseAvailable}},
+		held,
 		&v1alpha1.BackupStorageLocation{ObjectMeta: meta("away"), Status: v1alpha1.BackupStorageLocationStatus{Phase: v1alpha1.LocationPhaseUnavailable}},
 		ready, &v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "new"}},
+		&v1alpha1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "off"}, Spec: v1alpha1.PluginSpec{Suspend: true}},
 	).Build()
 	want := `
 grapnel_location_available{location="away"} 0
 grapnel_location_available{location="main"} 1
+grapnel_location_expiry_held{location="away"} 0
+grapnel_location_expiry_held{location="main"} 1
 grapnel_plugin_ready{plugin="mover"} 1
 grapnel_plugin_ready{plugin="new"} 0
 grapnel_schedule_created_timestamp{schedule="nightly"} 60

@@ -21,6 +21,7 @@
 //
 //	manifests_test.go      every overlay and component is built; what pods must not have
 //	network_test.go        the network policies select the intended pods
+//	monitoring_test.go     Prometheus finds the metrics; test/monitoring tests the alerts
 //	reasons_test.go        every right has its reason in docs/installation.md
 //	shell_test.go          running the commands of the document; which kubectl make uses
 //	samples_test.go        the samples are valid, and an operator works with them

@@ -25,9 +25,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 )
 
-// startPlane starts a control plane until the test ends.
+// startPlane starts a control plane, which serves the kinds of the Prometheus Operator, until the test ends.
 func startPlane(t *testing.T, options controlplane.Options) *suite {
 	t.Helper()
+	options.CRDPaths = append(options.CRDPaths, "testdata/monitoring")
 	plane, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)

@@ -54,9 +54,11 @@ var installations = map[string]installation{
 	"commands in pods":         {resource: "default", components: []string{"pod-exec"}},
 	"for backups only":         {resource: "default", components: []string{"backup-only"}},
 	"snapshots of volumes":     {resource: "default", components: []string{"csi"}},
+	"alerts":                   {resource: "overlays/ha", components: []string{"monitoring"}},
 	"for backups, with hooks":  {resource: "overlays/s3", components: []string{"backup-only", "quiesce", "pod-exec", "csi"}},
 	"everything": {resource: "base", rest: image, components: []string{
 		"store-shared-volume", "high-availability", "plugins-initcontainer", "plugins-image-volume", "pod-exec", "quiesce", "csi",
+		"monitoring",
 	}},
 }
 

@@ -100,7 +100,7 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{})
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{CRDPaths: []string{filepath.Join(root, "config", "testdata", "monitoring")}})
 	if err != nil {
 		t.Fatal(err)
 	}

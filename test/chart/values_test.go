@@ -113,7 +113,7 @@ func TestInstallationDoc_Values(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	names := regexp.MustCompile("`((?:crds|csi|backupOnly|highAvailability|namespace|network|plugins|podExec|quiesce|store)\\.[a-zA-Z.]+)").
+	names := regexp.MustCompile("`((?:crds|csi|backupOnly|highAvailability|monitoring|namespace|network|plugins|podExec|quiesce|store)\\.[a-zA-Z.]+)").
 		FindAllStringSubmatch(string(text), -1)
 	for _, name := range names {
 		var value any = loadChart(t).Values
@@ -156,7 +156,7 @@ func TestPackage(t *testing.T) {
 		t.Errorf("the package renders %d hooks, and a manifest of %d characters, want 2 and %d", len(got.Hooks), len(got.Manifest), len(want.Manifest))
 	}
 	for _, file := range packaged.Files {
-		if file.Name != ".helmignore" && (filepath.Ext(file.Name) != ".yaml" || strings.HasPrefix(file.Name, "config/samples/")) {
+		if file.Name != ".helmignore" && file.Name != "config/components/monitoring/dashboard.json" && (filepath.Ext(file.Name) != ".yaml" || strings.HasPrefix(file.Name, "config/samples/")) {
 			t.Errorf("the package has %s", file.Name)
 		}
 	}

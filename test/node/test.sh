@@ -75,5 +75,5 @@ export KUBECONFIG PATH E2E_LOAD NO_PROXY no_proxy
 up=1
 code=0
 # shellcheck disable=SC2086
-(cd "$tests" && go test -json -count=1 -timeout 60m ${E2E_ARGS:-} ./... 2>&1) |
+(cd "$tests" && go test -json -count=1 -vet=off -timeout 60m ${E2E_ARGS:-} ./... 2>&1) |
 	"$out/testsummary" -record "$out/e2e.json" || code=${PIPESTATUS[0]}

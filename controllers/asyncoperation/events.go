@@ -20,28 +20,26 @@ func succeededReason(op *v1alpha1.AsyncOperation) string {
 	return ""
 }
 
-// emitStatusChange emits an event and logs a line if a written status has a new phase or reason,
-// and counts finished operations.
+// emitStatusChange logs a line if a written status has a new phase or reason, emits an event if the
+// operation did not complete or the operator cancels it, and counts finished operations.
 func (r *Reconciler) emitStatusChange(k *trackedOperation, op *v1alpha1.AsyncOperation) {
 	phase, reason := op.Status.Phase, succeededReason(op)
 	if phase == k.emittedPhase && reason == k.emittedReason {
 		return
 	}
-	began := phase == v1alpha1.AsyncOperationPhaseInProgress && k.emittedPhase != phase
-	// There may be thousands of them, and the event of the outcome says why it was canceled.
-	requested := phase == v1alpha1.AsyncOperationPhaseCancelling && op.Status.Cancel.Cause == v1alpha1.CancelCauseRequested
-	news := phase != k.emittedPhase && phase != v1alpha1.AsyncOperationPhaseNew && !requested
+	// A Backup may have thousands of operations. Events of all of them would hide those of its problems,
+	// and the recorder keeps each event in memory for minutes; the status has start, progress and outcome.
+	isOverdue := phase == v1alpha1.AsyncOperationPhaseCancelling && op.Status.Cancel.Cause != v1alpha1.CancelCauseRequested
+	isUnsuccessful := op.Ended() && phase != v1alpha1.AsyncOperationPhaseCompleted
+	hasNews := phase != k.emittedPhase && (isOverdue || isUnsuccessful)
 	k.emittedPhase, k.emittedReason = phase, reason
 	r.operationLogger(k.name).Info(op.Status.Message, "action", k.action, "item", op.Spec.Item.Name, "for", k.parentRef.Name,
 		"phase", phase, "reason", reason)
 	if op.Ended() {
 		r.Metrics.recordFinished(op, reason)
 	}
-	if !news {
-		return // the status shows that a plugin is unreachable, while that is the case
-	}
-	if began {
-		reason = v1alpha1.ReasonStarted
+	if !hasNews {
+		return
 	}
 	related := &corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: k.parentRef.Kind, Namespace: op.Namespace, Name: k.parentRef.Name,

@@ -259,7 +259,7 @@ func (p controllerSetup) newAsyncOperationReconciler() (reconciler, error) {
 	}
 	return &asyncoperation.Reconciler{
 		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
-		Operations: p.Operations, OnOpenChange: new(gcTuner).adapt,
+		Operations: p.Operations,
 	}, nil
 }
 

@@ -6,6 +6,8 @@ package main
 import (
 	"runtime/debug"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestGCTuner checks the GOGC setting. The setting is global to the process, so the test does not
@@ -20,23 +22,24 @@ func TestGCTuner(t *testing.T) {
 		return now
 	}
 	var tuner gcTuner
-	for _, step := range []struct{ open, percent int }{
-		{1, defaultPercent},
-		{manyOpen - 1, defaultPercent},
-		{manyOpen, frugalPercent},
-		{manyOpen + 1, frugalPercent},
-		{fewOpen, frugalPercent},
-		{fewOpen - 1, defaultPercent},
-		{manyOpen - 1, defaultPercent},
-		{manyOpen, frugalPercent},
-		{0, defaultPercent},
+	for _, step := range []struct {
+		run            types.UID
+		count, percent int
+	}{
+		{"a", 1, defaultPercent},
+		{"a", manyOperations - 1, defaultPercent},
+		{"b", 1, frugalPercent},
+		{"b", manyOperations, frugalPercent},
+		{"b", 0, defaultPercent},
+		{"a", manyOperations, frugalPercent},
+		{"a", 0, defaultPercent},
 	} {
-		if tuner.adapt(step.open); percent() != step.percent {
-			t.Errorf("with %d operations GOGC is %d %%, want %d %%", step.open, percent(), step.percent)
+		if tuner.setOperations(step.run, step.count); percent() != step.percent {
+			t.Errorf("with %d operations of %q GOGC is %d %%, want %d %%", step.count, step.run, percent(), step.percent)
 		}
 	}
 	t.Setenv("GOGC", "100")
-	if tuner.adapt(manyOpen); percent() != defaultPercent {
+	if tuner.setOperations("a", manyOperations); percent() != defaultPercent {
 		t.Errorf("GOGC is %d %%, but the environment sets 100 %%", percent())
 	}
 }

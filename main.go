@@ -249,6 +249,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
 			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
 			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
+			OnOperationsChange: new(gcTuner).setOperations,
 		},
 	}
 	if err := p.setupControllers(ctx, exited, changed); err != nil {

@@ -98,9 +98,6 @@ type Reconciler struct {
 	// Random returns a number in [0, 1), the jitter of polls. It is called
 	// concurrently.
 	Random func() float64
-	// OnOpenChange is called with the number of open operations after it may have changed, and never
-	// concurrently. It must not block; nil calls nothing.
-	OnOpenChange func(open int)
 
 	log             logr.Logger
 	machine         operation.Machine

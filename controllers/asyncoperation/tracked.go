@@ -83,16 +83,8 @@ func (r *Reconciler) trackOperation(name types.NamespacedName, op *v1alpha1.Asyn
 		r.tracked.byName = map[types.NamespacedName]*trackedOperation{}
 	}
 	r.tracked.byName[name] = k
-	r.reportOpenLocked()
 	r.Metrics.open.WithLabelValues(k.plugin).Inc()
 	return k
-}
-
-// reportOpenLocked calls OnOpenChange. It is called with tracked.mu held.
-func (r *Reconciler) reportOpenLocked() {
-	if r.OnOpenChange != nil {
-		r.OnOpenChange(len(r.tracked.byName))
-	}
 }
 
 // untrackOperation stops tracking an operation that has finished or was deleted, and cancels its
@@ -101,7 +93,6 @@ func (r *Reconciler) untrackOperation(name types.NamespacedName) {
 	r.tracked.mu.Lock()
 	k := r.tracked.byName[name]
 	delete(r.tracked.byName, name)
-	r.reportOpenLocked()
 	r.tracked.mu.Unlock()
 	if k != nil {
 		r.parents.releaseParent(types.UID(k.parentRef.UID))

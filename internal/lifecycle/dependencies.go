@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,9 @@ type Dependencies struct {
 	// Operations configures how operations of plugins are watched; zero values are replaced by
 	// defaults.
 	Operations OperationDefaults
+	// OnOperationsChange, if set, is called with the number of operations of a run after it may have
+	// changed, and with 0 when the run has finished. It is called concurrently, and must not block.
+	OnOperationsChange func(run types.UID, count int)
 	// Limits bound how long runs and their steps may take; zero values are replaced by defaults.
 	Limits Limits
 	// AdmissionGrace is how long a new run waits for a location, a backup and Plugins that do

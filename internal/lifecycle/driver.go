@@ -275,6 +275,9 @@ func (d *Driver[T]) forgetRun(uid types.UID) {
 	d.throttle.forgetRun(uid)
 	d.admissions.forgetRun(uid)
 	d.Logs.Remove(string(uid))
+	if d.OnOperationsChange != nil {
+		d.OnOperationsChange(uid, 0)
+	}
 	if d.OnForget != nil {
 		d.OnForget(uid)
 	}

@@ -12,10 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
 const (
@@ -63,6 +67,36 @@ func TestPrepareRetry(t *testing.T) {
 				t.Errorf("the message is %q", b.Status.Message)
 			}
 		})
+	}
+}
+
+// TestOnOperationsChange reports the operations of all attempts of a run until it has finished.
+func TestOnOperationsChange(t *testing.T) {
+	t.Parallel()
+	b := queued("nightly", 0)
+	b.Finalizers = []string{v1alpha1.FinalizerRun}
+	earlier, current := standing("a", finished), standing("b", goesOn)
+	current.Spec.Attempt = 2
+	d := driverWith(t, nil, b, earlier, current)
+	b.Status.Attempts = 2
+	d.queue = newQueue(1, func(types.NamespacedName) {})
+	var err error
+	if d.Logs, err = runlog.New(t.TempDir(), redact.New(), logr.Discard()); err != nil {
+		t.Fatal(err)
+	}
+	reported := map[types.UID]int{}
+	d.OnOperationsChange = func(run types.UID, count int) { reported[run] = count }
+	if err := d.ReconcileOperations(t.Context(), newScope(BackupKind, b), "archive"); err != nil {
+		t.Fatal(err)
+	}
+	if n := reported[b.UID]; n != 2 {
+		t.Errorf("%d operations are reported, want 2", n)
+	}
+	if err := d.RemoveFinalizer(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if n, is := reported[b.UID]; n != 0 || !is {
+		t.Errorf("%d operations are reported of a finished run, want 0", n)
 	}
 }
 

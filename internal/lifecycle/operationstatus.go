@@ -69,7 +69,11 @@ func (d *Driver[T]) requeueIfThrottled(s *Scope[T], awaited bool) bool {
 // updateOperations is ReconcileOperations for operations that were already read. It returns how
 // many of the current ones have not ended.
 func (d *Driver[T]) updateOperations(s *Scope[T], current, repeated []v1alpha1.AsyncOperation) (open int32) {
-	d.throttle.recordCheck(s.Object.GetUID(), len(current)+len(repeated), d.Now())
+	size := len(current) + len(repeated)
+	d.throttle.recordCheck(s.Object.GetUID(), size, d.Now())
+	if d.OnOperationsChange != nil {
+		d.OnOperationsChange(s.Object.GetUID(), size)
+	}
 	d.cancelOperations(s, withoutDuplicates(repeated, current), "the action was called again for the same object")
 	switch {
 	case s.IsDeadlineExceeded() && !s.isCancelRequestedByUser():

@@ -21,6 +21,7 @@ func CompactForCache(object any) (any, error) {
 	op.ManagedFields = nil
 	op.Finalizers = slices.Clone(op.Finalizers)
 	op.OwnerReferences = slices.Clone(op.OwnerReferences)
+	op.Spec.PostOperationItems = slices.Clone(op.Spec.PostOperationItems)
 	op.Status.Conditions = slices.Clone(op.Status.Conditions)
 	internStrings(&op.APIVersion, &op.Kind, &op.Namespace)
 	for i := range op.Finalizers {
@@ -38,9 +39,13 @@ func CompactForCache(object any) (any, error) {
 		}
 		op.Labels = labels
 	}
-	spec, parent, item := &op.Spec, &op.Spec.ParentRef, &op.Spec.Item
+	spec, parent := &op.Spec, &op.Spec.ParentRef
 	internStrings((*string)(&spec.Kind), &spec.ActionName, &spec.PluginRef.Name, (*string)(&spec.DesiredState), &spec.CancelReason,
-		&parent.Kind, &parent.Name, &parent.UID, &item.Group, &item.Version, &item.Resource, &item.Namespace)
+		&parent.Kind, &parent.Name, &parent.UID)
+	internItemStrings(&spec.Item)
+	for i := range spec.PostOperationItems {
+		internItemStrings(&spec.PostOperationItems[i])
+	}
 	internStrings((*string)(&op.Status.Phase), &op.Status.Message)
 	for i := range op.Status.Conditions {
 		c := &op.Status.Conditions[i]
@@ -50,6 +55,11 @@ func CompactForCache(object any) (any, error) {
 		internStrings(&p.Units, &p.Description, &p.Warning)
 	}
 	return op, nil
+}
+
+// internItemStrings interns all of an item but its name.
+func internItemStrings(item *v1alpha1.OperationItem) {
+	internStrings(&item.Group, &item.Version, &item.Resource, &item.Namespace)
 }
 
 // internStrings replaces strings with their interned copies.

@@ -59,6 +59,10 @@ tidy() {
 	return "$ok"
 }
 
+shared_versions() {
+	hack/sync-modules.sh -check || { echo "Run hack/sync-modules.sh and commit."; return 1; }
+}
+
 # The linter checks only the operator's module.
 formatted() {
 	local list
@@ -113,6 +117,7 @@ step manifests make --no-print-directory manifests
 step unchanged unchanged
 step format formatted
 step tidy tidy
+step "module versions" shared_versions
 step lint "$tools/golangci-lint" run
 step "lint the API" "$tools/golangci-lint" run --config .golangci-kal.yml ./api/...
 step words words

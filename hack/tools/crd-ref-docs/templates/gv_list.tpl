@@ -1,0 +1,7 @@
+{{- /* Copyright The Grapnel Authors. SPDX-License-Identifier: Apache-2.0 */ -}}
+{{- define "gvList" -}}
+# API reference
+
+Generated from the Go types by `make reference`; do not edit. `kubectl explain` shows the same texts.
+{{ range . }}{{ template "gvDetails" . }}{{ end }}
+{{- end -}}

@@ -2,6 +2,7 @@
 {{- define "gvList" -}}
 # API reference
 
-Generated from the Go types by `make reference`; do not edit. `kubectl explain` shows the same texts.
+Generated from the Go types by `make reference`; do not edit. The [pages of the kinds](README.md) explain what the
+fields do together, and `kubectl explain` shows the same texts.
 {{ range . }}{{ template "gvDetails" . }}{{ end }}
 {{- end -}}

@@ -6,7 +6,7 @@
 {{ .Doc }}
 {{- if .IsAlias }}
 
-Type: {{ markdownRenderTypeLink .UnderlyingType }}.
+Type: {{ markdownRenderType .UnderlyingType }}.
 {{- end }}
 {{- with .SortedReferences }}
 

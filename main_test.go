@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -132,5 +136,44 @@ func TestNewLeaderElection(t *testing.T) {
 	if cfg.Timeout != want.Timeout || cfg.UserAgent != want.UserAgent {
 		t.Errorf("the other clients have the timeout %s and the user agent %q, want %s and %q",
 			cfg.Timeout, cfg.UserAgent, want.Timeout, want.UserAgent)
+	}
+}
+
+// TestParseFlags_Documented compares the flags with their table, which says how an installation sets each.
+func TestParseFlags_Documented(t *testing.T) {
+	flags, args, bound := flag.CommandLine, os.Args, flag.NewFlagSet("manager", flag.PanicOnError)
+	flag.CommandLine, os.Args = bound, []string{"manager"}
+	t.Cleanup(func() { flag.CommandLine, os.Args = flags, args })
+	config.RegisterFlags(bound)
+	parseFlags()
+	document, err := os.ReadFile("docs/guides/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| (.+) \\| (.+) \\| (.+) \\| (.+) \\|$").FindAllStringSubmatch(string(document), -1) {
+		rows[row[1]] = row
+	}
+	bound.VisitAll(func(f *flag.Flag) {
+		row := rows[f.Name]
+		delete(rows, f.Name)
+		if row == nil {
+			t.Errorf("docs/guides/operate.md does not have the flag --%s", f.Name)
+			return
+		}
+		said, quoted := strings.CutPrefix(row[3], "`")
+		said = strings.TrimSuffix(said, "`")
+		if duration, err := time.ParseDuration(said); err == nil && said != "0" {
+			said = duration.String()
+		}
+		if quoted && said != f.DefValue {
+			t.Errorf("docs/guides/operate.md has the default %s of --%s, which is %q", row[3], f.Name, f.DefValue)
+		}
+		if !quoted && f.DefValue != "" && f.Name != "restore-resource-priorities" { // its default is described
+			t.Errorf("docs/guides/operate.md does not have the default %q of --%s", f.DefValue, f.Name)
+		}
+	})
+	for name := range rows {
+		t.Errorf("docs/guides/operate.md has the flag --%s, which the operator does not have", name)
 	}
 }

@@ -37,7 +37,7 @@ tree() {
 
 unchanged() {
 	if [ "$(tree)" != "$before" ]; then
-		echo "Regenerating changes the tree. Run make generate manifests and commit:"
+		echo "Regenerating changes the tree. Run make generate manifests reference and commit:"
 		git --no-pager diff
 		git status --short
 		return 1
@@ -114,6 +114,7 @@ words() {
 before=$(tree)
 step generate make --no-print-directory generate
 step manifests make --no-print-directory manifests
+step reference make --no-print-directory reference
 step unchanged unchanged
 step format formatted
 step tidy tidy

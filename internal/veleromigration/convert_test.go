@@ -19,7 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-var update = flag.Bool("update", false, "write the files in testdata, and the table in docs/from-velero.md")
+var update = flag.Bool("update", false, "write the files in testdata, and the table in docs/guides/from-velero.md")
 
 // readInput reads the input of a case.
 func readInput(t *testing.T, name string) []Input {

@@ -55,11 +55,11 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 		l.decideField("spec.provider", OutcomeChanged, "the built-in provider s3 needs no Plugin")
 		err = l.convertAWSConfig()
 	case provider == providerAWS:
-		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins",
+		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/spec/backupstoragelocation.md#object-stores-of-plugins",
 			strings.Join(missing, ", "), provider)
 		err = errors.Join(l.changeField("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	default:
-		note := fmt.Sprintf("create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", provider)
+		note := fmt.Sprintf("create a Plugin that provides %s: docs/spec/backupstoragelocation.md#object-stores-of-plugins", provider)
 		err = errors.Join(l.changeField("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	}
 	if err != nil {

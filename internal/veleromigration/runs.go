@@ -33,7 +33,7 @@ const (
 
 const (
 	volumeNote = "capture the data of volumes with CSI snapshots: docs/guides/volumes.md; or protect it by other means, for example with Velero beside Grapnel"
-	hooksNote  = "declare the hooks as actions of a Plugin, for example with podExec: docs/hooks.md"
+	hooksNote  = "declare the hooks as actions of a Plugin, for example with podExec: docs/guides/hooks.md"
 	policyNote = "write its rules as lists of namespaces and resources, or as selectors"
 )
 

@@ -95,17 +95,21 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestInstallationDoc_Values renders the chart with the values that users copy, and looks up each value that
-// the document names.
-func TestInstallationDoc_Values(t *testing.T) {
+// TestDocs_Values renders the chart with the values that users copy, and looks up each value that
+// the documents name.
+func TestDocs_Values(t *testing.T) {
 	t.Parallel()
 	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "installation.md"))
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, path := range []string{"docs/installation.md", "docs/guides/operate.md"} {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, content...)
 	}
 	blocks := regexp.MustCompile("(?ms)^```values\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
 	for _, block := range blocks {
@@ -123,13 +127,13 @@ func TestInstallationDoc_Values(t *testing.T) {
 		for key := range strings.SplitSeq(name[1], ".") {
 			values, _ := value.(map[string]any)
 			if value = values[key]; value == nil {
-				t.Errorf("docs/installation.md names the value %s, which the chart does not have", name[1])
+				t.Errorf("a document names the value %s, which the chart does not have", name[1])
 				break
 			}
 		}
 	}
 	if len(blocks) == 0 || len(names) < 10 {
-		t.Errorf("found only %d values files and %d values in docs/installation.md", len(blocks), len(names))
+		t.Errorf("found only %d values files and %d values in the documents", len(blocks), len(names))
 	}
 }
 

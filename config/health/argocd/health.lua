@@ -1,7 +1,7 @@
 -- Copyright The Grapnel Authors.
 -- SPDX-License-Identifier: Apache-2.0
 
--- Reports the health of an object of Grapnel, of any kind, to Argo CD; docs/gitops.md explains
+-- Reports the health of an object of Grapnel, of any kind, to Argo CD; docs/guides/gitops.md explains
 -- the answers. It reads the conditions that every kind has, and not the phase, which is
 -- computed from them: so it needs no list of phases, and is correct for those of later versions.
 --

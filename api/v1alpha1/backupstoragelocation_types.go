@@ -103,6 +103,8 @@ type FilesystemLocation struct {
 }
 
 // S3Location is a bucket of an S3 service.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.profile) || has(self.credentialsSecret)",message="profile needs a credentialsSecret, whose file has the profile"
 type S3Location struct {
 	// bucket is the name of the bucket. It must exist.
 	// +required
@@ -131,11 +133,18 @@ type S3Location struct {
 	// +kubebuilder:validation:MaxLength=65536
 	CACert []byte `json:"caCert,omitempty"`
 
-	// credentialsSecret is a Secret in the namespace of the location with the
-	// keys accessKeyID and secretAccessKey, and optionally sessionToken. Unset
-	// means the operator's own identity (environment, instance or web identity).
+	// credentialsSecret is a Secret in the namespace of the location. It has either the
+	// keys accessKeyID and secretAccessKey, and optionally sessionToken; or, as the Secrets
+	// of Velero, the key cloud with a credentials file of the AWS tools. Unset means the
+	// operator's own identity (environment, instance or web identity).
 	// +optional
 	CredentialsSecret *SecretReference `json:"credentialsSecret,omitempty"`
+
+	// profile is the profile of the credentials file in the Secret. Empty means "default".
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.@+=,:/-]*$`
+	Profile string `json:"profile,omitempty"`
 }
 
 // PluginLocation is a bucket of an ObjectStore that a Plugin provides.

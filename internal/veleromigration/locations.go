@@ -22,10 +22,12 @@ const (
 
 	storageField = "spec.objectStorage"
 	configField  = "spec.config"
+	profileField = configField + ".profile"
 )
 
 var (
 	prefixPattern   = regexp.MustCompile(`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`)
+	profilePattern  = regexp.MustCompile(`^[a-zA-Z0-9_.@+=,:/-]{0,128}$`)
 	endpointPattern = regexp.MustCompile(`^(https?://[^/@?#]+/?)?$`)
 )
 
@@ -141,10 +143,12 @@ func (l *ledger) convertAWSConfig() error {
 			return err
 		}
 	}
-	err := errors.Join(l.keepField(configField+".region", "spec.s3.region"), l.keepField(configField+".s3Url", "spec.s3.endpoint"))
+	err := errors.Join(
+		l.keepField(configField+".region", "spec.s3.region"),
+		l.keepField(configField+".s3Url", "spec.s3.endpoint"),
+	)
 	for name, note := range map[string]string{
 		"publicUrl":         "the API server serves downloads, so users need not reach the bucket",
-		"profile":           "the converted Secret has the keys of this profile",
 		"signatureVersion":  "Grapnel uses version 4",
 		"checksumAlgorithm": "Grapnel chooses the checksums itself",
 	} {
@@ -156,6 +160,9 @@ func (l *ledger) convertAWSConfig() error {
 	l.loseVeleroConfig()
 	config, _ := l.fieldValue(configField).(map[string]any)
 	for key := range config {
+		if joinPath(configField, key) == profileField {
+			continue // convertCredential decides on it
+		}
 		l.decideField(joinPath(configField, key), OutcomeLost, "Velero's plugin for AWS does not have this setting")
 	}
 	return err
@@ -244,6 +251,7 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 	if isUnset(l.fieldValue(field)) {
 		ref = secretRef{namespace: object.GetNamespace(), SecretKeyReference: defaultCredential}
 		if m.secrets.findSecret(ref) == nil {
+			l.loseField(profileField, "it is a profile of a Secret, and there is none")
 			l.decideField(field, OutcomeKept, "")
 			l.addFieldNote(field, "there is none: Grapnel's operator needs an identity of its own, or name a Secret in "+target)
 			return nil
@@ -256,7 +264,10 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 	use := secretUse{name: credentialsName(object.GetName()), key: ref.Key}
 	path, value := target+".credential", map[string]any{"name": use.name, "key": ref.Key}
 	if target == "spec.s3" {
-		use.isAWS, use.profile = true, l.fieldText(configField+".profile")
+		use.isAWS, use.profile = true, l.fieldText(profileField)
+		if !profilePattern.MatchString(use.profile) {
+			return &refusal{"Grapnel does not accept " + profileField}
+		}
 		path, value = target+".credentialsSecret", map[string]any{"name": use.name}
 	}
 	command := use.createCommand(m.Namespace)
@@ -265,11 +276,17 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 		note += "create the Secret with: " + command
 	case problem != "":
 		l.decideField(field, OutcomeLost, fmt.Sprintf("%s; give Grapnel's operator an identity, or name a Secret in %s: %s", problem, path, command))
+		l.loseField(profileField, "the Secret is lost, see spec.credential")
 		return nil
 	case m.IncludeSecrets:
 		note += "it becomes Secret " + use.name
 	default:
 		note += "convert it with --include-secrets, or create the Secret with: " + command
+	}
+	if use.isAWS {
+		if err := l.keepField(profileField, "spec.s3.profile"); err != nil {
+			return err
+		}
 	}
 	return l.changeField(field, path, value, note)
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
@@ -131,6 +132,6 @@ func (s *Server) S3Options() s3.Options {
 		Region:         "us-east-1",
 		Endpoint:       s.URL,
 		ForcePathStyle: true,
-		Credentials:    s3.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey},
+		Credentials:    awscredentials.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey},
 	}
 }

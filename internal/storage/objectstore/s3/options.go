@@ -16,6 +16,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 )
 
 const (
@@ -45,7 +47,7 @@ type Options struct {
 	InsecureSkipVerify bool
 	// Credentials sign requests. If zero, they come from the environment (AWS_ACCESS_KEY_ID
 	// and so on, a web identity, or the instance).
-	Credentials Credentials
+	Credentials awscredentials.Credentials
 	// PartSize of multipart uploads in bytes; 0 means 16 MiB. Amazon requires at least 5
 	// MiB. One Put needs up to three times as much memory.
 	PartSize int
@@ -78,7 +80,7 @@ func New(opts Options) (*Store, error) {
 		}
 	}
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
-		Creds:        opts.Credentials.credentialsProvider(),
+		Creds:        newCredentialsProvider(opts.Credentials),
 		Secure:       secure,
 		Transport:    stallTransport{next: transport},
 		Region:       opts.Region,
@@ -164,9 +166,9 @@ func newTransport(opts Options, secure bool) (*http.Transport, error) {
 	return transport, nil
 }
 
-// credentialsProvider returns the source of credentials for the client.
-func (c Credentials) credentialsProvider() *credentials.Credentials {
-	if c != (Credentials{}) {
+// newCredentialsProvider returns the source of credentials for the client.
+func newCredentialsProvider(c awscredentials.Credentials) *credentials.Credentials {
+	if c != (awscredentials.Credentials{}) {
 		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
 	}
 	return credentials.NewChainCredentials([]credentials.Provider{

@@ -105,6 +105,7 @@ type FilesystemLocation struct {
 // S3Location is a bucket of an S3 service.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.profile) || has(self.credentialsSecret)",message="profile needs a credentialsSecret, whose file has the profile"
+// +kubebuilder:validation:XValidation:rule="!has(self.caCert) || !has(self.insecureSkipTLSVerify) || !self.insecureSkipTLSVerify",message="caCert has no effect with insecureSkipTLSVerify: set one of them"
 type S3Location struct {
 	// bucket is the name of the bucket. It must exist.
 	// +required
@@ -133,6 +134,22 @@ type S3Location struct {
 	// +kubebuilder:validation:MaxLength=65536
 	CACert []byte `json:"caCert,omitempty"`
 
+	// insecureSkipTLSVerify accepts any certificate of the service. Whoever can intercept
+	// the connection can then read and replace backups: use it for tests only.
+	// +optional
+	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
+
+	// serverSideEncryption is the encryption that is requested for each object. Unset leaves
+	// it to the bucket. Objects that are stored already keep theirs.
+	// +optional
+	ServerSideEncryption *ServerSideEncryption `json:"serverSideEncryption,omitempty"`
+
+	// checksumAlgorithm is how the service detects content that was damaged on its way: MD5
+	// (the header Content-MD5); CRC32, CRC32C, SHA1 or SHA256, which the service also stores
+	// with the object; or None, for services that support no other. The default is MD5.
+	// +optional
+	ChecksumAlgorithm ChecksumAlgorithm `json:"checksumAlgorithm,omitempty"`
+
 	// credentialsSecret is a Secret in the namespace of the location. It has either the
 	// keys accessKeyID and secretAccessKey, and optionally sessionToken; or, as the Secrets
 	// of Velero, the key cloud with a credentials file of the AWS tools. Unset means the
@@ -145,6 +162,37 @@ type S3Location struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.@+=,:/-]*$`
 	Profile string `json:"profile,omitempty"`
+}
+
+// ChecksumAlgorithm is the algorithm of the checksums that an S3 service verifies.
+// +kubebuilder:validation:Enum=MD5;CRC32;CRC32C;SHA1;SHA256;None
+type ChecksumAlgorithm string
+
+// EncryptionAlgorithm is how an S3 service encrypts objects, in its own words.
+// +kubebuilder:validation:Enum=AES256;aws:kms
+type EncryptionAlgorithm string
+
+// The algorithms of encryption.
+const (
+	EncryptionAlgorithmAES256 EncryptionAlgorithm = "AES256"
+	EncryptionAlgorithmKMS    EncryptionAlgorithm = "aws:kms"
+)
+
+// ServerSideEncryption is how an S3 service encrypts objects.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.kmsKeyID) || self.algorithm == 'aws:kms'",message="kmsKeyID needs the algorithm aws:kms"
+type ServerSideEncryption struct {
+	// algorithm is AES256 (SSE-S3: the service has the keys) or aws:kms (SSE-KMS: a key
+	// management service has them).
+	// +required
+	Algorithm EncryptionAlgorithm `json:"algorithm,omitempty"`
+
+	// kmsKeyID is the key of aws:kms: its ID, ARN or alias, for example alias/backups. Empty
+	// means the default key of the service.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9:/_.-]*$`
+	KMSKeyID string `json:"kmsKeyID,omitempty"`
 }
 
 // PluginLocation is a bucket of an ObjectStore that a Plugin provides.

@@ -23,11 +23,16 @@ const (
 	storageField = "spec.objectStorage"
 	configField  = "spec.config"
 	profileField = configField + ".profile"
+
+	encryptionField = configField + ".serverSideEncryption"
+	kmsKeyField     = configField + ".kmsKeyId"
+	skipVerifyField = configField + ".insecureSkipTLSVerify"
 )
 
 var (
 	prefixPattern   = regexp.MustCompile(`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`)
 	profilePattern  = regexp.MustCompile(`^[a-zA-Z0-9_.@+=,:/-]{0,128}$`)
+	kmsKeyPattern   = regexp.MustCompile(`^[a-zA-Z0-9:/_.-]{0,512}$`)
 	endpointPattern = regexp.MustCompile(`^(https?://[^/@?#]+/?)?$`)
 )
 
@@ -108,8 +113,8 @@ func (l *ledger) convertBucket(target string) error {
 
 // Settings of the AWS plugin that s3 does not have: texts, and those that are true or false.
 var (
-	pluginTexts = []string{"serverSideEncryption", "kmsKeyId", "customerKeyEncryptionFile", "customerKeyEncryptionSecret", "tagging"}
-	pluginBools = []string{"insecureSkipTLSVerify", "enableSharedConfig"}
+	pluginTexts = []string{"customerKeyEncryptionFile", "customerKeyEncryptionSecret", "tagging"}
+	pluginBools = []string{"enableSharedConfig"}
 )
 
 // listPluginSettings returns the settings of the AWS plugin that s3 does not have.
@@ -128,29 +133,28 @@ func (l *ledger) listPluginSettings() []string {
 	if !endpointPattern.MatchString(l.fieldText(configField + ".s3Url")) {
 		found = append(found, "s3Url with a path")
 	}
+	if algorithm := l.fieldText(encryptionField); !slices.Contains([]string{"", "AES256", "aws:kms"}, algorithm) {
+		found = append(found, "this serverSideEncryption")
+	}
+	if !kmsKeyPattern.MatchString(l.fieldText(kmsKeyField)) {
+		found = append(found, "such a kmsKeyId")
+	}
 	return found
 }
 
 // convertAWSConfig converts the settings of the AWS plugin to s3.
 func (l *ledger) convertAWSConfig() error {
-	const forcePathStyle = configField + ".s3ForcePathStyle"
-	if text := l.fieldText(forcePathStyle); text != "" {
-		value, err := strconv.ParseBool(text)
-		if err != nil {
-			return fmt.Errorf("%s is neither true nor false", forcePathStyle)
-		}
-		if err := l.keepAs(forcePathStyle, "spec.s3.forcePathStyle", value); err != nil {
-			return err
-		}
-	}
 	err := errors.Join(
 		l.keepField(configField+".region", "spec.s3.region"),
 		l.keepField(configField+".s3Url", "spec.s3.endpoint"),
+		l.keepBool(configField+".s3ForcePathStyle", "spec.s3.forcePathStyle"),
+		l.keepBool(skipVerifyField, "spec.s3.insecureSkipTLSVerify"),
+		l.convertEncryption(),
+		l.convertChecksum(),
 	)
 	for name, note := range map[string]string{
-		"publicUrl":         "the API server serves downloads, so users need not reach the bucket",
-		"signatureVersion":  "Grapnel uses version 4",
-		"checksumAlgorithm": "Grapnel chooses the checksums itself",
+		"publicUrl":        "the API server serves downloads, so users need not reach the bucket",
+		"signatureVersion": "Grapnel uses version 4",
 	} {
 		l.decideField(configField+"."+name, OutcomeChanged, note)
 	}
@@ -166,6 +170,47 @@ func (l *ledger) convertAWSConfig() error {
 		l.decideField(joinPath(configField, key), OutcomeLost, "Velero's plugin for AWS does not have this setting")
 	}
 	return err
+}
+
+// keepBool is keepField for a setting that is true or false, as text. False is the default.
+func (l *ledger) keepBool(from, to string) error {
+	text := l.fieldText(from)
+	value, err := strconv.ParseBool(text)
+	switch {
+	case text != "" && err != nil:
+		return fmt.Errorf("%s is neither true nor false", from)
+	case value:
+		return l.keepAs(from, to, value)
+	}
+	l.decideField(from, OutcomeKept, "")
+	return nil
+}
+
+// convertEncryption converts the server-side encryption. A key implies a key management service.
+func (l *ledger) convertEncryption() error {
+	const target = "spec.s3.serverSideEncryption"
+	algorithm, key := l.fieldText(encryptionField), l.fieldText(kmsKeyField)
+	if key != "" && algorithm != string(v1alpha1.EncryptionAlgorithmKMS) {
+		const note = "Velero uses it with every kmsKeyId"
+		return errors.Join(
+			l.changeField(encryptionField, target+".algorithm", string(v1alpha1.EncryptionAlgorithmKMS), note),
+			l.keepField(kmsKeyField, target+".kmsKeyID"))
+	}
+	return errors.Join(l.keepField(encryptionField, target+".algorithm"), l.keepField(kmsKeyField, target+".kmsKeyID"))
+}
+
+// convertChecksum converts the algorithm of checksums. Without one, Velero uses CRC32, and with an empty one none.
+func (l *ledger) convertChecksum() error {
+	const field = configField + ".checksumAlgorithm"
+	switch algorithm := l.fieldText(field); algorithm {
+	case "CRC32", "CRC32C", "SHA1", "SHA256":
+		return l.keepField(field, "spec.s3.checksumAlgorithm")
+	case "":
+		l.decideField(field, OutcomeChanged, "Grapnel uses MD5, which nearly all services support; set spec.s3.checksumAlgorithm to None if yours does not")
+	default:
+		l.decideField(field, OutcomeChanged, "Grapnel uses MD5 instead: it does not have the algorithm")
+	}
+	return nil
 }
 
 // loseVeleroConfig records the settings that Velero reads itself, and files in its pod.
@@ -221,6 +266,12 @@ func (l *ledger) convertIntervals() error {
 // convertCertificates converts the certificates that verify the service.
 func (m *migration) convertCertificates(l *ledger, object *unstructured.Unstructured, target string) error {
 	const inline, reference = storageField + ".caCert", storageField + ".caCertRef"
+	if isInsecure, err := strconv.ParseBool(l.fieldText(skipVerifyField)); err == nil && isInsecure && target == "spec.s3" {
+		for _, field := range []string{inline, reference} {
+			l.decideField(field, OutcomeChanged, "it has no effect with insecureSkipTLSVerify")
+		}
+		return nil
+	}
 	if isUnset(l.fieldValue(reference)) {
 		return errors.Join(l.keepField(reference, reference), l.keepField(inline, target+".caCert"))
 	}

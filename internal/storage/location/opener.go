@@ -102,7 +102,11 @@ func (o *Opener) readS3Options(ctx context.Context, bsl *v1alpha1.BackupStorageL
 	spec := bsl.Spec.S3
 	options := s3.Options{
 		Bucket: spec.Bucket, Region: spec.Region, Endpoint: spec.Endpoint,
-		ForcePathStyle: spec.ForcePathStyle, CACert: spec.CACert,
+		ForcePathStyle: spec.ForcePathStyle, CACert: spec.CACert, InsecureSkipVerify: spec.InsecureSkipTLSVerify,
+		Checksum: s3.ChecksumAlgorithm(spec.ChecksumAlgorithm),
+	}
+	if e := spec.ServerSideEncryption; e != nil {
+		options.Encryption = s3.Encryption{Algorithm: s3.EncryptionAlgorithm(e.Algorithm), KMSKeyID: e.KMSKeyID}
 	}
 	if spec.CredentialsSecret == nil {
 		return options, nil

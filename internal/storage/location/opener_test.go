@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -222,6 +223,39 @@ func TestOpen_VeleroSecret(t *testing.T) {
 		if text := o.Redactor.String("the server said " + secret + " is wrong"); strings.Contains(text, secret) {
 			t.Errorf("the redactor does not remove %q", text)
 		}
+	}
+}
+
+// TestOpen_BucketOptions stores in buckets that refuse a location without its options.
+func TestOpen_BucketOptions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		server s3server.Options
+		edit   func(*v1alpha1.S3Location)
+	}{
+		"encryption": {s3server.Options{RequireEncryption: "AES256"}, func(s *v1alpha1.S3Location) {
+			s.ServerSideEncryption = &v1alpha1.ServerSideEncryption{Algorithm: v1alpha1.EncryptionAlgorithmAES256}
+		}},
+		"encryption with a key": {s3server.Options{RequireEncryption: "aws:kms=alias/backups"}, func(s *v1alpha1.S3Location) {
+			s.ServerSideEncryption = &v1alpha1.ServerSideEncryption{Algorithm: v1alpha1.EncryptionAlgorithmKMS, KMSKeyID: "alias/backups"}
+		}},
+		"stored checksums": {s3server.Options{RequireChecksum: "SHA256"}, func(s *v1alpha1.S3Location) { s.ChecksumAlgorithm = "SHA256" }},
+		"no checksums":     {s3server.Options{RequireChecksum: "None"}, func(s *v1alpha1.S3Location) { s.ChecksumAlgorithm = "None" }},
+		"any certificate":  {s3server.Options{TLS: true}, func(s *v1alpha1.S3Location) { s.InsecureSkipTLSVerify = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := s3server.Start(t, tc.server)
+			o := opener("", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
+			if err := store(t.Context(), o, bucket(server, tc.edit), "a"); err != nil {
+				t.Errorf("storing with the option: %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a wrong certificate is retried
+			defer cancel()
+			if err := store(ctx, o, bucket(server), "b"); err == nil {
+				t.Error("the bucket can be used without the option")
+			}
+		})
 	}
 }
 

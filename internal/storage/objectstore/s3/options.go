@@ -48,6 +48,10 @@ type Options struct {
 	// Credentials sign requests. If zero, they come from the environment (AWS_ACCESS_KEY_ID
 	// and so on, a web identity, or the instance).
 	Credentials awscredentials.Credentials
+	// Encryption is what the server is requested to encrypt objects with.
+	Encryption Encryption
+	// Checksum is the algorithm of the checksums that the server verifies; by default MD5.
+	Checksum ChecksumAlgorithm
 	// PartSize of multipart uploads in bytes; 0 means 16 MiB. Amazon requires at least 5
 	// MiB. One Put needs up to three times as much memory.
 	PartSize int
@@ -72,6 +76,13 @@ func New(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening S3 store: %w", err)
 	}
+	encryption, err := opts.Encryption.newServerSide()
+	if err == nil {
+		err = opts.Checksum.validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening S3 store: %w", err)
+	}
 	secure := endpoint.Scheme == "https"
 	transport := opts.Transport
 	if transport == nil {
@@ -91,11 +102,13 @@ func New(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("opening S3 store: %w", err)
 	}
 	return &Store{
-		client:    client,
-		bucket:    opts.Bucket,
-		partSize:  valueOrDefault(opts.PartSize, defaultPartSize),
-		maxParts:  maxParts,
-		transport: transport,
+		client:     client,
+		bucket:     opts.Bucket,
+		partSize:   valueOrDefault(opts.PartSize, defaultPartSize),
+		maxParts:   maxParts,
+		transport:  transport,
+		encryption: encryption,
+		checksum:   opts.Checksum,
 	}, nil
 }
 

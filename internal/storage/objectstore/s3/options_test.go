@@ -25,6 +25,9 @@ func TestPutOptions(t *testing.T) {
 		"broken URL":        {s3.Options{Bucket: "backups", Endpoint: "https://user:hush@minio.example:port"}, "not a URL"},
 		"path":              {s3.Options{Bucket: "backups", Endpoint: "https://minio.example/bucket"}, "path"},
 		"other scheme":      {s3.Options{Bucket: "backups", Endpoint: "ftp://minio.example"}, "http"},
+		"other checksum":    {s3.Options{Bucket: "backups", Checksum: "CRC64"}, "checksum"},
+		"other encryption":  {s3.Options{Bucket: "backups", Encryption: s3.Encryption{Algorithm: "DES"}}, "encryption"},
+		"key of no KMS":     {s3.Options{Bucket: "backups", Encryption: s3.Encryption{Algorithm: s3.EncryptionAES256, KMSKeyID: "k"}}, "KMS"},
 		"broken CA":         {s3.Options{Bucket: "backups", CACert: []byte("x")}, "PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {

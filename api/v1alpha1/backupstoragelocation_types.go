@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -52,8 +54,19 @@ type BackupStorageLocationSpec struct {
 	// +optional
 	Plugin *PluginLocation `json:"plugin,omitempty"`
 
+	// checkInterval is the time between two checks of the location, for example "10m". Unset
+	// means that of the operator (--location-check-interval). With "0s", the location is
+	// checked only when it is created or changed. In any case, one that is Full or
+	// Unavailable is checked at least as often as the operator's flag says.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="must be 0s, or from 1s to 720h"
+	CheckInterval *metav1.Duration `json:"checkInterval,omitempty"`
+
 	// sync limits how many of the backups that other clusters stored here get a Backup in
-	// this cluster.
+	// this cluster, and how often the operator looks for them.
 	// +optional
 	Sync *LocationSync `json:"sync,omitempty"`
 }
@@ -78,6 +91,16 @@ type LocationSync struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MaxBackups *int32 `json:"maxBackups,omitempty"`
+
+	// interval is the time from the end of a sync to the next one, for example "1h". Unset
+	// means that of the operator (--backup-sync-interval). "0s" turns the import off, as
+	// disabled does.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="must be 0s, or from 1s to 720h"
+	Interval *metav1.Duration `json:"interval,omitempty"`
 }
 
 // MaxImportedBackups returns how many imported Backups the location may have.
@@ -89,7 +112,18 @@ func (s *BackupStorageLocationSpec) MaxImportedBackups() int {
 }
 
 // IsImportDisabled reports whether the import from the location is disabled.
-func (s *BackupStorageLocationSpec) IsImportDisabled() bool { return s.Sync != nil && s.Sync.Disabled }
+func (s *BackupStorageLocationSpec) IsImportDisabled() bool {
+	return s.Sync != nil && (s.Sync.Disabled || s.Sync.Interval != nil && s.Sync.Interval.Duration == 0)
+}
+
+// SyncInterval returns the time between two syncs of the location, which are also needed without an import: they notice
+// which backups were removed from it.
+func (s *BackupStorageLocationSpec) SyncInterval(fallback time.Duration) time.Duration {
+	if s.Sync == nil || s.Sync.Interval == nil || s.Sync.Interval.Duration == 0 {
+		return fallback
+	}
+	return s.Sync.Interval.Duration
+}
 
 // FilesystemLocation is a directory below the operator's store root (--store-root).
 type FilesystemLocation struct {

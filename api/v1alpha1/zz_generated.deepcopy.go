@@ -716,6 +716,11 @@ func (in *BackupStorageLocationSpec) DeepCopyInto(out *BackupStorageLocationSpec
 		*out = new(PluginLocation)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.CheckInterval != nil {
+		in, out := &in.CheckInterval, &out.CheckInterval
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Sync != nil {
 		in, out := &in.Sync, &out.Sync
 		*out = new(LocationSync)
@@ -1531,6 +1536,11 @@ func (in *LocationSync) DeepCopyInto(out *LocationSync) {
 	if in.MaxBackups != nil {
 		in, out := &in.MaxBackups, &out.MaxBackups
 		*out = new(int32)
+		**out = **in
+	}
+	if in.Interval != nil {
+		in, out := &in.Interval, &out.Interval
+		*out = new(v1.Duration)
 		**out = **in
 	}
 }

@@ -248,19 +248,32 @@ func (l *ledger) convertPluginConfig() error {
 // maxParameterBytes is the longest value of a setting.
 const maxParameterBytes = 4096
 
-// convertIntervals converts how often Velero looks for backups, and checks the location.
+// convertIntervals converts how often Velero checks the location, and looks for backups.
 func (l *ledger) convertIntervals() error {
-	const period, frequency = "spec.backupSyncPeriod", "spec.validationFrequency"
-	l.decideField(frequency, OutcomeChanged, "the flag --location-check-interval of the operator applies to all locations")
-	if isUnset(l.fieldValue(period)) {
-		return l.keepField(period, period)
+	return errors.Join(
+		l.convertInterval("spec.validationFrequency", "spec.checkInterval"),
+		l.convertInterval("spec.backupSyncPeriod", "spec.sync.interval"))
+}
+
+// The limits of intervals in the API. Zero turns off what has the interval.
+const minInterval, maxInterval = time.Second, 720 * time.Hour
+
+// convertInterval converts an interval.
+func (l *ledger) convertInterval(from, to string) error {
+	if isUnset(l.fieldValue(from)) {
+		return l.keepField(from, to)
 	}
-	interval, err := time.ParseDuration(l.fieldText(period))
-	if isOff := err == nil && interval == 0; !isOff {
-		l.decideField(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
-		return nil
+	text := l.fieldText(from)
+	interval, err := time.ParseDuration(text)
+	switch limited := min(max(interval, minInterval), maxInterval); {
+	case err != nil || interval < 0:
+		return fmt.Errorf("%s is not a valid duration: %.40q", from, text)
+	case interval != 0 && interval != limited:
+		return l.changeField(from, to, limited.String(), fmt.Sprintf("Grapnel accepts from %s to %dh, and 0s", minInterval, int(maxInterval.Hours())))
+	case durationPattern.MatchString(text):
+		return l.keepField(from, to)
 	}
-	return l.changeField(period, "spec.sync.disabled", true, "it turns the import of backups off")
+	return l.changeField(from, to, formatDuration(interval), "it is rounded to milliseconds, and written as Grapnel accepts it")
 }
 
 // convertCertificates converts the certificates that verify the service.

@@ -81,6 +81,7 @@ type options struct {
 	operations            lifecycle.OperationDefaults
 	limits                lifecycle.Limits
 	admissionGrace        time.Duration
+	defaultBackupTTL      time.Duration
 	features              string
 }
 
@@ -141,6 +142,8 @@ func parseFlags() (options, zap.Options) {
 		"how long an operation of a plugin may take to end after it was canceled; after that its outcome is unknown")
 	flag.DurationVar(&o.admissionGrace, "admission-grace", 2*time.Minute,
 		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that do not exist, and how long these and DeletionRuns wait for Plugins that are not ready; with 0, they do not wait")
+	flag.DurationVar(&o.defaultBackupTTL, "default-backup-ttl", 30*24*time.Hour,
+		"how long a Backup is kept whose spec does not set a ttl when it starts; with 0, until it is deleted")
 	flag.DurationVar(&o.limits.RunTimeout, "default-run-timeout", 24*time.Hour,
 		"how long a Backup, Restore or DeletionRun may take from its recorded plan to its outcome if its spec does not set it, not counting its operations")
 	flag.DurationVar(&o.limits.StuckStepTimeout, "stuck-step-timeout", time.Minute,
@@ -224,7 +227,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate()); err != nil {
+	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate(), validateDefaultTTL(opts.defaultBackupTTL)); err != nil {
 		return err
 	}
 	exited, changed := make(chan string, 64), make(chan string, 64)
@@ -255,6 +258,18 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// minDefaultTTL is the shortest default ttl. With a shorter one, a typing error would expire every new backup before a
+// person can notice.
+const minDefaultTTL = time.Hour
+
+// validateDefaultTTL returns an error if backups cannot be kept that long.
+func validateDefaultTTL(ttl time.Duration) error {
+	if ttl != 0 && ttl < minDefaultTTL {
+		return fmt.Errorf("--default-backup-ttl is %s: it must be 0, which keeps backups until they are deleted, or at least %s", ttl, minDefaultTTL)
+	}
+	return nil
 }
 
 // newNotifyFunc returns a function that sends a name.

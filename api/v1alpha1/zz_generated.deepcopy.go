@@ -586,6 +586,11 @@ func (in *BackupSpec) DeepCopy() *BackupSpec {
 func (in *BackupStatus) DeepCopyInto(out *BackupStatus) {
 	*out = *in
 	in.RunStatus.DeepCopyInto(&out.RunStatus)
+	if in.DefaultTTL != nil {
+		in, out := &in.DefaultTTL, &out.DefaultTTL
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Expiration != nil {
 		in, out := &in.Expiration, &out.Expiration
 		*out = (*in).DeepCopy()

@@ -201,7 +201,7 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 		Runner: &backupengine.Runner{
 			Engine: engine, Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
 		},
-		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
+		MaxConcurrent: p.opts.maxBackups, DefaultTTL: p.opts.defaultBackupTTL, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }
 

@@ -104,6 +104,15 @@ func TestLeaderElectionTimes_ValidateFlags(t *testing.T) {
 	}
 }
 
+func TestValidateDefaultTTL(t *testing.T) {
+	t.Parallel()
+	for ttl, valid := range map[time.Duration]bool{0: true, time.Hour: true, 720 * time.Hour: true, 720 * time.Second: false, -time.Hour: false} {
+		if err := validateDefaultTTL(ttl); (err == nil) != valid {
+			t.Errorf("--default-backup-ttl=%s: %v", ttl, err)
+		}
+	}
+}
+
 func TestSoftMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -257,7 +257,16 @@ func TestDiagnoseInstallation(t *testing.T) {
 			l.Status = v1alpha1.BackupStorageLocationStatus{ObservedGeneration: -1}
 		}), []string{"error Locations location main was never checked; check that the operator runs"}},
 		"a location that is no longer checked": {withLocation(func(l *v1alpha1.BackupStorageLocation) { l.Status.LastValidationTime = timeAgo(time.Hour) }), []string{"error Locations no location was checked for 1h0m0s"}},
-		"no right on locations":                {func(s *Snapshot) { s.Locations.Err = forbidden }, []string{"note Locations not checked: no right to list backupstoragelocations"}},
+		"a location that is checked daily": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
+			l.Spec.CheckInterval, l.Status.LastValidationTime = &metav1.Duration{Duration: 24 * time.Hour}, timeAgo(20*time.Hour)
+		}), nil},
+		"a location that should have been checked yesterday": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
+			l.Spec.CheckInterval, l.Status.LastValidationTime = &metav1.Duration{Duration: 24 * time.Hour}, timeAgo(25*time.Hour)
+		}), []string{"error Locations no location was checked for 25h0m0s"}},
+		"a location that is not checked regularly": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
+			l.Spec.CheckInterval, l.Status.LastValidationTime = &metav1.Duration{}, timeAgo(500*time.Hour)
+		}), nil},
+		"no right on locations": {func(s *Snapshot) { s.Locations.Err = forbidden }, []string{"note Locations not checked: no right to list backupstoragelocations"}},
 
 		"a Plugin that is not ready": {withPlugin(newPlugin("p", metav1.ConditionFalse, "CrashLoop")), []string{"error Plugins Plugin p is not ready (CrashLoop), and every run"}},
 		"a Plugin that is not ready and ignored": {func(s *Snapshot) {

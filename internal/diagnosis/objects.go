@@ -18,7 +18,8 @@ import (
 const (
 	// observationTime is how long the operator may take to reconcile a new or changed object.
 	observationTime = 2 * time.Minute
-	// checkTime is how old the last check of a location may be; the operator checks it every minute.
+	// checkTime is how old the last check of a location may be beyond its interval; by default, the operator checks it
+	// every minute.
 	checkTime = 15 * time.Minute
 	// defaultLocationName is the name of the default location if none is marked.
 	defaultLocationName = "default"
@@ -104,12 +105,24 @@ func checkLocation(s *Snapshot, r *report, l *v1alpha1.BackupStorageLocation) {
 func checkLastValidation(s *Snapshot, r *report) {
 	var newest time.Time
 	for i := range s.Locations.Value.Items {
-		if at := s.Locations.Value.Items[i].Status.LastValidationTime; at != nil && at.After(newest) {
+		l := &s.Locations.Value.Items[i]
+		at, allowed := l.Status.LastValidationTime, checkTime
+		if own := l.Spec.CheckInterval; own != nil {
+			allowed += own.Duration
+			if own.Duration == 0 && l.Status.Phase == v1alpha1.LocationPhaseAvailable {
+				continue // it is not checked regularly
+			}
+		}
+		switch {
+		case at == nil:
+		case s.timeSince(at.Time) <= allowed:
+			return
+		case at.After(newest):
 			newest = at.Time
 		}
 	}
-	if age := s.timeSince(newest); !newest.IsZero() && age > checkTime {
-		r.addFinding(Error, operatorInactive, "no location was checked for %s: the operator does not run, or its clock is wrong", age)
+	if !newest.IsZero() {
+		r.addFinding(Error, operatorInactive, "no location was checked for %s: the operator does not run, or its clock is wrong", s.timeSince(newest))
 	}
 }
 

@@ -121,6 +121,9 @@ func (s *Scope[T]) MarkFinalized() {
 		message = TruncateMessage(message + "; " + post.Message)
 	}
 	s.Object.Run().Message = message
+	if b, isBackup := any(s.Object).(*v1alpha1.Backup); isBackup {
+		b.Status.Message = AppendExpirationNote(message, b)
+	}
 	state := conditions.Stalled
 	if s.Object.GetPhase() == v1alpha1.RunPhaseCompleted {
 		state = conditions.Current

@@ -199,26 +199,6 @@ func aliases(names string) string {
 	return text.String()
 }
 
-func TestParseAWSProfile(t *testing.T) {
-	for name, tc := range map[string]struct {
-		content, profile string
-		want             map[string]string
-	}{
-		"default":     {"[default]\na=1\n", "default", map[string]string{"a": "1"}},
-		"spaces":      {" [ default ] \r\n A = 1 = 2 \r\n", "default", map[string]string{"a": "1 = 2"}},
-		"another one": {"a=0\n[x]\na=1\n[y]\na=2\n", "y", map[string]string{"a": "2"}},
-		"config":      {"[profile x]\na=1", "x", map[string]string{"a": "1"}},
-		"comments":    {"[x]\n#a=1\n;b=2\nno setting\n", "x", map[string]string{}},
-		"none":        {"", "x", map[string]string{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, parseAWSProfile(tc.content, tc.profile)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 // FuzzConvert checks that no input makes a field disappear.
 func FuzzConvert(f *testing.F) {
 	for _, name := range []string{"fields", "locations", "secrets", "runs", "hostile"} {

@@ -26,9 +26,6 @@ const (
 
 	maxScheduleName = 180
 	maxPatternBytes = 253
-
-	// defaultTTL is how long Velero keeps a backup without a ttl, unless a flag of its server says otherwise.
-	defaultTTL = "720h0m0s"
 )
 
 const (
@@ -101,13 +98,16 @@ func (l *ledger) convertBackupSpec(from, to string) error {
 	return l.keepField(from+".volumeGroupSnapshotLabelKey", to+".volumes.group")
 }
 
-// convertTTL converts how long a backup is kept, whose default differs.
+// convertTTL converts how long a backup is kept. The default is the same.
 func (l *ledger) convertTTL(from, to string) error {
-	isSet, err := l.convertDuration(from, to, "Grapnel accepts at most 99999h; without a ttl, a backup is kept until it is deleted")
-	if isSet || err != nil {
-		return err
+	if ttl, err := time.ParseDuration(l.fieldText(from)); err == nil && ttl > backupimport.MaxDuration {
+		return l.changeField(from, to, zeroDuration, "Grapnel accepts at most 99999h; with 0s, a backup is kept until it is deleted")
 	}
-	return l.changeField(from, to, defaultTTL, "it is Velero's default; without a ttl, Grapnel keeps a backup until it is deleted")
+	isSet, err := l.convertDuration(from, to, "")
+	if !isSet {
+		l.decideField(from, OutcomeKept, "")
+	}
+	return err
 }
 
 // convertTimeout converts the timeout of operations.

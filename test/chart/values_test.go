@@ -27,6 +27,8 @@ func TestValues_Refused(t *testing.T) {
 		"a location without a spec":         {values: "locations: [{name: main}]", want: "at '/locations/0': missing property 'spec'"},
 		"a plugin without an image":         {values: "plugins: {imageVolumes: [{name: x}]}", want: "at '/plugins/imageVolumes/0': missing property 'image'"},
 		"a plugin with a name that is none": {values: "plugins: {imageVolumes: [{name: a/b, image: x}]}", want: "at '/plugins/imageVolumes/0/name'"},
+		"a ttl that is no duration":         {values: "defaultBackupTTL: 30d", want: "at '/defaultBackupTTL'"},
+		"a number for a ttl":                {values: "defaultBackupTTL: 0", want: "at '/defaultBackupTTL': got number, want string"},
 		"an argument without dashes":        {values: "extraArgs: [zap-log-level=debug]", want: "at '/extraArgs/0'"},
 		"two operators, and a volume of one node": {
 			values: "highAvailability: {enabled: true}", want: "highAvailability.enabled needs a store that both operators can mount",

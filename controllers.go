@@ -258,8 +258,8 @@ func (p controllerSetup) newAsyncOperationReconciler() (reconciler, error) {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return &asyncoperation.Reconciler{
-		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
-		Operations: p.Operations,
+		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Logs: p.Logs,
+		Metrics: measured, Operations: p.Operations,
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,7 @@ type options struct {
 	admissionGrace        time.Duration
 	defaultBackupTTL      time.Duration
 	features              string
+	pluginFeatures        string
 }
 
 // featureAllVersions archives every served version of a group's resources.
@@ -102,6 +104,31 @@ func parseFeatures(list string) ([]string, error) {
 		}
 	}
 	return features, nil
+}
+
+// pluginFeatures returns what plugins get with --features: the features of the operator, and those
+// of a comma-separated list, whose names only plugins know.
+func pluginFeatures(features []string, list string) []string {
+	all := slices.Clone(features)
+	for feature := range strings.SplitSeq(list, ",") {
+		if feature = strings.TrimSpace(feature); feature != "" && !slices.Contains(all, feature) {
+			all = append(all, feature)
+		}
+	}
+	return all
+}
+
+// pluginLogLevel returns the most verbose level that the operator's output shows. It is at least
+// info, which the logs of runs contain whatever the output shows.
+func pluginLogLevel(output logr.Logger) string {
+	switch {
+	case output.V(2).Enabled():
+		return "trace"
+	case output.V(1).Enabled():
+		return "debug"
+	default:
+		return "info"
+	}
 }
 
 // operatorNamespace returns the default namespace of the operator.
@@ -151,6 +178,8 @@ func parseFlags() (options, zap.Options) {
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
 		"resources that are restored first, in this order, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to enable: "+featureAllVersions)
+	flag.StringVar(&o.pluginFeatures, "plugin-features", "", "comma-separated features that plugins next to the operator get in addition to --features, "+
+		"as Velero's get those of its server, for example EnableCSI")
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return o, logging
@@ -232,7 +261,8 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	}
 	exited, changed := make(chan string, 64), make(chan string, 64)
 	pluginOptions := catalogOptions(opts, redactor, election)
-	pluginOptions.Features, pluginOptions.OnExit, pluginOptions.OnChange = features, newNotifyFunc(exited), newNotifyFunc(changed)
+	pluginOptions.Features = pluginFeatures(features, opts.pluginFeatures)
+	pluginOptions.OnExit, pluginOptions.OnChange = newNotifyFunc(exited), newNotifyFunc(changed)
 	plugins := catalog.New(pluginOptions)
 	opener := newLocationOpener(mgr, opts, redactor, election)
 	opener.Stores = plugins
@@ -287,7 +317,7 @@ func newNotifyFunc(names chan<- string) func(string) {
 // calls no plugin.
 func catalogOptions(opts options, redactor *redact.Redactor, election election) catalog.Options {
 	return catalog.Options{
-		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Env: pluginEnvironment(opts), Fence: election.fence.WaitForLease,
+		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: pluginLogLevel(ctrl.Log), Env: pluginEnvironment(opts), Fence: election.fence.WaitForLease,
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,5 +186,39 @@ func TestParseFlags_Documented(t *testing.T) {
 	})
 	for name := range rows {
 		t.Errorf("docs/guides/operate.md has the flag --%s, which the operator does not have", name)
+	}
+}
+
+// TestPluginLogLevel: who sets the flag for more output of the operator gets more from its plugins,
+// and the logs of runs lose nothing if the operator is quiet.
+func TestPluginLogLevel(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]string{
+		"": "info", "--zap-log-level=info": "info", "--zap-log-level=error": "info",
+		"--zap-log-level=debug": "debug", "--zap-devel": "debug", "--zap-log-level=2": "trace", "--zap-log-level=5": "trace",
+	} {
+		logging := zap.Options{DestWriter: io.Discard}
+		set := flag.NewFlagSet("operator", flag.ContinueOnError)
+		logging.BindFlags(set)
+		if err := set.Parse(strings.Fields(flags)); err != nil {
+			t.Fatal(err)
+		}
+		output := redact.New().Logger(zap.New(zap.UseFlagOptions(&logging)))
+		if got := pluginLogLevel(output); got != want {
+			t.Errorf("with %q, plugins log at %q, want %q", flags, got, want)
+		}
+	}
+}
+
+func TestPluginFeatures(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string][]string{
+		"":                                {featureAllVersions},
+		"EnableCSI, EnableUploadProgress": {featureAllVersions, "EnableCSI", "EnableUploadProgress"},
+		",EnableAPIGroupVersions,,B,B":    {featureAllVersions, "B"},
+	} {
+		if got := pluginFeatures([]string{featureAllVersions}, list); !slices.Equal(got, want) {
+			t.Errorf("with --plugin-features=%q, plugins get %q, want %q", list, got, want)
+		}
 	}
 }

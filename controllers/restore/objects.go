@@ -91,6 +91,7 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Res
 	}
 	resumed := s.Object.Status.Attempts > 1
 	report, planned, source := r.driver.NewProgressReporter(s.Object), s.Object.Status.ItemActions, r.newBackupSource(s)
+	namespace, rules := s.Object.Namespace, s.Object.Spec.ResourceModifier.DeepCopy()
 	return lifecycle.ExecuteStepWithStore(r.driver, s, stepRestore, r.newRunnerRequest, func(ctx context.Context, store *storage.Store, request restore.RunRequest) (_ restore.RunResult, err error) {
 		if request.Origin, err = source.readOrigin(ctx, r.Client); err != nil {
 			return restore.RunResult{}, err
@@ -98,6 +99,14 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Res
 		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
 			return restore.RunResult{}, err
 		}
+		modifiers, invalid, err := r.loadResourceModifiers(ctx, namespace, rules)
+		if err == nil && len(invalid) > 0 { // since it was validated
+			err = errors.New(strings.Join(invalid, "; "))
+		}
+		if err != nil {
+			return restore.RunResult{}, err
+		}
+		request.Engine.Modifiers = modifiers
 		request.Engine.Resumed = resumed
 		request.Engine.StampKey, request.Engine.StartsQuiesced = key, starts
 		request.Warnings = append(request.Warnings, preferred.warnings...)

@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"errors"
@@ -71,7 +72,7 @@ func (r *enginePass) compareItem(ctx context.Context, it *item, found rawclient.
 	}
 	patch := MergePatch(Objects{
 		Resource: it.resource, Desired: it.object.Object,
-		Existing: r.normalizeExisting(ctx, it, existing), Archived: it.archived.Object,
+		Existing: r.normalizeExisting(ctx, it, existing), Archived: cmp.Or(it.modifiedArchived, it.archived).Object,
 	})
 	switch {
 	case patch == nil:
@@ -115,10 +116,7 @@ func leftUnchangedWarning(it *item, patch map[string]any) string {
 // normalizeExisting returns an existing object without what the actions remove from
 // archived ones.
 func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *unstructured.Unstructured) map[string]any {
-	normal := it.kind.normalizers
-	if it.converted {
-		normal = actionsForResource(r.normalizers, it.resource)
-	}
+	normal := r.normalizersOf(it)
 	if len(normal) == 0 {
 		return existing.Object
 	}
@@ -136,6 +134,14 @@ func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *
 		}
 	}
 	return shown.Object.Object
+}
+
+// normalizersOf returns the built-in actions for an item.
+func (r *enginePass) normalizersOf(it *item) []itemaction.RestoreAction {
+	if it.converted {
+		return actionsForResource(r.normalizers, it.resource)
+	}
+	return it.kind.normalizers
 }
 
 // patchExisting patches an existing object.

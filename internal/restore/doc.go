@@ -55,6 +55,10 @@
 // (conversion.go), and let it wait until its related items are ready (readiness.go),
 // without blocking others. They are not called for Namespaces, nor in a dry run.
 //
+// Modifiers of a request (modification.go), which are rules of a user, change objects after all
+// actions, also in a dry run. What they return is checked like what a plugin returns, and is
+// not restored if the built-in actions would have skipped it in the archive.
+//
 // The engine does not know Grapnel's custom resources, stores or hooks.
 //
 // # Runner

@@ -79,6 +79,8 @@ type enginePass struct {
 	pluginActions []*pluginAction
 	operations    operationList
 	backupLabels  backupLabels
+	// modifierMatches counts the objects that each rule of the request's modifiers matched.
+	modifierMatches []atomic.Int64
 
 	progressMu sync.Mutex
 }
@@ -101,6 +103,9 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		dryRunCRDVersions: map[schema.GroupResource][]string{},
 		actions:           e.opts.Actions(),
 		normalizers:       action.NewActions(),
+	}
+	if req.Modifiers != nil {
+		r.modifierMatches = make([]atomic.Int64, req.Modifiers.Len())
 	}
 	r.dependencies.initWaits()
 	r.actionRun = &itemaction.RestoreContext{
@@ -150,6 +155,7 @@ func (r *enginePass) restoreArchive(ctx context.Context) error {
 	}
 	r.outcomes.reportRefusals(&r.results)
 	r.warnAboutUncalledActions()
+	r.warnAboutUnmatchedModifiers()
 	r.reportProgress(true)
 	return nil
 }

@@ -99,14 +99,9 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Res
 		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
 			return restore.RunResult{}, err
 		}
-		modifiers, invalid, err := r.loadResourceModifiers(ctx, namespace, rules)
-		if err == nil && len(invalid) > 0 { // since it was validated
-			err = errors.New(strings.Join(invalid, "; "))
-		}
-		if err != nil {
+		if err := r.addChanges(ctx, &request, namespace, rules); err != nil {
 			return restore.RunResult{}, err
 		}
-		request.Engine.Modifiers = modifiers
 		request.Engine.Resumed = resumed
 		request.Engine.StampKey, request.Engine.StartsQuiesced = key, starts
 		request.Warnings = append(request.Warnings, preferred.warnings...)

@@ -47,7 +47,11 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	invalid = slices.Concat(invalid, problems, priorityErrs, modifierErrs)
+	_, changeErrs, err := r.loadConfiguredChanges(ctx, s.Object.Namespace)
+	if err != nil {
+		return false, err
+	}
+	invalid = slices.Concat(invalid, problems, priorityErrs, modifierErrs, changeErrs)
 	if len(invalid) == 0 && r.driver.AwaitPlugins(s, hooks) {
 		return false, nil
 	}

@@ -8,15 +8,46 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
 // modifierName is the name of the request's modifiers among the names of actions.
 const modifierName = "grapnel.dev/resource-modifier"
+
+var storageClassKind = rawclient.ResourceKind{
+	Resource: schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}, Kind: "StorageClass",
+}
+
+// hasStorageClass reports whether the cluster has a storage class, or whether a dry run would
+// restore it. Classes are restored before claims, so a missing one is looked up again.
+func (r *enginePass) hasStorageClass(ctx context.Context, name string) (bool, error) {
+	if _, known := r.storageClasses.Load(name); known {
+		return true, nil
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return false, nil
+	}
+	if r.req.DryRun && r.isArchived(storageClassKind.Resource.GroupResource(), "", name) {
+		return true, nil
+	}
+	_, err := r.cluster.Get(ctx, storageClassKind, "", name)
+	r.trackUnanswered(err)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err == nil {
+		r.storageClasses.Store(name, nil)
+	}
+	return err == nil, err
+}
 
 // modifyItem changes an object by the modifiers of the request. An object that cannot be changed
 // is not restored unchanged: what a rule removes may be what must not run in this cluster.

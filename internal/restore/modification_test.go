@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/restore/modifier"
 )
 
@@ -131,4 +132,47 @@ func TestRestoreObjects_ModifiersAndExistingObjects(t *testing.T) {
 	if !strings.Contains(messages(result), "differs from the backup in") {
 		t.Errorf("messages:\n%s", messages(result))
 	}
+}
+
+// TestRestoreObjects_ConfiguredChanges changes storage classes and images, before plugins see the
+// objects. A class may be restored from the same backup.
+func TestRestoreObjects_ConfiguredChanges(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "configured"
+	class := obj(t, "storage.k8s.io/v1", "StorageClass", "", "configured-new", `{"provisioner":"example.org/none"}`)
+	claim := func(name, class string) *unstructured.Unstructured {
+		return obj(t, "v1", "PersistentVolumeClaim", ns, name, `{"spec":{"storageClassName":"`+class+`","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+	}
+	good, lost := claim("good", "old"), claim("lost", "gone")
+	pod := obj(t, "v1", "Pod", ns, "p", `{"spec":{"containers":[{"name":"app","image":"old.example.org/app:1"}]}}`)
+	watcher := &plugged{name: "watcher", of: []string{"pods"}, execute: func(_ context.Context, item *itemaction.RestoreItem) (itemaction.Result, error) {
+		containers, _, _ := unstructured.NestedSlice(item.Object.Object, "spec", "containers")
+		return itemaction.Result{Warnings: []string{"shown " + containers[0].(map[string]any)["image"].(string)}}, nil
+	}}
+	request := restore.Request{
+		Archive: spool(t, []*unstructured.Unstructured{class, good, lost, pod}), RestoreUID: "u", DryRun: true,
+		StorageClasses: action.StorageClassChanges{ConfigMap: "classes", Names: map[string]string{"old": class.GetName(), "gone": "a/b"}},
+		Images:         []action.ImageChange{{Old: "old.example.org", New: "new.example.org"}},
+	}
+	const refused = "error " + ns + ": |lost|ConfigMap classes changes its storage class gone to \"a/b\", which does not exist"
+	result := c.run(request)
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 4, restore.Failed: 1})
+	wantMessages(t, result, refused)
+	request.DryRun, request.Actions = false, []itemaction.RestorePluginAction{watcher}
+	result = c.run(request)
+	wantCounts(t, result, map[restore.Outcome]int{restore.Created: 4, restore.Failed: 1})
+	wantMessages(t, result, refused, "warning "+ns+": |p|shown new.example.org/app:1")
+	if got, _, _ := unstructured.NestedString(c.get(good).Object, "spec", "storageClassName"); got != class.GetName() {
+		t.Errorf("the claim has class %q", got)
+	}
+	if got := result.Actions["pods"]; !slices.Contains(got, "grapnel.dev/change-image-name") {
+		t.Errorf("actions of pods: %v", got)
+	}
+	// An existing object is compared with the changed form.
+	deployment := c.create(obj(t, "apps/v1", "Deployment", ns, "d", `{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+		"spec":{"containers":[{"name":"app","image":"old.example.org/app:1"}]}}}}`))[0]
+	request = restore.Request{Archive: spool(t, []*unstructured.Unstructured{deployment}), RestoreUID: "v", Policy: restore.ExistingUpdate, Images: request.Images}
+	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Updated: 1})
+	request.RestoreUID = "w"
+	wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 1})
 }

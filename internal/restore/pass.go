@@ -79,6 +79,8 @@ type enginePass struct {
 	pluginActions []*pluginAction
 	operations    operationList
 	backupLabels  backupLabels
+	// storageClasses has the names of those that are known to exist.
+	storageClasses sync.Map
 	// modifierMatches counts the objects that each rule of the request's modifiers matched.
 	modifierMatches []atomic.Int64
 
@@ -103,6 +105,12 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		dryRunCRDVersions: map[schema.GroupResource][]string{},
 		actions:           e.opts.Actions(),
 		normalizers:       action.NewActions(),
+	}
+	if len(req.StorageClasses.Names) > 0 {
+		r.actions = append(r.actions, action.NewStorageClassAction(req.StorageClasses, r.hasStorageClass))
+	}
+	if len(req.Images) > 0 {
+		r.actions = append(r.actions, action.NewImageNameAction(req.Images))
 	}
 	if req.Modifiers != nil {
 		r.modifierMatches = make([]atomic.Int64, req.Modifiers.Len())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/restore/modifier"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
 	"github.com/grapnel-dev/grapnel/internal/results"
@@ -104,6 +105,10 @@ type Request struct {
 	// run. They are not called for Namespaces, nor for existing objects that will not be
 	// changed.
 	Actions []itemaction.RestorePluginAction
+	// StorageClasses and Images are changes that apply after the built-in actions, also in a
+	// dry run. Empty means none.
+	StorageClasses action.StorageClassChanges
+	Images         []action.ImageChange
 	// Modifiers change objects after all actions, also in a dry run. Nil means none.
 	Modifiers *modifier.Rules
 	// OnOperationStarted records an operation as soon as one of Actions has returned it, so

@@ -310,7 +310,7 @@ func TestDocumentation(t *testing.T) {
 		manifest, isYAML := strings.CutPrefix(block, "yaml\n")
 		for document := range strings.SplitSeq(manifest, "\n---\n") {
 			var config corev1.ConfigMap
-			if err := yaml.Unmarshal([]byte(document), &config); !isYAML || err != nil || config.Kind != "ConfigMap" {
+			if err := yaml.Unmarshal([]byte(document), &config); !isYAML || err != nil || config.Kind != "ConfigMap" || len(config.Labels) > 0 {
 				continue
 			}
 			found++

@@ -76,7 +76,7 @@ func (r *enginePass) compareItem(ctx context.Context, it *item, found rawclient.
 	})
 	switch {
 	case patch == nil:
-		return newItemResult(Unchanged, nil)
+		return newItemResult(Unchanged, r.labelUnchanged(ctx, it, existing))
 	case r.req.Policy == ExistingRecreate && !updateOnlyResources[it.resource]:
 		return r.recreateObject(ctx, it, existing, patch)
 	case r.req.Policy == ExistingNone:
@@ -202,9 +202,29 @@ func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing
 	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
 	merged, changed := action.MergeAccount(existing, wanted)
 	if !changed {
-		return newItemResult(Unchanged, nil)
+		return newItemResult(Unchanged, r.labelUnchanged(ctx, it, existing))
 	}
 	return r.replaceExisting(ctx, it, merged)
+}
+
+// labelUnchanged updates the labels of an object that is as it should be, with the policy update: as
+// in Velero, the labels show which objects a restore verified.
+func (r *enginePass) labelUnchanged(ctx context.Context, it *item, existing *unstructured.Unstructured) error {
+	wanted := map[string]string{action.LabelBackupName: names.LabelValue(r.req.BackupName), action.LabelRestoreName: names.LabelValue(r.req.RestoreName)}
+	labels := existing.GetLabels()
+	if r.req.Policy != ExistingUpdate || r.req.DryRun || labels[action.LabelBackupName] == wanted[action.LabelBackupName] && labels[action.LabelRestoreName] == wanted[action.LabelRestoreName] {
+		return nil
+	}
+	body, err := stdjson.Marshal(map[string]any{"metadata": map[string]any{"labels": wanted}})
+	if err != nil {
+		return fmt.Errorf("encoding the labels: %w", err)
+	}
+	err = r.cluster.Patch(ctx, it.target, "", body)
+	r.trackUnanswered(err)
+	if err != nil {
+		return fmt.Errorf("it is as it was archived, but labeling it failed: %w", err)
+	}
+	return nil
 }
 
 // replaceExisting replaces an existing object with one that has its resourceVersion.

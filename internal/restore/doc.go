@@ -17,7 +17,8 @@
 // Existing objects are compared and not created (comparison.go). If many objects may exist,
 // their kind is listed in pages, and listed objects are compared as they arrive, for all
 // kinds at once and before the waves. So a restore to a cluster that has everything costs a
-// LIST per kind, and one into new namespaces costs only a POST per object.
+// LIST per kind, and one into new namespaces costs only a POST per object. With the
+// policy update, unchanged objects also cost a PATCH of their labels.
 //
 // The policy for an object that exists and differs is:
 //

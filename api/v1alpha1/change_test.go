@@ -68,6 +68,7 @@ var ruled = map[string]rules{
 			"storageLocation":         {`"here"`, `"there"`},
 			"itemOperationTimeout":    {`"1h"`, `"2h"`},
 			"apiVersionPriorities":    {`"jobs.batch=v1"`, `"jobs.batch=v2"`},
+			"resourceModifier":        {`{"kind":"configmap","name":"a"}`, `{"name":"b"}`},
 			"parameters":              {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
 			"dryRun":                  {`true`, `false`},
 			"takeOver":                {`true`, `false`},

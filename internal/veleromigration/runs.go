@@ -58,7 +58,6 @@ func lostRestoreFields() []lostField {
 	return []lostField{
 		{"hooks", hooksNote},
 		{"resourcePolicy", policyNote},
-		{"resourceModifier", "change the objects with a RestoreItemAction of a Plugin: docs/plugins/AUTHORING.md"},
 		{"restorePVs", volumeNote},
 		{"uploaderConfig", volumeNote},
 	}
@@ -258,6 +257,19 @@ func specKey(object *unstructured.Unstructured) (string, error) {
 	return string(key), err
 }
 
+// convertResourceModifier converts the reference to a ConfigMap, whose content needs no conversion.
+func (l *ledger) convertResourceModifier(field string) error {
+	if isUnset(l.fieldValue(field)) {
+		return l.keepField(field, field)
+	}
+	name := l.fieldText(field + ".name")
+	if name == "" || !strings.EqualFold(l.fieldText(field+".kind"), "ConfigMap") {
+		l.loseField(field, "it names no ConfigMap")
+		return nil
+	}
+	return l.changeField(field, field, map[string]any{"kind": "ConfigMap", "name": name}, "copy ConfigMap "+name+" into the namespace of the Restore; it needs no conversion")
+}
+
 // convertRestore converts a Restore.
 func (m *migration) convertRestore(l *ledger) error {
 	if err := l.checkSelectors("spec"); err != nil {
@@ -281,9 +293,12 @@ func (m *migration) convertRestore(l *ledger) error {
 			continue
 		}
 		var err error
-		if name == "itemOperationTimeout" {
+		switch name {
+		case "itemOperationTimeout":
 			err = l.convertTimeout(source, source)
-		} else {
+		case "resourceModifier":
+			err = l.convertResourceModifier(source)
+		default:
 			err = errors.Join(l.checkPatterns(source), l.keepField(source, source))
 		}
 		if err != nil {

@@ -17,15 +17,14 @@ import (
 
 const config = "../../config"
 
-// phases returns the phases of every kind, as its CRD lists them; none for a kind that has
-// no phase.
-func phases(t *testing.T) map[string][]string {
+// statusSchemas returns the schema of the status of every kind, from its CRD.
+func statusSchemas(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(config + "/crd/bases/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no CRDs: %v", err)
 	}
-	found := map[string][]string{}
+	found := map[string]map[string]any{}
 	for _, file := range files {
 		var crd map[string]any
 		parse(t, read(t, file), &crd)
@@ -37,8 +36,22 @@ func phases(t *testing.T) map[string][]string {
 		if err != nil || len(versions) != 1 {
 			t.Fatalf("%s has %d versions, this test knows one: %v", file, len(versions), err)
 		}
-		list, _, err := unstructured.NestedStringSlice(versions[0].(map[string]any),
-			"schema", "openAPIV3Schema", "properties", "status", "properties", "phase", "enum")
+		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[kind] = schema
+	}
+	return found
+}
+
+// phases returns the phases of every kind, as its CRD lists them; none for a kind that has
+// no phase.
+func phases(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for kind, schema := range statusSchemas(t) {
+		list, _, err := unstructured.NestedStringSlice(schema, "properties", "phase", "enum")
 		if err != nil {
 			t.Fatal(err)
 		}

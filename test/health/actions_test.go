@@ -82,8 +82,9 @@ func TestActions_Enabled(t *testing.T) {
 			})
 		}
 	}
+	schemas := statusSchemas(t)
 	for kind, want := range map[string]string{"Backup": "cancel", "Restore": "cancel", "Schedule": "pause run-now"} {
-		object := map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}, "status": statusSchemas(t)[kind]["default"]}
+		object := map[string]any{"metadata": map[string]any{}, "spec": map[string]any{}, "status": schemas[kind]["default"]}
 		if got := shipped[kind].listEnabled(t, object); got != want {
 			t.Errorf("the actions of a %s that was just created are %q, want %q", kind, got, want)
 		}

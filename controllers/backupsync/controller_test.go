@@ -170,8 +170,10 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 			t.Fatal(err)
 		}
 		awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "")
+		awaitCondition(env, good, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonDataMissing, "no longer contains this backup")
 		velero(t, root, "", "good", "v-1")
 		awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionTrue, v1alpha1.ReasonDataFound, "")
+		awaitCondition(env, good, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "")
 		env.WaitForEvent(good, "Normal DataFound")
 	})
 

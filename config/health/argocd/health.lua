@@ -43,9 +43,6 @@ end
 if is("Stalled", "True") then
   return answer("Degraded")
 end
-if is("DataAvailable", "False") then
-  return answer("Degraded", found.DataAvailable.message)
-end
 if not is("Ready", "True") then
   return answer("Progressing")
 end

@@ -35,6 +35,7 @@ require (
 
 require (
 	github.com/evanphx/json-patch v5.9.11+incompatible // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 )
 

@@ -16,7 +16,7 @@ modules=$(git ls-files '*go.mod' | xargs -n 1 dirname |
 case ${1:-} in
 -check)
 	for module in $modules; do
-		awk -v module="$module" '$1 ~ /[.].*\// && $2 ~ /^v[0-9]/ && $1 !~ /grapnel-dev/ {print $1, $2, module}' "$module/go.mod"
+		awk -v module="$module" '$1 == "require" {$1 = ""; $0 = $0} $1 ~ /[.].*\// && $2 ~ /^v[0-9]/ && $1 !~ /grapnel-dev/ {print $1, $2, module}' "$module/go.mod"
 	done | awk '
 		!($1 in version) {version[$1] = $2; first[$1] = $3}
 		version[$1] != $2 {print $1 " is " version[$1] " in " first[$1] " and " $2 " in " $3; differ = 1}

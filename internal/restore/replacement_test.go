@@ -148,10 +148,11 @@ func TestRecreateObject_NoQuota(t *testing.T) {
 func TestRecreateObject_OccupiedByItself(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "occupied"
+	// The API server allocates ports from 30086 on first.
 	c.namespace(ns)
-	const applied = `"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"ports\":[{\"nodePort\":30123,\"port\":80}]}}"}}`
+	const applied = `"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"ports\":[{\"nodePort\":30081,\"port\":80}]}}"}}`
 	service := func(app string) *unstructured.Unstructured {
-		return obj(t, "v1", "Service", ns, "web", `{`+applied+`,"spec":{"type":"NodePort","selector":{"app":"`+app+`"},"ports":[{"port":80,"nodePort":30123}]}}`)
+		return obj(t, "v1", "Service", ns, "web", `{`+applied+`,"spec":{"type":"NodePort","selector":{"app":"`+app+`"},"ports":[{"port":80,"nodePort":30081}]}}`)
 	}
 	priority := func(value string) *unstructured.Unstructured {
 		return obj(t, "scheduling.k8s.io/v1", "PriorityClass", "", "occupied-default", `{"globalDefault":true,"value":`+value+`}`)

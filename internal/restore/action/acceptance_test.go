@@ -81,11 +81,11 @@ func (c cluster) testServices(t testing.TB) {
 		t.Errorf("the restored Service has no ports of its own: %v", restored.Object["spec"])
 	}
 
-	stated := c.create(t, service("stated", `,"healthCheckNodePort":30999,"ipFamilies":["IPv4"]`,
+	stated := c.create(t, service("stated", `,"healthCheckNodePort":30082,"ipFamilies":["IPv4"]`,
 		`[{"name":"a","port":80,"nodePort":30078},{"name":"b","port":81}]`))
 	c.remove(t, stated)
 	got := restorable(t, c, stated, run("", ""))
-	if len(action.Get[[]any](got.Object, "spec", "ipFamilies")) != 1 || action.GetInt(got.Object, "spec", "healthCheckNodePort") != 30999 {
+	if len(action.Get[[]any](got.Object, "spec", "ipFamilies")) != 1 || action.GetInt(got.Object, "spec", "healthCheckNodePort") != 30082 {
 		t.Errorf("what was stated is lost: %v", got.Object["spec"])
 	}
 	for port := range action.EachMap(got.Object, "spec", "ports") {

@@ -323,6 +323,8 @@ type BackupStatus struct {
 	// Unset if spec.ttl was set, or if there was no default.
 	// +optional
 	// +nullable
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
 	DefaultTTL *metav1.Duration `json:"defaultTTL,omitempty"`
 
 	// expiration is when the backup may be removed.

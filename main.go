@@ -82,6 +82,7 @@ type options struct {
 	limits                lifecycle.Limits
 	admissionGrace        time.Duration
 	features              string
+	tracing               tracingOptions
 }
 
 // featureAllVersions archives every served version of a group's resources.
@@ -148,6 +149,7 @@ func parseFlags() (options, zap.Options) {
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
 		"resources that are restored first, in this order, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to enable: "+featureAllVersions)
+	o.tracing.bindFlags(flag.CommandLine)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return o, logging
@@ -173,6 +175,7 @@ func setRedactingLogger(redactor *redact.Redactor, logging *zap.Options) {
 	logger := redactor.Logger(zap.New(zap.UseFlagOptions(logging)))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
+	setTracingLogger(logger.WithName("tracing"))
 	handler := logr.ToSlogHandler(logger)
 	slog.SetDefault(slog.New(handler))
 	failures := slog.NewLogLogger(handler, slog.LevelError).Writer() // by default, gRPC logs only errors
@@ -227,6 +230,11 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate()); err != nil {
 		return err
 	}
+	tracer, err := opts.tracing.newTracer(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing(ctx, tracer)
 	exited, changed := make(chan string, 64), make(chan string, 64)
 	pluginOptions := catalogOptions(opts, redactor, election)
 	pluginOptions.Features, pluginOptions.OnExit, pluginOptions.OnChange = features, newNotifyFunc(exited), newNotifyFunc(changed)
@@ -249,7 +257,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
 			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
 			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
-			OnOperationsChange: new(gcTuner).setOperations,
+			OnOperationsChange: new(gcTuner).setOperations, Tracer: tracer,
 		},
 	}
 	if err := p.setupControllers(ctx, exited, changed); err != nil {

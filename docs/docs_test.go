@@ -330,7 +330,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 
 func TestFlagsExist(t *testing.T) {
 	var main []byte
-	for _, path := range []string{"../main.go", "../election.go"} {
+	for _, path := range []string{"../main.go", "../election.go", "../tracing.go"} {
 		code, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

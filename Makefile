@@ -39,6 +39,7 @@ KUSTOMIZE := $(TOOLS)/kustomize
 PROTOGEN := $(TOOLS)/protogen
 PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc
+CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -70,6 +71,11 @@ manifests: $(CONTROLLER_GEN) ## Generate CRDs and the operator's role from marke
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=grapnel-manager,headerFile=hack/boilerplate.yaml.txt \
 		paths=./controllers/... paths=. output:rbac:artifacts:config=config/rbac
+
+.PHONY: reference
+reference: $(CRD_REF_DOCS) ## Generate the API reference in docs/spec from the types.
+	$(CRD_REF_DOCS) --source-path=./api/v1alpha1 --config=hack/tools/crd-ref-docs/config.yaml \
+		--templates-dir=hack/tools/crd-ref-docs/templates --renderer=markdown --log-level=ERROR --output-path=docs/spec/reference.md
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format the Go code.
@@ -227,7 +233,7 @@ $(NODE)/coredns: test/node/coredns/main.go test/node/coredns/go.mod test/node/co
 	cd test/node/coredns && CGO_ENABLED=0 $(GO) build -mod=readonly -buildvcs=false -ldflags "-s -w" -o $@ .
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Build all tools.
+tools: $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(PROTOGEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(CRD_REF_DOCS) ## Build all tools.
 
 # Each tool has its own module under hack/tools, with one tool in its go.mod.
 $(TOOLS)/%: hack/tools/%/go.mod hack/tools/%/go.sum

@@ -201,7 +201,7 @@ func (p controllerSetup) newBackupReconciler() (reconciler, error) {
 		Runner: &backupengine.Runner{
 			Engine: engine, Logs: p.Logs, Scratch: p.scratch, Limits: p.archiveLimits(), Now: p.Now,
 		},
-		MaxConcurrent: p.opts.maxBackups, AllVersions: slices.Contains(p.features, featureAllVersions),
+		MaxConcurrent: p.opts.maxBackups, DefaultTTL: p.opts.defaultBackupTTL, AllVersions: slices.Contains(p.features, featureAllVersions),
 	}, nil
 }
 
@@ -258,8 +258,8 @@ func (p controllerSetup) newAsyncOperationReconciler() (reconciler, error) {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	return &asyncoperation.Reconciler{
-		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Metrics: measured,
-		Operations: p.Operations, Tracer: p.Tracer,
+		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Logs: p.Logs,
+		Metrics: measured, Operations: p.Operations, Tracer: p.Tracer,
 	}, nil
 }
 

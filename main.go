@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,9 @@ type options struct {
 	operations            lifecycle.OperationDefaults
 	limits                lifecycle.Limits
 	admissionGrace        time.Duration
+	defaultBackupTTL      time.Duration
 	features              string
+	pluginFeatures        string
 	tracing               tracingOptions
 }
 
@@ -104,6 +107,31 @@ func parseFeatures(list string) ([]string, error) {
 	return features, nil
 }
 
+// pluginFeatures returns what plugins get with --features: the features of the operator, and those
+// of a comma-separated list, whose names only plugins know.
+func pluginFeatures(features []string, list string) []string {
+	all := slices.Clone(features)
+	for feature := range strings.SplitSeq(list, ",") {
+		if feature = strings.TrimSpace(feature); feature != "" && !slices.Contains(all, feature) {
+			all = append(all, feature)
+		}
+	}
+	return all
+}
+
+// pluginLogLevel returns the most verbose level that the operator's output shows. It is at least
+// info, which the logs of runs contain whatever the output shows.
+func pluginLogLevel(output logr.Logger) string {
+	switch {
+	case output.V(2).Enabled():
+		return "trace"
+	case output.V(1).Enabled():
+		return "debug"
+	default:
+		return "info"
+	}
+}
+
 // operatorNamespace returns the default namespace of the operator.
 func operatorNamespace() string { return cmp.Or(os.Getenv("POD_NAMESPACE"), "grapnel-system") }
 
@@ -123,8 +151,8 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.pluginDir, "plugin-dir", "/plugins", "directory with plugin binaries; Plugins name files in it")
 	flag.StringVar(&o.storeRoot, "store-root", "", "directory that filesystem locations are relative to; if empty, such locations are refused")
 	flag.StringVar(&o.scratchDir, "scratch-dir", os.TempDir(), "directory for archives, logs, journals and credentials of runs while they are in progress")
-	flag.DurationVar(&o.locationCheckInterval, "location-check-interval", time.Minute, "time between two checks of a storage location")
-	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two syncs of a storage location, which import the backups of other systems")
+	flag.DurationVar(&o.locationCheckInterval, "location-check-interval", time.Minute, "time between two checks of a storage location that does not set it")
+	flag.DurationVar(&o.syncInterval, "backup-sync-interval", time.Minute, "time between two syncs of a storage location that does not set it, which import the backups of other systems")
 	flag.BoolVar(&o.logRuns, "log-runs", true, "log what runs log, with the name of the run; false leaves it to the files of the run")
 	flag.StringVar(&o.namespace, "namespace", operatorNamespace(), "namespace whose Backups and locations are watched")
 	flag.IntVar(&o.maxBackups, "max-concurrent-backups", 4, "how many Backups may run at a time, not counting those that only wait for operations; the others wait")
@@ -142,6 +170,8 @@ func parseFlags() (options, zap.Options) {
 		"how long an operation of a plugin may take to end after it was canceled; after that its outcome is unknown")
 	flag.DurationVar(&o.admissionGrace, "admission-grace", 2*time.Minute,
 		"how long a new Backup or Restore waits for a location, a backup or Plugins that it needs and that do not exist, and how long these and DeletionRuns wait for Plugins that are not ready; with 0, they do not wait")
+	flag.DurationVar(&o.defaultBackupTTL, "default-backup-ttl", 30*24*time.Hour,
+		"how long a Backup is kept whose spec does not set a ttl when it starts; with 0, until it is deleted")
 	flag.DurationVar(&o.limits.RunTimeout, "default-run-timeout", 24*time.Hour,
 		"how long a Backup, Restore or DeletionRun may take from its recorded plan to its outcome if its spec does not set it, not counting its operations")
 	flag.DurationVar(&o.limits.StuckStepTimeout, "stuck-step-timeout", time.Minute,
@@ -149,6 +179,8 @@ func parseFlags() (options, zap.Options) {
 	flag.TextVar(&o.restoreOrder, "restore-resource-priorities", restoreengine.DefaultOrder(),
 		"resources that are restored first, in this order, then \"-\" and those that are restored last")
 	flag.StringVar(&o.features, "features", "", "comma-separated features to enable: "+featureAllVersions)
+	flag.StringVar(&o.pluginFeatures, "plugin-features", "", "comma-separated features that plugins next to the operator get in addition to --features, "+
+		"as Velero's get those of its server, for example EnableCSI")
 	o.tracing.bindFlags(flag.CommandLine)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -227,7 +259,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate()); err != nil {
+	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate(), validateDefaultTTL(opts.defaultBackupTTL)); err != nil {
 		return err
 	}
 	tracer, err := opts.tracing.newTracer(ctx)
@@ -237,7 +269,8 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	defer stopTracing(ctx, tracer)
 	exited, changed := make(chan string, 64), make(chan string, 64)
 	pluginOptions := catalogOptions(opts, redactor, election)
-	pluginOptions.Features, pluginOptions.OnExit, pluginOptions.OnChange = features, newNotifyFunc(exited), newNotifyFunc(changed)
+	pluginOptions.Features = pluginFeatures(features, opts.pluginFeatures)
+	pluginOptions.OnExit, pluginOptions.OnChange = newNotifyFunc(exited), newNotifyFunc(changed)
 	plugins := catalog.New(pluginOptions)
 	opener := newLocationOpener(mgr, opts, redactor, election)
 	opener.Stores = plugins
@@ -266,6 +299,18 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	return mgr.Start(ctx)
 }
 
+// minDefaultTTL is the shortest default ttl. With a shorter one, a typing error would expire every new backup before a
+// person can notice.
+const minDefaultTTL = time.Hour
+
+// validateDefaultTTL returns an error if backups cannot be kept that long.
+func validateDefaultTTL(ttl time.Duration) error {
+	if ttl != 0 && ttl < minDefaultTTL {
+		return fmt.Errorf("--default-backup-ttl is %s: it must be 0, which keeps backups until they are deleted, or at least %s", ttl, minDefaultTTL)
+	}
+	return nil
+}
+
 // newNotifyFunc returns a function that sends a name.
 func newNotifyFunc(names chan<- string) func(string) {
 	return func(name string) {
@@ -280,7 +325,7 @@ func newNotifyFunc(names chan<- string) func(string) {
 // calls no plugin.
 func catalogOptions(opts options, redactor *redact.Redactor, election election) catalog.Options {
 	return catalog.Options{
-		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: "info", Env: pluginEnvironment(opts), Fence: election.fence.WaitForLease,
+		Logger: ctrl.Log.WithName("plugin"), Redactor: redactor, LogLevel: pluginLogLevel(ctrl.Log), Env: pluginEnvironment(opts), Fence: election.fence.WaitForLease,
 	}
 }
 

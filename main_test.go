@@ -7,9 +7,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -100,6 +106,15 @@ func TestLeaderElectionTimes_ValidateFlags(t *testing.T) {
 	}
 }
 
+func TestValidateDefaultTTL(t *testing.T) {
+	t.Parallel()
+	for ttl, valid := range map[time.Duration]bool{0: true, time.Hour: true, 720 * time.Hour: true, 720 * time.Second: false, -time.Hour: false} {
+		if err := validateDefaultTTL(ttl); (err == nil) != valid {
+			t.Errorf("--default-backup-ttl=%s: %v", ttl, err)
+		}
+	}
+}
+
 func TestSoftMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -132,5 +147,78 @@ func TestNewLeaderElection(t *testing.T) {
 	if cfg.Timeout != want.Timeout || cfg.UserAgent != want.UserAgent {
 		t.Errorf("the other clients have the timeout %s and the user agent %q, want %s and %q",
 			cfg.Timeout, cfg.UserAgent, want.Timeout, want.UserAgent)
+	}
+}
+
+// TestParseFlags_Documented compares the flags with their table, which says how an installation sets each.
+func TestParseFlags_Documented(t *testing.T) {
+	flags, args, bound := flag.CommandLine, os.Args, flag.NewFlagSet("manager", flag.PanicOnError)
+	flag.CommandLine, os.Args = bound, []string{"manager"}
+	t.Cleanup(func() { flag.CommandLine, os.Args = flags, args })
+	config.RegisterFlags(bound)
+	parseFlags()
+	document, err := os.ReadFile("docs/guides/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| (.+) \\| (.+) \\| (.+) \\| (.+) \\|$").FindAllStringSubmatch(string(document), -1) {
+		rows[row[1]] = row
+	}
+	bound.VisitAll(func(f *flag.Flag) {
+		row := rows[f.Name]
+		delete(rows, f.Name)
+		if row == nil {
+			t.Errorf("docs/guides/operate.md does not have the flag --%s", f.Name)
+			return
+		}
+		said, quoted := strings.CutPrefix(row[3], "`")
+		said = strings.TrimSuffix(said, "`")
+		if duration, err := time.ParseDuration(said); err == nil && said != "0" {
+			said = duration.String()
+		}
+		if quoted && said != f.DefValue {
+			t.Errorf("docs/guides/operate.md has the default %s of --%s, which is %q", row[3], f.Name, f.DefValue)
+		}
+		if !quoted && f.DefValue != "" && f.Name != "restore-resource-priorities" { // its default is described
+			t.Errorf("docs/guides/operate.md does not have the default %q of --%s", f.DefValue, f.Name)
+		}
+	})
+	for name := range rows {
+		t.Errorf("docs/guides/operate.md has the flag --%s, which the operator does not have", name)
+	}
+}
+
+// TestPluginLogLevel: who sets the flag for more output of the operator gets more from its plugins,
+// and the logs of runs lose nothing if the operator is quiet.
+func TestPluginLogLevel(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]string{
+		"": "info", "--zap-log-level=info": "info", "--zap-log-level=error": "info",
+		"--zap-log-level=debug": "debug", "--zap-devel": "debug", "--zap-log-level=2": "trace", "--zap-log-level=5": "trace",
+	} {
+		logging := zap.Options{DestWriter: io.Discard}
+		set := flag.NewFlagSet("operator", flag.ContinueOnError)
+		logging.BindFlags(set)
+		if err := set.Parse(strings.Fields(flags)); err != nil {
+			t.Fatal(err)
+		}
+		output := redact.New().Logger(zap.New(zap.UseFlagOptions(&logging)))
+		if got := pluginLogLevel(output); got != want {
+			t.Errorf("with %q, plugins log at %q, want %q", flags, got, want)
+		}
+	}
+}
+
+func TestPluginFeatures(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string][]string{
+		"":                                {featureAllVersions},
+		"EnableCSI, EnableUploadProgress": {featureAllVersions, "EnableCSI", "EnableUploadProgress"},
+		",EnableAPIGroupVersions,,B,B":    {featureAllVersions, "B"},
+	} {
+		if got := pluginFeatures([]string{featureAllVersions}, list); !slices.Equal(got, want) {
+			t.Errorf("with --plugin-features=%q, plugins get %q, want %q", list, got, want)
+		}
 	}
 }

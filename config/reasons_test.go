@@ -70,7 +70,11 @@ func documented(t *testing.T) map[right]bool {
 	found := map[right]bool{}
 	row := regexp.MustCompile("(?m)^\\| (`.+`) \\| ([a-z, ]+) \\| (.*) \\|$")
 	for _, heading := range regexp.MustCompile(`(?m)^### ((?:Cluster)?Role [a-z-]+)$`).FindAllStringSubmatch(document(t), -1) {
-		for _, match := range row.FindAllStringSubmatch(section(t, document(t), heading[0]), -1) {
+		text := section(t, document(t), heading[0])
+		if base := regexp.MustCompile("(?m)^All of `(.+?)`").FindStringSubmatch(text); base != nil {
+			text += section(t, document(t), "### ClusterRole "+base[1])
+		}
+		for _, match := range row.FindAllStringSubmatch(text, -1) {
 			if len(match[3]) < 10 {
 				t.Errorf("%s: the row of %s has no reason", heading[1], match[1])
 			}

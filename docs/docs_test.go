@@ -4,6 +4,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -130,19 +131,28 @@ func TestManifestsAreAccepted(t *testing.T) {
 	run(t, true, plane.KubectlPath(), "label", "namespace", "grapnel-system", "pod-security.kubernetes.io/warn=restricted")
 	run(t, true, plane.KubectlPath(), "apply", "-k", "../config/manager")
 	manifests := 0
+	kubectl := func(t *testing.T, args ...string) {
+		t.Helper()
+		if said := run(t, true, plane.KubectlPath(), append(args, "--dry-run=server")...); strings.Contains(said, "Warning") {
+			t.Error(said)
+		}
+	}
 	for path, text := range documents(t) {
-		for _, manifest := range blocks(text, "yaml") {
+		dir, whole := t.TempDir(), 0
+		for i, manifest := range blocks(text, "yaml") {
 			manifests++
-			t.Run(path, func(t *testing.T) {
-				file := write(t, t.TempDir(), "manifest.yaml", manifest)
-				args := []string{"apply", "--dry-run=server", "--validate=strict", "-f", file}
-				if strings.HasPrefix(manifest, "# A patch of the Deployment grapnel-controller-manager.") {
-					args = []string{"patch", "deployment", "grapnel-controller-manager", "-n", "grapnel-system", "--dry-run=server", "--patch-file", file}
-				}
-				if said := run(t, true, plane.KubectlPath(), args...); strings.Contains(said, "Warning") {
-					t.Error(said)
-				}
-			})
+			if strings.HasPrefix(manifest, "# A patch of the Deployment grapnel-controller-manager.") {
+				file := write(t, t.TempDir(), "patch.yaml", manifest)
+				t.Run(path, func(t *testing.T) {
+					kubectl(t, "patch", "deployment", "grapnel-controller-manager", "-n", "grapnel-system", "--patch-file", file)
+				})
+				continue
+			}
+			whole++
+			write(t, dir, fmt.Sprintf("%02d.yaml", i), manifest)
+		}
+		if whole > 0 { // one call for each document: starting kubectl takes longer than a request
+			t.Run(path, func(t *testing.T) { kubectl(t, "apply", "--validate=strict", "-f", dir) })
 		}
 	}
 	if manifests < 3 {
@@ -250,7 +260,7 @@ var metricName = regexp.MustCompile("`(?:grapnel_|…_)([a-z_]+[a-z])")
 func TestMetricsExist(t *testing.T) {
 	registered, documented := registeredMetrics(t), map[string]bool{}
 	subject := ""
-	for _, match := range metricName.FindAllStringSubmatch(documents(t)["docs/usage.md"], -1) {
+	for _, match := range metricName.FindAllStringSubmatch(documents(t)["docs/guides/operate.md"], -1) {
 		name := match[1]
 		if strings.HasPrefix(match[0], "`grapnel_") {
 			subject, _, _ = strings.Cut(name, "_")
@@ -258,12 +268,12 @@ func TestMetricsExist(t *testing.T) {
 			name = subject + "_" + name
 		}
 		if documented[name] = true; !registered[name] {
-			t.Errorf("docs/usage.md names the metric grapnel_%s, which the code does not register", name)
+			t.Errorf("docs/guides/operate.md names the metric grapnel_%s, which the code does not register", name)
 		}
 	}
 	for name := range registered {
 		if !documented[name] && !undocumented[name] {
-			t.Errorf("nothing in docs/usage.md names the metric grapnel_%s", name)
+			t.Errorf("nothing in docs/guides/operate.md names the metric grapnel_%s", name)
 		}
 	}
 	if len(registered) < 50 {
@@ -303,6 +313,18 @@ var undocumented = map[string]bool{
 	"deletionrun_last_successful_timestamp": true,
 }
 
+// specification returns the text of the pages in docs/spec, without what is generated from the code.
+func specification(t *testing.T) string {
+	t.Helper()
+	var pages strings.Builder
+	for path, text := range documents(t) {
+		if filepath.Dir(path) == "docs/spec" && filepath.Base(path) != "reference.md" {
+			pages.WriteString(text)
+		}
+	}
+	return pages.String()
+}
+
 // TestReasonsAreDocumented has a user look up every reason of a condition or an event.
 func TestReasonsAreDocumented(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "api", "v1alpha1", "*.go"))
@@ -310,7 +332,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	files = append(files, filepath.Join("..", "internal", "results", "reasons.go"))
-	text, reasons := documents(t)[filepath.Join("docs", "usage.md")], 0
+	text, reasons := specification(t), 0
 	for _, file := range files {
 		source, err := os.ReadFile(file)
 		if err != nil {
@@ -319,7 +341,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 		for _, match := range regexp.MustCompile(`\bReason\w+ = "(\w+)"`).FindAllSubmatch(source, -1) {
 			reasons++
 			if !strings.Contains(text, "`"+string(match[1])+"`") {
-				t.Errorf("docs/usage.md does not have the reason %s", match[1])
+				t.Errorf("no page in docs/spec has the reason %s", match[1])
 			}
 		}
 	}
@@ -328,27 +350,32 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestFlagsExist(t *testing.T) {
-	var main []byte
-	for _, path := range []string{"../main.go", "../election.go", "../tracing.go"} {
-		code, err := os.ReadFile(path)
+// TestColumnsAreDocumented compares the columns of kubectl with the page of each kind, which every kind has.
+func TestColumnsAreDocumented(t *testing.T) {
+	files, err := filepath.Glob("../config/crd/bases/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := regexp.MustCompile(`(?m)^      name: ([A-Z][\w-]*)$`)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		main = append(main, code...)
-	}
-	_, section, _ := strings.Cut(documents(t)["docs/usage.md"], "## The operator's flags")
-	section, _, _ = strings.Cut(section, "\n## ")
-	documented := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(section, -1)
-	for _, match := range documented {
-		if !strings.Contains(string(main), `"`+match[1]+`"`) {
-			t.Errorf("docs/usage.md names the flag --%s, which the operator does not have", match[1])
+		kind := regexp.MustCompile(`(?m)^    kind: (\w+)$`).FindSubmatch(content)
+		page := "docs/spec/" + strings.ToLower(string(kind[1])) + ".md"
+		text, wanted := documents(t)[page], columns.FindAllSubmatch(content, -1)
+		for _, column := range wanted {
+			if name := strings.ToUpper(string(column[1])); !regexp.MustCompile(`\b` + name + `\b`).MatchString(text) {
+				t.Errorf("%s does not have the column %s", page, name)
+			}
+		}
+		if len(wanted) < 4 {
+			t.Errorf("found only %d columns in %s", len(wanted), file)
 		}
 	}
-	for _, match := range regexp.MustCompile(`Var\(&[ol]\.[\w.]+, "([a-z-]+)"`).FindAllStringSubmatch(string(main), -1) {
-		if !strings.Contains(section, "`--"+match[1]+"`") {
-			t.Errorf("the flag --%s of the operator is not in docs/usage.md", match[1])
-		}
+	if len(files) < 10 {
+		t.Errorf("found only %d kinds", len(files))
 	}
 }
 

@@ -5,6 +5,8 @@ package docs_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -21,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 )
 
-// TestHooksShowTheSamples compares the Plugins in docs/hooks.md with those that users copy
+// TestHooksShowTheSamples compares the Plugins in docs/guides/hooks.md with those that users copy
 // from the samples: there is one for each executor that needs no program next to the operator.
 func TestHooksShowTheSamples(t *testing.T) {
 	shown := map[string]*unstructured.Unstructured{}
@@ -46,7 +48,7 @@ func TestHooksShowTheSamples(t *testing.T) {
 	env.CheckEqual(t, "executors", slices.Sorted(maps.Keys(executors)), []string{"builtin", "grpc", "job", "podExec", "webhook"})
 }
 
-// TestHookMessagesExist looks for the messages and reasons that docs/hooks.md explains in the
+// TestHookMessagesExist looks for the messages and reasons that docs/guides/hooks.md explains in the
 // code that says them.
 func TestHookMessagesExist(t *testing.T) {
 	code, found := codeBelow(t, "../api/v1alpha1", "../internal/executor", "../internal/plugin"), 0
@@ -80,7 +82,7 @@ func TestHookMessagesExist(t *testing.T) {
 	}
 }
 
-// TestHookExamples applies every manifest of docs/hooks.md, and every sample of a Plugin, and
+// TestHookExamples applies every manifest of docs/guides/hooks.md, and every sample of a Plugin, and
 // has a real operator run them: those that need a node as far as that is possible without.
 func TestHookExamples(t *testing.T) {
 	w := newHookWorld(t)
@@ -92,6 +94,7 @@ func TestHookExamples(t *testing.T) {
 	t.Run("grpc", w.testGRPC)
 	t.Run("job", w.testJob)
 	t.Run("podExec", w.testPodExec)
+	t.Run("first backup", w.testFirstBackup)
 }
 
 func (w *hookWorld) testLoaded(t *testing.T) {
@@ -134,6 +137,19 @@ func (w *hookWorld) testQuiesce(t *testing.T) {
 	})
 	web.Namespace = copied
 	w.checkRuns(t, web)
+}
+
+// testFirstBackup runs the commands of the guide for the first backup, in its order. What starts pods is not
+// among them.
+func (w *hookWorld) testFirstBackup(t *testing.T) {
+	t.Setenv("PATH", filepath.Dir(w.plane.KubectlPath())+":"+os.Getenv("PATH"))
+	said := ""
+	for _, block := range blocks(documents(t)["docs/guides/first-backup.md"], "sh") {
+		said = run(t, true, "bash", "-euc", "cd .. && "+strings.TrimSpace(block))
+	}
+	if !strings.HasSuffix(said, "Ada was here.\n") {
+		t.Errorf("the last command says:\n%s", said)
+	}
 }
 
 // checkRuns checks that a workload has its replicas, and nothing that says that it is stopped.

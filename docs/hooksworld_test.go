@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	hooksPage     = "docs/hooks.md"
+	hooksPage     = "docs/guides/hooks.md"
 	hookNamespace = operator.Namespace
 )
 
@@ -124,7 +124,7 @@ func (w *hookWorld) startOperator(t *testing.T) {
 	})
 	env.Create(t, w.client, &v1alpha1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: hookNamespace, Name: "main"},
-		Spec:       v1alpha1.BackupStorageLocationSpec{Default: true, Filesystem: &v1alpha1.FilesystemLocation{}},
+		Spec:       v1alpha1.BackupStorageLocationSpec{Default: true, Filesystem: &v1alpha1.FilesystemLocation{Path: "main"}},
 	})
 }
 
@@ -195,7 +195,7 @@ func (w *hookWorld) hookRun(t *testing.T, subject types.UID, point v1alpha1.Hook
 // archived returns how many replicas a Deployment of the shop has in an archive.
 func (w *hookWorld) archived(t *testing.T, backup, name string) int32 {
 	t.Helper()
-	file, err := os.Open(filepath.Join(w.dir, "store", "backups", backup, backup+".tar.gz"))
+	file, err := os.Open(filepath.Join(w.dir, "store", "main", "backups", backup, backup+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,11 +18,13 @@ func TestLocationsHaveDirectorysOfTheirOwn(t *testing.T) {
 	for path, text := range documents(t) {
 		manifests[path] = blocks(text, "yaml")
 	}
-	sample, err := os.ReadFile("../config/samples/backupstoragelocation_filesystem.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for _, path := range []string{"../config/samples/backupstoragelocation_filesystem.yaml", "../hack/quickstart/backup.yaml"} {
+		sample, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests[path] = []string{string(sample)}
 	}
-	manifests["config/samples"] = []string{string(sample)}
 	directories := map[string]string{}
 	for path, texts := range manifests {
 		for _, text := range texts {

@@ -83,7 +83,7 @@ esac
 # The race detector is for code in the process of the test. Below test/, but for test/quiesce, that
 # is not the operator, which is started as a program, and test/perf measures; the tests below hack/
 # are not concurrent; and api, config and docs are written for Kubernetes and for users. These run
-# beside the first ones, one package at a time, because they mostly wait.
+# beside all others, one package at a time, because they mostly wait.
 plain='/grapnel/\(hack\|api\|config\|docs\|test/[^q][^/]*\)\(/\|$\)'
 parallel='test/\(integration\|restore\)$'
 tested=$(grep -v "$plain" <<<"$packages" || true)
@@ -100,7 +100,6 @@ if [ -n "$tested" ]; then
 	# shellcheck disable=SC2086
 	CGO_ENABLED=$cgo run operator . -p 2 $race $tested
 fi
-wait
 # test/e2e needs a cluster; test/node/coredns has no tests and takes minutes to compile.
 if [ "$which" != unit ]; then
 	while read -r mod; do
@@ -108,5 +107,6 @@ if [ "$which" != unit ]; then
 		run "${dir//\//-}" "$dir" -p 2 ./...
 	done < <(find plugins test -name go.mod -not -path 'test/e2e/*' -not -path 'test/node/coredns/*' | sort)
 fi
+wait
 
 "$out/testsummary" "$out"/*.json | tee "$out/summary.txt"

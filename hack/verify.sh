@@ -37,7 +37,7 @@ tree() {
 
 unchanged() {
 	if [ "$(tree)" != "$before" ]; then
-		echo "Regenerating changes the tree. Run make generate manifests and commit:"
+		echo "Regenerating changes the tree. Run make generate manifests reference and commit:"
 		git --no-pager diff
 		git status --short
 		return 1
@@ -57,6 +57,10 @@ tidy() {
 		fi
 	done < <(modules)
 	return "$ok"
+}
+
+shared_versions() {
+	hack/sync-modules.sh -check || { echo "Run hack/sync-modules.sh and commit."; return 1; }
 }
 
 # The linter checks only the operator's module.
@@ -110,9 +114,11 @@ words() {
 before=$(tree)
 step generate make --no-print-directory generate
 step manifests make --no-print-directory manifests
+step reference make --no-print-directory reference
 step unchanged unchanged
 step format formatted
 step tidy tidy
+step "module versions" shared_versions
 step lint "$tools/golangci-lint" run
 step "lint the API" "$tools/golangci-lint" run --config .golangci-kal.yml ./api/...
 step words words

@@ -103,13 +103,13 @@ type BackupSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
-	// ttl is how long the backup is kept, for example "720h". Unset means until it is
-	// deleted.
+	// ttl is how long the backup is kept, for example "720h"; "0s" means until it is deleted.
+	// Unset means the default of the operator (--default-backup-ttl) when the backup starts,
+	// which status.defaultTTL has.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it to keep the backup until it is deleted"
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 
 	// itemOperationTimeout is how long an operation that an action starts on an object may
@@ -318,6 +318,13 @@ type BackupStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageLocation string `json:"storageLocation,omitempty"`
 
+	// defaultTTL is how long the backup is kept because the operator's default said so when it
+	// started. It has no effect while spec.ttl is set, and a later default does not change it.
+	// Unset if spec.ttl was set, or if there was no default.
+	// +optional
+	// +nullable
+	DefaultTTL *metav1.Duration `json:"defaultTTL,omitempty"`
+
 	// expiration is when the backup may be removed.
 	// +optional
 	// +nullable
@@ -430,6 +437,17 @@ func (b *Backup) StoredLabels() map[string]string {
 		labels[key] = string(value)
 	}
 	return labels
+}
+
+// TTL returns how long the backup is kept, from its start; 0 means until it is deleted.
+func (b *Backup) TTL() time.Duration {
+	switch {
+	case b.Spec.TTL != nil:
+		return b.Spec.TTL.Duration
+	case b.Status.DefaultTTL != nil:
+		return b.Status.DefaultTTL.Duration
+	}
+	return 0
 }
 
 // StoredName returns the name of the backup in its location.

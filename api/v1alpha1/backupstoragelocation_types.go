@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -52,8 +54,19 @@ type BackupStorageLocationSpec struct {
 	// +optional
 	Plugin *PluginLocation `json:"plugin,omitempty"`
 
+	// checkInterval is the time between two checks of the location, for example "10m". Unset
+	// means that of the operator (--location-check-interval). With "0s", the location is
+	// checked only when it is created or changed. In any case, one that is Full or
+	// Unavailable is checked at least as often as the operator's flag says.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="must be 0s, or from 1s to 720h"
+	CheckInterval *metav1.Duration `json:"checkInterval,omitempty"`
+
 	// sync limits how many of the backups that other clusters stored here get a Backup in
-	// this cluster.
+	// this cluster, and how often the operator looks for them.
 	// +optional
 	Sync *LocationSync `json:"sync,omitempty"`
 }
@@ -78,6 +91,16 @@ type LocationSync struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MaxBackups *int32 `json:"maxBackups,omitempty"`
+
+	// interval is the time from the end of a sync to the next one, for example "1h". Unset
+	// means that of the operator (--backup-sync-interval). "0s" turns the import off, as
+	// disabled does.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="must be 0s, or from 1s to 720h"
+	Interval *metav1.Duration `json:"interval,omitempty"`
 }
 
 // MaxImportedBackups returns how many imported Backups the location may have.
@@ -89,7 +112,18 @@ func (s *BackupStorageLocationSpec) MaxImportedBackups() int {
 }
 
 // IsImportDisabled reports whether the import from the location is disabled.
-func (s *BackupStorageLocationSpec) IsImportDisabled() bool { return s.Sync != nil && s.Sync.Disabled }
+func (s *BackupStorageLocationSpec) IsImportDisabled() bool {
+	return s.Sync != nil && (s.Sync.Disabled || s.Sync.Interval != nil && s.Sync.Interval.Duration == 0)
+}
+
+// SyncInterval returns the time between two syncs of the location, which are also needed without an import: they notice
+// which backups were removed from it.
+func (s *BackupStorageLocationSpec) SyncInterval(fallback time.Duration) time.Duration {
+	if s.Sync == nil || s.Sync.Interval == nil || s.Sync.Interval.Duration == 0 {
+		return fallback
+	}
+	return s.Sync.Interval.Duration
+}
 
 // FilesystemLocation is a directory below the operator's store root (--store-root).
 type FilesystemLocation struct {
@@ -103,6 +137,9 @@ type FilesystemLocation struct {
 }
 
 // S3Location is a bucket of an S3 service.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.profile) || has(self.credentialsSecret)",message="profile needs a credentialsSecret, whose file has the profile"
+// +kubebuilder:validation:XValidation:rule="!has(self.caCert) || !has(self.insecureSkipTLSVerify) || !self.insecureSkipTLSVerify",message="caCert has no effect with insecureSkipTLSVerify: set one of them"
 type S3Location struct {
 	// bucket is the name of the bucket. It must exist.
 	// +required
@@ -131,11 +168,65 @@ type S3Location struct {
 	// +kubebuilder:validation:MaxLength=65536
 	CACert []byte `json:"caCert,omitempty"`
 
-	// credentialsSecret is a Secret in the namespace of the location with the
-	// keys accessKeyID and secretAccessKey, and optionally sessionToken. Unset
-	// means the operator's own identity (environment, instance or web identity).
+	// insecureSkipTLSVerify accepts any certificate of the service. Whoever can intercept
+	// the connection can then read and replace backups: use it for tests only.
+	// +optional
+	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
+
+	// serverSideEncryption is the encryption that is requested for each object. Unset leaves
+	// it to the bucket. Objects that are stored already keep theirs.
+	// +optional
+	ServerSideEncryption *ServerSideEncryption `json:"serverSideEncryption,omitempty"`
+
+	// checksumAlgorithm is how the service detects content that was damaged on its way: MD5
+	// (the header Content-MD5); CRC32, CRC32C, SHA1 or SHA256, which the service also stores
+	// with the object; or None, for services that support no other. The default is MD5.
+	// +optional
+	ChecksumAlgorithm ChecksumAlgorithm `json:"checksumAlgorithm,omitempty"`
+
+	// credentialsSecret is a Secret in the namespace of the location. It has either the
+	// keys accessKeyID and secretAccessKey, and optionally sessionToken; or, as the Secrets
+	// of Velero, the key cloud with a credentials file of the AWS tools. Unset means the
+	// operator's own identity (environment, instance or web identity).
 	// +optional
 	CredentialsSecret *SecretReference `json:"credentialsSecret,omitempty"`
+
+	// profile is the profile of the credentials file in the Secret. Empty means "default".
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.@+=,:/-]*$`
+	Profile string `json:"profile,omitempty"`
+}
+
+// ChecksumAlgorithm is the algorithm of the checksums that an S3 service verifies.
+// +kubebuilder:validation:Enum=MD5;CRC32;CRC32C;SHA1;SHA256;None
+type ChecksumAlgorithm string
+
+// EncryptionAlgorithm is how an S3 service encrypts objects, in its own words.
+// +kubebuilder:validation:Enum=AES256;aws:kms
+type EncryptionAlgorithm string
+
+// The algorithms of encryption.
+const (
+	EncryptionAlgorithmAES256 EncryptionAlgorithm = "AES256"
+	EncryptionAlgorithmKMS    EncryptionAlgorithm = "aws:kms"
+)
+
+// ServerSideEncryption is how an S3 service encrypts objects.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.kmsKeyID) || self.algorithm == 'aws:kms'",message="kmsKeyID needs the algorithm aws:kms"
+type ServerSideEncryption struct {
+	// algorithm is AES256 (SSE-S3: the service has the keys) or aws:kms (SSE-KMS: a key
+	// management service has them).
+	// +required
+	Algorithm EncryptionAlgorithm `json:"algorithm,omitempty"`
+
+	// kmsKeyID is the key of aws:kms: its ID, ARN or alias, for example alias/backups. Empty
+	// means the default key of the service.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9:/_.-]*$`
+	KMSKeyID string `json:"kmsKeyID,omitempty"`
 }
 
 // PluginLocation is a bucket of an ObjectStore that a Plugin provides.

@@ -4,13 +4,16 @@
 package v1alpha1_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -68,6 +71,7 @@ var ruled = map[string]rules{
 			"storageLocation":         {`"here"`, `"there"`},
 			"itemOperationTimeout":    {`"1h"`, `"2h"`},
 			"apiVersionPriorities":    {`"jobs.batch=v1"`, `"jobs.batch=v2"`},
+			"resourceModifier":        {`{"kind":"configmap","name":"a"}`, `{"name":"b"}`},
 			"parameters":              {`{"p":{"a":"b"}}`, `{"p":{"a":"c"}}`},
 			"dryRun":                  {`true`, `false`},
 			"takeOver":                {`true`, `false`},
@@ -284,4 +288,34 @@ func TestAsyncOperationChanges(t *testing.T) {
 		table["change "+field] = change{body: body("Run"), patch: fmt.Sprintf(`{"spec":{%q:%s}}`, field, value), rejected: only}
 	}
 	checkChanges(t, "AsyncOperation", func(*testing.T, *unstructured.Unstructured) {}, table)
+}
+
+// TestArgoCDActions sends what Argo CD sends when a user runs an action on a live object; test/health checks that
+// the actions have this effect.
+func TestArgoCDActions(t *testing.T) {
+	content, err := os.ReadFile("../../test/health/testdata/actions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Kind, Action  string
+		Object, Patch json.RawMessage
+	}
+	if err := yaml.Unmarshal(content, &cases); err != nil {
+		t.Fatal(err)
+	}
+	namespace := newNamespace(t)
+	for _, tc := range cases {
+		t.Run(tc.Kind+" "+tc.Action, func(t *testing.T) {
+			object := create(t, tc.Kind, namespace, string(tc.Object))
+			if tc.Kind != "Schedule" {
+				start(t, object)
+			}
+			before := object.GetResourceVersion()
+			wantMessage(t, admin.Patch(t.Context(), object, merge(string(tc.Patch))), "")
+			if object.GetResourceVersion() == before {
+				t.Error("the action has no effect")
+			}
+		})
+	}
 }

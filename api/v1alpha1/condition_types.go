@@ -332,7 +332,7 @@ const (
 	// ReasonImportLimited surfaces when a location has more backups than spec.sync.maxBackups
 	// allows the operator to import.
 	ReasonImportLimited = "ImportLimited"
-	// ReasonImportDisabled surfaces when spec.sync.disabled keeps backups from being imported.
+	// ReasonImportDisabled surfaces when spec.sync turns the import of backups off.
 	ReasonImportDisabled = "ImportDisabled"
 	// ReasonImported surfaces on a Backup that was found in a location.
 	ReasonImported = "Imported"

@@ -44,10 +44,10 @@ func TestDeletionRunChanges(t *testing.T) {
 
 func TestBackupTTLAdmission(t *testing.T) {
 	checkAdmission(t, "Backup", map[string]admission{
-		"a month":          {body: `{spec: {ttl: 720h}}`},
-		"no time":          {body: `{spec: {ttl: 0s}}`, rejected: "must be longer than zero; omit it to keep the backup"},
-		"no time in parts": {body: `{spec: {ttl: 0h0m}}`, rejected: "must be longer than zero"},
-		"negative":         {body: `{spec: {ttl: "-720h"}}`, rejected: "spec.ttl"},
+		"a month":           {body: `{spec: {ttl: 720h}}`},
+		"for ever":          {body: `{spec: {ttl: 0s}}`},
+		"for ever in parts": {body: `{spec: {ttl: 0h0m}}`},
+		"negative":          {body: `{spec: {ttl: "-720h"}}`, rejected: "spec.ttl"},
 		"found and deleted": {
 			body:     `{spec: {deletionPolicy: Delete, importedFrom: {storageLocation: l}}}`,
 			rejected: "the data of an imported backup is not destroyed with its object; create a DeletionRun with destroyForeign instead",

@@ -86,7 +86,7 @@ type GRPCExecutor struct {
 	ConnectTimeout *metav1.Duration `json:"connectTimeout,omitempty"`
 }
 
-// JobExecutor runs an image. docs/hooks.md describes the input of the container and
+// JobExecutor runs an image. docs/guides/hooks.md describes the input of the container and
 // its answer.
 type JobExecutor struct {
 	// namespace in which Jobs run; the operator's namespace if unset. The operator needs

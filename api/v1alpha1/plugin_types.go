@@ -8,7 +8,7 @@ import (
 )
 
 // ActionKind is the kind of an action that a plugin provides.
-// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;RestoreItemAction;AsyncBackupItemAction;AsyncRestoreItemAction;DeleteAction;DeleteItemAction;ObjectStore
+// +kubebuilder:validation:Enum=PreBackupAction;PostBackupAction;PreRestoreAction;PostRestoreAction;BackupItemAction;ItemBlockAction;RestoreItemAction;AsyncBackupItemAction;AsyncRestoreItemAction;DeleteAction;DeleteItemAction;ObjectStore
 type ActionKind string
 
 // The kinds of actions.
@@ -18,6 +18,7 @@ const (
 	ActionKindPreRestore       ActionKind = "PreRestoreAction"
 	ActionKindPostRestore      ActionKind = "PostRestoreAction"
 	ActionKindBackupItem       ActionKind = "BackupItemAction"
+	ActionKindItemBlock        ActionKind = "ItemBlockAction"
 	ActionKindRestoreItem      ActionKind = "RestoreItemAction"
 	ActionKindAsyncBackupItem  ActionKind = "AsyncBackupItemAction"
 	ActionKindAsyncRestoreItem ActionKind = "AsyncRestoreItemAction"

@@ -145,6 +145,12 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	APIVersionPriorities string `json:"apiVersionPriorities,omitempty"`
 
+	// resourceModifier refers to a ConfigMap with rules that change objects before they are
+	// restored, in Velero's format of resource modifiers. The ConfigMap is in the namespace
+	// of the Restore and has one key. An invalid rule fails the validation of the Restore.
+	// +optional
+	ResourceModifier *ConfigMapReference `json:"resourceModifier,omitempty"`
+
 	// parameters are passed to plugins: the key is the registered name of an action, the
 	// value holds its parameters.
 	// +optional
@@ -185,6 +191,22 @@ type RestoreTimeouts struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,3})?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than zero; omit it for the default"
 	Run *metav1.Duration `json:"run,omitempty"`
+}
+
+// ConfigMapReference refers to a ConfigMap in the same namespace.
+type ConfigMapReference struct {
+	// kind is ConfigMap. Velero's client writes it in lower case.
+	// +optional
+	// +default="ConfigMap"
+	// +kubebuilder:validation:Enum=ConfigMap;configmap
+	Kind string `json:"kind,omitempty"`
+
+	// name is the name of the ConfigMap.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
 }
 
 // NamespaceName is the name of a namespace.
@@ -373,6 +395,7 @@ type RestoreStatus struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.preserveNodePorts) == has(oldSelf.spec.preserveNodePorts) && (!has(self.spec.preserveNodePorts) || self.spec.preserveNodePorts == oldSelf.spec.preserveNodePorts))",fieldPath=".spec.preserveNodePorts",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.itemOperationTimeout) == has(oldSelf.spec.itemOperationTimeout) && (!has(self.spec.itemOperationTimeout) || self.spec.itemOperationTimeout == oldSelf.spec.itemOperationTimeout))",fieldPath=".spec.itemOperationTimeout",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.apiVersionPriorities) == has(oldSelf.spec.apiVersionPriorities) && (!has(self.spec.apiVersionPriorities) || self.spec.apiVersionPriorities == oldSelf.spec.apiVersionPriorities))",fieldPath=".spec.apiVersionPriorities",message="is immutable once the restore has started; create a new Restore instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.resourceModifier) == has(oldSelf.spec.resourceModifier) && (!has(self.spec.resourceModifier) || self.spec.resourceModifier == oldSelf.spec.resourceModifier))",fieldPath=".spec.resourceModifier",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.parameters) == has(oldSelf.spec.parameters) && (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters))",fieldPath=".spec.parameters",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.dryRun) == has(oldSelf.spec.dryRun) && (!has(self.spec.dryRun) || self.spec.dryRun == oldSelf.spec.dryRun))",fieldPath=".spec.dryRun",message="is immutable once the restore has started; create a new Restore instead"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.takeOver) == has(oldSelf.spec.takeOver) && (!has(self.spec.takeOver) || self.spec.takeOver == oldSelf.spec.takeOver))",fieldPath=".spec.takeOver",message="is immutable once the restore has started; create a new Restore instead"

@@ -71,7 +71,9 @@ type ScheduleSpec struct {
 	KeepLast *int32 `json:"keepLast,omitempty"`
 
 	// keepSucceeded is how many Completed or PartiallyFailed Backups are kept; older ones
-	// are destroyed before they expire. Unset means all.
+	// are destroyed before they expire. Unset means all. If it is set, and the template has
+	// no ttl, the Backups are created with the ttl "0s": the default of the operator does not
+	// expire them.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000

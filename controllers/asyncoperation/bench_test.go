@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
 
@@ -112,9 +114,13 @@ func BenchmarkPoll(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	logs, err := runlog.New(b.TempDir(), redact.New(), logr.Discard())
+	if err != nil {
+		b.Fatal(err)
+	}
 	now := at.Time
 	r := &Reconciler{
-		Client: world, Reader: world, Actions: ready{}, Recorder: discarding{}, Redactor: redact.New("hunter22"), Metrics: metrics,
+		Client: world, Reader: world, Actions: ready{}, Recorder: discarding{}, Redactor: redact.New("hunter22"), Logs: logs, Metrics: metrics,
 		Now: func() time.Time { return now },
 	}
 	woken := make(chan types.NamespacedName, 1)

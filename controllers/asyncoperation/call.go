@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -95,7 +97,7 @@ func (r *Reconciler) failureForOutcome(k *trackedOperation, outcome *runner.Outc
 
 // pollProgress asks the plugin for the progress of an operation.
 func (r *Reconciler) pollProgress(ctx context.Context, k *trackedOperation) callResult {
-	progress, failure := r.operationClient.GetProgress(ctx, k.operationTarget())
+	progress, failure := r.operationClient.GetProgress(ctx, r.operationTarget(k))
 	r.Metrics.polls.WithLabelValues(k.plugin).Inc()
 	if failure != nil {
 		r.Metrics.pollErrors.WithLabelValues(k.plugin).Inc()
@@ -106,16 +108,27 @@ func (r *Reconciler) pollProgress(ctx context.Context, k *trackedOperation) call
 // cancelOperation asks the plugin to cancel an operation.
 func (r *Reconciler) cancelOperation(ctx context.Context, k *trackedOperation) callResult {
 	k.cancelInFlight.Store(true)
-	return callResult{failure: r.operationClient.CancelOperation(ctx, k.operationTarget())}
+	return callResult{failure: r.operationClient.CancelOperation(ctx, r.operationTarget(k))}
 }
 
 // operationTarget returns what plugins receive about an operation.
-func (k *trackedOperation) operationTarget() pluginclient.OperationTarget {
-	log := ctrl.Log.WithName("asyncoperation").WithValues("plugin", k.plugin, "for", k.parentRef.Name)
+func (r *Reconciler) operationTarget(k *trackedOperation) pluginclient.OperationTarget {
+	log := r.callLogger(k)
 	parent, parameters := k.parent.viewForAction(k.action)
 	return pluginclient.OperationTarget{
 		Plugin: k.plugin, Kind: string(k.kind), Action: k.action, ID: k.id,
 		Key: k.parentRef.UID, Parent: parent, Parameters: parameters,
 		Log: log.WithValues("action", k.action, "operation", k.name.Name), RunLog: log,
 	}
+}
+
+// callLogger returns the logger of a call: that of the run, and the operator's when the log of the
+// run is already stored.
+func (r *Reconciler) callLogger(k *trackedOperation) logr.Logger {
+	run := runlog.Run{UID: k.parentRef.UID, Kind: k.parentRef.Kind, Namespace: k.name.Namespace, Name: k.parentRef.Name}
+	log, open := r.Logs.OpenLogger(run, runlog.Main, &k.parent.logBudget)
+	if !open {
+		log = ctrl.Log.WithName("asyncoperation").WithValues("for", k.parentRef.Name)
+	}
+	return log.WithValues("plugin", k.plugin)
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/operation"
 	pluginclient "github.com/grapnel-dev/grapnel/internal/plugin/client"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 	"github.com/grapnel-dev/grapnel/internal/tracing"
 )
@@ -88,7 +89,9 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Redactor removes secrets from the messages of plugins.
 	Redactor *redact.Redactor
-	Metrics  *Metrics
+	// Logs has the open logs of runs, which get what plugins log in calls for operations.
+	Logs    *runlog.Store
+	Metrics *Metrics
 	// Operations has the default timeout of operations, and the time to end after a Cancel.
 	Operations lifecycle.OperationDefaults
 	Limits     Limits
@@ -132,7 +135,7 @@ const (
 
 // SetupWithManager registers the controller and its background calls.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Client == nil || r.Reader == nil || r.Actions == nil || r.Recorder == nil || r.Redactor == nil || r.Metrics == nil {
+	if r.Client == nil || r.Reader == nil || r.Actions == nil || r.Recorder == nil || r.Redactor == nil || r.Logs == nil || r.Metrics == nil {
 		return errors.New("asyncoperation: a required field of the Reconciler is missing")
 	}
 	woken := make(chan event.GenericEvent, 256)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
 
@@ -24,6 +25,8 @@ import (
 type parent struct {
 	// refCount is how many operations use it; parents guards it.
 	refCount int
+	// logBudget limits what its operations add to its log.
+	logBudget runlog.Budget
 
 	mu sync.Mutex
 	// valid means that the other fields were read and are up to date.

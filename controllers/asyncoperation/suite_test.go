@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/plugin/host"
 	"github.com/grapnel-dev/grapnel/internal/plugin/plugintesting"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 	"github.com/grapnel-dev/grapnel/sdk/item"
 )
@@ -66,14 +68,16 @@ type plugin struct {
 // BackupItemAction implements asyncoperation.Actions.
 func (p *plugin) BackupItemAction(plugin, kind, _ string) pluginclient.ResolveFunc[pluginclient.BackupItemAction] {
 	return func() (pluginclient.Connection, pluginclient.BackupItemAction, error) {
-		return direct{}, backupAction{action: action{p, plugin, kind}}, p.there()
+		c := &direct{}
+		return c, backupAction{action: action{p, plugin, kind, c}}, p.there()
 	}
 }
 
 // RestoreItemAction implements asyncoperation.Actions.
 func (p *plugin) RestoreItemAction(plugin, kind, _ string) pluginclient.ResolveFunc[pluginclient.RestoreItemAction] {
 	return func() (pluginclient.Connection, pluginclient.RestoreItemAction, error) {
-		return direct{}, restoreAction{action: action{p, plugin, kind}}, p.there()
+		c := &direct{}
+		return c, restoreAction{action: action{p, plugin, kind, c}}, p.there()
 	}
 }
 
@@ -106,11 +110,15 @@ func (p *plugin) questions(id string) (polls, cancels int) {
 	return p.perID[id], cancels
 }
 
-// direct is a connection to an action of a test.
-type direct struct{}
+// direct is a connection to an action of a test, for one call.
+type direct struct {
+	// log has the lines that the plugin logs during the call.
+	log logr.Logger
+}
 
-// Do implements pluginclient.Connection.
-func (direct) Begin(context.Context, host.Call) (host.OpenCall, error) {
+// Begin implements pluginclient.Connection.
+func (d *direct) Begin(_ context.Context, call host.Call) (host.OpenCall, error) {
+	d.log = call.Log
 	return plugintesting.Call{CallID: "call-1"}, nil
 }
 
@@ -118,6 +126,7 @@ func (direct) Begin(context.Context, host.Call) (host.OpenCall, error) {
 type action struct {
 	*plugin
 	name, kind string
+	call       *direct
 }
 
 type (
@@ -152,6 +161,7 @@ func (b restoreAction) Cancel(ctx context.Context, call pluginclient.ItemCall, o
 }
 
 func (a action) poll(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) (item.Progress, error) {
+	a.call.log.Info("Reading the progress with hunter22")
 	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
 	a.mu.Lock()
 	if a.perID == nil {
@@ -165,6 +175,7 @@ func (a action) poll(ctx context.Context, call pluginclient.ItemCall, op pluginc
 }
 
 func (a action) stop(ctx context.Context, call pluginclient.ItemCall, op pluginclient.OperationRef) error {
+	a.call.log.Info("Stopping the copy")
 	question := asked{Plugin: a.name, Kind: a.kind, Call: call, Operation: op}
 	a.mu.Lock()
 	a.cancels = append(a.cancels, question)
@@ -222,9 +233,13 @@ func operator(t testing.TB, env *suite.Env, p *plugin, options ...func(*asyncope
 		if err != nil {
 			return err
 		}
+		logs, err := runlog.New(t.TempDir(), redact.New(), logr.Discard())
+		if err != nil {
+			return err
+		}
 		r := &asyncoperation.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Actions: p,
-			Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redact.New("hunter22"), Metrics: metrics,
+			Recorder: mgr.GetEventRecorder("grapnel"), Redactor: redact.New("hunter22"), Logs: logs, Metrics: metrics,
 		}
 		writable(r)
 		for _, option := range options {

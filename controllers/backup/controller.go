@@ -6,6 +6,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,8 @@ type Reconciler struct {
 	Actions ActionResolver
 	// MaxConcurrent is how many Backups may be active at a time; 4 by default.
 	MaxConcurrent int
+	// DefaultTTL is how long a Backup without a ttl is kept; 0 means until it is deleted.
+	DefaultTTL time.Duration
 	// AllVersions archives every served version of a group.
 	AllVersions bool
 

@@ -127,8 +127,11 @@ func (r *Reconciler) beginRun(ctx context.Context, s *scope) (bool, error) {
 		return checked, nil
 	}
 	s.Object.Status.FormatVersion = backup.FormatVersion
-	if ttl := s.Object.Spec.TTL; ttl != nil {
-		expiration := metav1.NewTime(r.Now().Add(ttl.Duration))
+	if s.Object.Spec.TTL == nil && r.DefaultTTL > 0 {
+		s.Object.Status.DefaultTTL = &metav1.Duration{Duration: r.DefaultTTL}
+	}
+	if ttl := s.Object.TTL(); ttl > 0 {
+		expiration := metav1.NewTime(r.Now().Add(ttl))
 		s.Object.Status.Expiration = &expiration
 	}
 	return true, r.driver.RecordPlan(ctx, s, hooks)

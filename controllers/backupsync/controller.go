@@ -61,7 +61,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
 	Metrics  *Metrics
-	// Interval is the time from the end of a sync to the next one; 1 minute by default.
+	// Interval is the time from the end of a sync to the next one, for locations that do not set it; 1 minute by default.
 	Interval time.Duration
 	// Limiter limits the rate at which objects are created and changed; 10 a second by default.
 	Limiter Limiter
@@ -150,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.locations.recordSyncEnd(req.NamespacedName, time.Time{})
 		return ctrl.Result{}, nil
 	}
-	if wait := r.locations.timeUntilSync(req.NamespacedName, r.Now(), r.Interval, minEventInterval); wait > 0 {
+	if wait := r.locations.timeUntilSync(req.NamespacedName, r.Now(), bsl.Spec.SyncInterval(r.Interval), minEventInterval); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	memory := r.locations.beginSync(req.NamespacedName)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,6 +89,28 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 		awaitPhase(env, "early", v1alpha1.RunPhaseCompleted)
 	})
 
+	It("happens as often as the location says", func() {
+		t := GinkgoTB()
+		env, root := cluster.NewEnv(t), t.TempDir()
+		bsl := directory(env, "main", "one")
+		suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) {
+			bsl.Spec.Sync = &v1alpha1.LocationSync{Interval: &metav1.Duration{Duration: time.Second}}
+		})
+		operator(t, env, root)
+		check(t, env, bsl, metav1.ConditionTrue)
+		awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "Every finished backup")
+		velero(t, root, "one", "later", "v-1")
+		awaitPhase(env, "later", v1alpha1.RunPhaseCompleted)
+
+		suite.UpdateWithRetry(env, bsl, func(bsl *v1alpha1.BackupStorageLocation) { bsl.Spec.Sync.Interval = &metav1.Duration{} })
+		velero(t, root, "one", "last", "v-2")
+		check(t, env, bsl, metav1.ConditionTrue)
+		awaitCondition(env, bsl, v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonImportDisabled, "spec.sync turns the import off")
+		if suite.GetIfExists(env, named(env, "last")) {
+			t.Error("a backup was imported although the import is off")
+		}
+	})
+
 	It("imports 300 backups, no more at a time than the limiter allows", func() {
 		t := GinkgoTB()
 		env, root := cluster.NewEnv(t), t.TempDir()
@@ -147,8 +170,10 @@ var _ = Describe("The sync of a location", Label("import"), func() {
 			t.Fatal(err)
 		}
 		awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionFalse, v1alpha1.ReasonDataMissing, "")
+		awaitCondition(env, good, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonDataMissing, "no longer contains this backup")
 		velero(t, root, "", "good", "v-1")
 		awaitCondition(env, good, v1alpha1.ConditionDataAvailable, metav1.ConditionTrue, v1alpha1.ReasonDataFound, "")
+		awaitCondition(env, good, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "")
 		env.WaitForEvent(good, "Normal DataFound")
 	})
 

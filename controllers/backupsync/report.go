@@ -92,7 +92,7 @@ func (r *Report) excludedMessage() string {
 	case r.Excluded == 0:
 		return ""
 	case r.Disabled:
-		return fmt.Sprintf(". %s of others are not imported because spec.sync.disabled is set; Restores and DeletionRuns can still name them", formatCount(r.Excluded, "backup"))
+		return fmt.Sprintf(". %s of others are not imported because spec.sync turns the import off; Restores and DeletionRuns can still name them", formatCount(r.Excluded, "backup"))
 	}
 	return fmt.Sprintf(". %s of others are not imported: only the newest %d are (spec.sync.maxBackups); Restores and DeletionRuns can still name the others. "+
 		"To import more, raise the limit, or give each cluster its own prefix", formatCount(r.Excluded, "backup"), r.Limit)

@@ -53,6 +53,9 @@ func (l *locationSync) setDataAvailable(ctx context.Context, b *v1alpha1.Backup,
 	}
 	written, err := l.patchBackupStatus(ctx, b, func(now *v1alpha1.Backup) {
 		conditions.Set(now, v1alpha1.ConditionDataAvailable, status, reason, message)
+		if lifecycle.IsFinalized(now) {
+			lifecycle.SummarizeOutcome(now)
+		}
 	})
 	if written && err == nil {
 		l.report.Marked++

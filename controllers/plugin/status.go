@@ -171,7 +171,7 @@ func toProvidedActions(info catalog.Info) []v1alpha1.ProvidedAction {
 	known := map[v1alpha1.ActionKind]bool{
 		v1alpha1.ActionKindPreBackup: true, v1alpha1.ActionKindPostBackup: true,
 		v1alpha1.ActionKindPreRestore: true, v1alpha1.ActionKindPostRestore: true,
-		v1alpha1.ActionKindBackupItem: true, v1alpha1.ActionKindRestoreItem: true,
+		v1alpha1.ActionKindBackupItem: true, v1alpha1.ActionKindItemBlock: true, v1alpha1.ActionKindRestoreItem: true,
 		v1alpha1.ActionKindAsyncBackupItem: true, v1alpha1.ActionKindAsyncRestoreItem: true,
 		v1alpha1.ActionKindDelete: true, v1alpha1.ActionKindDeleteItem: true, v1alpha1.ActionKindObjectStore: true,
 	}

@@ -91,11 +91,15 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Res
 	}
 	resumed := s.Object.Status.Attempts > 1
 	report, planned, source := r.driver.NewProgressReporter(s.Object), s.Object.Status.ItemActions, r.newBackupSource(s)
+	namespace, rules := s.Object.Namespace, s.Object.Spec.ResourceModifier.DeepCopy()
 	return lifecycle.ExecuteStepWithStore(r.driver, s, stepRestore, r.newRunnerRequest, func(ctx context.Context, store *storage.Store, request restore.RunRequest) (_ restore.RunResult, err error) {
 		if request.Origin, err = source.readOrigin(ctx, r.Client); err != nil {
 			return restore.RunResult{}, err
 		}
 		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
+			return restore.RunResult{}, err
+		}
+		if err := r.addChanges(ctx, &request, namespace, rules); err != nil {
 			return restore.RunResult{}, err
 		}
 		request.Engine.Resumed = resumed

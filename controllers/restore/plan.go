@@ -43,7 +43,15 @@ func (r *Reconciler) reconcilePlan(ctx context.Context, s *scope) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	invalid = slices.Concat(invalid, problems, priorityErrs)
+	_, modifierErrs, err := r.loadResourceModifiers(ctx, s.Object.Namespace, s.Object.Spec.ResourceModifier)
+	if err != nil {
+		return false, err
+	}
+	_, changeErrs, err := r.loadConfiguredChanges(ctx, s.Object.Namespace)
+	if err != nil {
+		return false, err
+	}
+	invalid = slices.Concat(invalid, problems, priorityErrs, modifierErrs, changeErrs)
 	if len(invalid) == 0 && r.driver.AwaitPlugins(s, hooks) {
 		return false, nil
 	}

@@ -54,8 +54,8 @@ func (r *Reconciler) reconcileExpiration(ctx context.Context, b *v1alpha1.Backup
 	return ctrl.Result{RequeueAfter: recheckInterval}, r.createDeletionRunForExpired(ctx, b)
 }
 
-// updateExpiration sets the expiration from the ttl, which may have changed since the run began, and
-// observes any other change of the spec.
+// updateExpiration sets the expiration from the ttl, which may have changed since the run began, and what the message
+// says about it, and observes any other change of the spec.
 func (r *Reconciler) updateExpiration(ctx context.Context, b *v1alpha1.Backup) (changed bool, err error) {
 	want := expirationTime(b)
 	if want.Equal(b.Status.Expiration) && b.Status.ObservedGeneration == b.Generation {
@@ -63,6 +63,7 @@ func (r *Reconciler) updateExpiration(ctx context.Context, b *v1alpha1.Backup) (
 	}
 	before := b.DeepCopy()
 	b.Status.Expiration = want
+	b.Status.Message = lifecycle.ReplaceExpirationNote(before, b)
 	conditions.ObserveGeneration(b)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, b, patch); err != nil {
@@ -73,10 +74,11 @@ func (r *Reconciler) updateExpiration(ctx context.Context, b *v1alpha1.Backup) (
 
 // expirationTime returns when a Backup expires; nil means never.
 func expirationTime(b *v1alpha1.Backup) *metav1.Time {
-	if b.Status.StartTimestamp == nil || b.Spec.TTL == nil {
+	ttl := b.TTL()
+	if b.Status.StartTimestamp == nil || ttl == 0 {
 		return nil
 	}
-	return &metav1.Time{Time: retentionStart(b).Add(b.Spec.TTL.Duration).Truncate(time.Second)}
+	return &metav1.Time{Time: retentionStart(b).Add(ttl).Truncate(time.Second)}
 }
 
 // retentionStart returns the time from which the ttl of a Backup counts. If its recorded start is before

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
@@ -144,9 +145,47 @@ var _ = Describe("The expiration of Backups", Label("schedule"), func() {
 		}
 	})
 
+	It("follows the default that was recorded when the Backup began, as long as it has no ttl", func() {
+		t := GinkgoTB()
+		s := newStage(t)
+		const outcome = "5 objects in the archive"
+		b := s.backup("nightly", without, func(b *v1alpha1.Backup) {
+			b.Status.DefaultTTL = &metav1.Duration{Duration: month}
+			b.Status.Expiration = &metav1.Time{Time: s.start.Add(month)}
+			b.Status.Message = lifecycle.AppendExpirationNote(outcome, b)
+		})
+		expires := func(after time.Duration) string { return s.start.Add(after).Format(time.RFC3339) }
+		for _, step := range []struct {
+			ttl     *metav1.Duration
+			want    time.Duration
+			message string
+		}{
+			{nil, month, outcome + "; expires at " + expires(month) + " by default: spec.ttl was not set"},
+			{&metav1.Duration{Duration: 2 * month}, 2 * month, outcome},
+			{&metav1.Duration{}, 0, outcome},
+			{nil, month, outcome + "; expires at " + expires(month) + " by default: spec.ttl was not set"},
+		} {
+			suite.UpdateWithRetry(s.Env, b, func(b *v1alpha1.Backup) { b.Spec.TTL = step.ttl })
+			s.keeps(time.Hour, b)
+			if b.Status.Message != step.message {
+				t.Errorf("with the ttl %v, the message is %q, want %q", step.ttl, b.Status.Message, step.message)
+			}
+			if at := b.Status.Expiration; (step.want == 0) != (at == nil) || at != nil && !at.Equal(&metav1.Time{Time: s.start.Add(step.want)}) {
+				t.Errorf("with the ttl %v, it expires at %v, want after %v", step.ttl, at, step.want)
+			}
+		}
+		s.keeps(month-time.Second, b)
+		s.at(month, b)
+		s.expectDoomed("nightly")
+	})
+
 	Context("keeps Backups without ttl", func() {
 		for name, edit := range suite.SortedByName(map[string]func(*v1alpha1.Backup){
-			"no ttl": without,
+			"no ttl":        without,
+			"a ttl of zero": func(b *v1alpha1.Backup) { b.Spec.TTL = &metav1.Duration{} },
+			"a ttl of zero, and a default": func(b *v1alpha1.Backup) {
+				b.Spec.TTL, b.Status.DefaultTTL = &metav1.Duration{}, &metav1.Duration{Duration: time.Hour}
+			},
 			"imported": func(b *v1alpha1.Backup) {
 				b.Spec.ImportedFrom = &v1alpha1.ImportSource{StorageLocation: "main", BackupUID: "v-1"}
 			},

@@ -106,6 +106,9 @@ func newBackup(s *v1alpha1.Schedule, due schedule.RunToCreate) *v1alpha1.Backup 
 		Spec:       *s.Spec.Template.Spec.DeepCopy(),
 	}
 	b.Spec.DesiredState, b.Spec.ImportedFrom = v1alpha1.DesiredStateRun, nil
+	if b.Spec.TTL == nil && s.Spec.KeepSucceeded != nil {
+		b.Spec.TTL = &metav1.Duration{} // the number determines how long it is kept, and not the default of the operator
+	}
 	if stored := b.Spec.Metadata; stored != nil {
 		// An import of the backup from its location also sets these.
 		for key := range stored.Labels {

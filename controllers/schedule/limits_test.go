@@ -112,6 +112,24 @@ var _ = Describe("The limits of a Schedule", Label("schedule"), func() {
 		}
 	})
 
+	It("replace the default ttl of the operator, but not a ttl of the template", func() {
+		t := GinkgoTB()
+		for name, tc := range map[string]struct {
+			succeeded int32
+			ttl, want *metav1.Duration
+		}{
+			"no limit":           {},
+			"a limit":            {succeeded: 12, want: &metav1.Duration{}},
+			"a limit, and a ttl": {succeeded: 12, ttl: &metav1.Duration{Duration: time.Hour}, want: &metav1.Duration{Duration: time.Hour}},
+		} {
+			s := newStage(t)
+			s.at("1 03:00", s.nightly(keep(tc.succeeded, 3, 1), func(spec *v1alpha1.ScheduleSpec) { spec.Template.Spec.TTL = tc.ttl }))
+			if diff := cmp.Diff(tc.want, s.backup("1 03:00").Spec.TTL); diff != "" {
+				t.Errorf("%s: ttl of the Backup (-want +got):\n%s", name, diff)
+			}
+		}
+	})
+
 	It("create a DeletionRun, and a new one if it fails", func() {
 		t := GinkgoTB()
 		s := newStage(t)

@@ -51,7 +51,7 @@ type Reconciler struct {
 	Opener   Opener
 	Recorder events.EventRecorder
 	Redactor *redact.Redactor
-	// Interval is the time between two checks; 1 minute by default.
+	// Interval is the time between two checks of locations that do not set it; 1 minute by default.
 	Interval time.Duration
 	// Timeout limits one check; 30 seconds by default.
 	Timeout time.Duration
@@ -140,10 +140,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		r.checks.Forget(id)
 		if !r.hasProviderChanged(req.NamespacedName, provider) {
-			return ctrl.Result{RequeueAfter: r.checkInterval(&bsl)}, nil
+			return ctrl.Result{RequeueAfter: checkInterval(&bsl, r.Interval)}, nil
 		}
 	}
-	if wait := r.timeUntilCheck(&bsl); wait > 0 && !r.hasProviderChanged(req.NamespacedName, provider) {
+	if due, wait := isCheckDue(&bsl, r.Interval, r.Now()); !due && !r.hasProviderChanged(req.NamespacedName, provider) {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	r.providerStates.Store(req.NamespacedName, provider)
@@ -185,30 +185,39 @@ func (r *Reconciler) releaseReplacedLocation(ctx context.Context, bsl *v1alpha1.
 	}
 }
 
-// timeUntilCheck returns how long the last check of this generation is still valid. A time in the
+// isCheckDue reports whether a location needs a check now, or else when; 0 means not before it changes. A time in the
 // future was recorded by a clock that has been set back since.
-func (r *Reconciler) timeUntilCheck(bsl *v1alpha1.BackupStorageLocation) time.Duration {
+func isCheckDue(bsl *v1alpha1.BackupStorageLocation, fallback time.Duration, now time.Time) (due bool, wait time.Duration) {
 	available := conditions.Get(bsl, v1alpha1.ConditionAvailable)
 	if available == nil || available.ObservedGeneration != bsl.Generation || bsl.Status.LastValidationTime == nil {
-		return 0
+		return true, 0
 	}
-	interval := r.checkInterval(bsl)
-	if wait := bsl.Status.LastValidationTime.Add(interval).Sub(r.Now()); wait <= interval {
-		return wait
+	interval := checkInterval(bsl, fallback)
+	if interval == 0 {
+		return false, 0
 	}
-	return 0
+	wait = bsl.Status.LastValidationTime.Add(interval).Sub(now)
+	return wait <= 0 || wait > interval, wait
 }
 
 // fullCheckInterval is the time between two checks of a full location. It is short, so that the
 // location can be used soon after something was deleted.
 const fullCheckInterval = 10 * time.Second
 
-// checkInterval returns the time until the next check of a location.
-func (r *Reconciler) checkInterval(bsl *v1alpha1.BackupStorageLocation) time.Duration {
-	if bsl.Status.Phase == v1alpha1.LocationPhaseFull {
-		return min(r.Interval, fullCheckInterval)
+// checkInterval returns the time until the next check of a location; 0 means that it is not checked before it changes.
+// One that cannot be used is not left alone for longer than others, because nothing else notices that it can be again.
+func checkInterval(bsl *v1alpha1.BackupStorageLocation, fallback time.Duration) time.Duration {
+	own := bsl.Spec.CheckInterval
+	switch {
+	case bsl.Status.Phase == v1alpha1.LocationPhaseAvailable && own != nil:
+		return own.Duration
+	case bsl.Status.Phase == v1alpha1.LocationPhaseFull:
+		fallback = min(fallback, fullCheckInterval)
 	}
-	return r.Interval
+	if own != nil && own.Duration > 0 {
+		return min(own.Duration, fallback)
+	}
+	return fallback
 }
 
 // checkLocation opens the location and checks it.

@@ -5,6 +5,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -130,6 +131,13 @@ func (c *collection) applyActions(ctx context.Context, steps []*resourceAction, 
 		}
 		s.executed.Add(1)
 		result, err := s.executeTimed(ctx, c.newActionItem(item))
+		if incomplete := (*itemaction.RelatedItemsError)(nil); errors.As(err, &incomplete) {
+			s.failed.Add(1)
+			c.recordActionError(ctx, s.runnableAction, c.subject(item.Namespace, item.Name), fmt.Errorf(
+				"what belongs with %s %q may be missing from this backup: item action %s: %w",
+				c.resource.GroupResource(), item.Key, s.Name(), err))
+			continue
+		}
 		if err != nil {
 			s.failed.Add(1)
 			c.recordActionError(ctx, s.runnableAction, c.subject(item.Namespace, item.Name), fmt.Errorf(

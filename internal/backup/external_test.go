@@ -131,6 +131,28 @@ func TestPrepareActions_Failure(t *testing.T) {
 	}
 }
 
+// TestRunActions_RelatedItemsError: an object stays in the backup if an action could not tell what
+// belongs with it, and the user learns about it.
+func TestRunActions_RelatedItemsError(t *testing.T) {
+	result, got := backedUp(t, testCluster(), shop(
+		outside{name: "block", execute: func(_ context.Context, item itemaction.BackupItem) (itemaction.Result, error) {
+			if item.Name == "a" {
+				return itemaction.Result{}, &itemaction.RelatedItemsError{Err: errors.New("no idea")}
+			}
+			return itemaction.Result{}, nil
+		}},
+		outside{name: "naming", execute: naming("", ref("secrets", "shop", "s")).execute},
+	), Options{})
+	want := []string{"configmaps shop/a", "configmaps shop/b", "configmaps shop/c", "namespaces /shop"}
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(got))); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+	wantErrors := []string{`what belongs with configmaps "shop/a" may be missing from this backup: item action example.io/block: no idea`}
+	if diff := cmp.Diff(wantErrors, result.Results.Errors.OfNamespace("shop")); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
 // crowd is a cluster with many objects of many kinds.
 func crowd(kinds, objects int) *fakeAPI {
 	api := &fakeAPI{pageSize: 500, kinds: []*kind{{"v1", "namespaces", "Namespace", false, []object{obj("", "shop")}}}}

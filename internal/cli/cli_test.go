@@ -68,7 +68,7 @@ spec:
 		},
 		"a Restore": {
 			command: "restore create again --from-backup shop --namespace-mappings shop=copy --existing-resource-policy update --preserve-nodeports " +
-				"--status-include-resources workflows",
+				"--status-include-resources workflows --resource-modifier-configmap rules",
 			want: `apiVersion: grapnel.dev/v1alpha1
 kind: Restore
 metadata:
@@ -80,6 +80,8 @@ spec:
   namespaceMapping:
     shop: copy
   preserveNodePorts: true
+  resourceModifier:
+    name: rules
   restoreStatus:
     includedResources:
     - workflows

@@ -46,7 +46,7 @@ func (f *backupSpecFlags) bindFlags(command *cobra.Command) {
 	f.selectors.bindFlags(flags)
 	flags.StringVar(&f.orderedResources, "ordered-resources", "", "objects to archive first: pods=ns1/a,ns1/b;persistentvolumes=pv1")
 	flags.StringVar(&spec.StorageLocation, "storage-location", "", "BackupStorageLocation (default the default one)")
-	bindDuration(flags, &spec.TTL, "ttl", "how long to keep the backup, for example 720h (default until it is deleted)")
+	bindDuration(flags, &spec.TTL, "ttl", "how long to keep the backup, for example 720h; 0s keeps it until it is deleted (default what the operator's --default-backup-ttl says)")
 	bindDuration(flags, &spec.ItemOperationTimeout, "item-operation-timeout", "how long an operation on an object may take")
 	bindParameters(flags, &spec.Parameters)
 	flags.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })

@@ -19,6 +19,7 @@ type restoreSpecFlags struct {
 	mapping   map[string]string
 	selectors selectorFlags
 	policy    string
+	modifier  string
 	status    v1alpha1.RestoreStatusSpec
 }
 
@@ -42,6 +43,7 @@ func (f *restoreSpecFlags) bindFlags(command *cobra.Command) {
 	bindOptionalBool(flags, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of Services")
 	f.selectors.bindFlags(flags)
 	flags.StringVar(&f.policy, "existing-resource-policy", "", "what to do with objects that exist: none, update or recreate (default none)")
+	flags.StringVar(&f.modifier, "resource-modifier-configmap", "", "ConfigMap with rules that change objects before they are restored")
 	flags.StringVar(&spec.StorageLocation, "storage-location", "", "BackupStorageLocation of the backup (default that of the Backup)")
 	flags.BoolVar(&spec.TakeOver, "take-over", false, "this cluster replaces the one that was backed up: Schedules run, and locations are writable")
 	bindDuration(flags, &spec.ItemOperationTimeout, "item-operation-timeout", "how long an operation on an object may take")
@@ -58,6 +60,9 @@ func (f *restoreSpecFlags) newSpec() (v1alpha1.RestoreSpec, error) {
 		spec.NamespaceMapping[from] = v1alpha1.NamespaceName(to)
 	}
 	spec.ExistingResourcePolicy = v1alpha1.ExistingResourcePolicy(f.policy)
+	if f.modifier != "" {
+		spec.ResourceModifier = &v1alpha1.ConfigMapReference{Name: f.modifier}
+	}
 	if len(f.status.IncludedResources)+len(f.status.ExcludedResources) > 0 {
 		spec.RestoreStatus = f.status.DeepCopy()
 	}

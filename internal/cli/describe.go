@@ -129,12 +129,21 @@ func (a *app) describeRun(k runKind, r run, hooks []v1alpha1.HookRun) error {
 	return d.err
 }
 
+// describeExpiration returns when a Backup expires, and whether only a default says so.
+func describeExpiration(b *v1alpha1.Backup) string {
+	text := describeTime(b.Status.Expiration)
+	if text != "" && b.Spec.TTL == nil && b.Status.DefaultTTL != nil {
+		text += fmt.Sprintf(" (by default: it has no ttl, and the default was %s)", b.Status.DefaultTTL.Duration)
+	}
+	return text
+}
+
 // printSpecifics prints what only Backups or only Restores have.
 func (d *description) printSpecifics(r run) {
 	switch o := r.(type) {
 	case *v1alpha1.Backup:
 		d.printLine("Location", cmp.Or(o.Location(), o.Spec.StorageLocation))
-		d.printLine("Expires", describeTime(o.Status.Expiration))
+		d.printLine("Expires", describeExpiration(o))
 		if o.Spec.ImportedFrom != nil {
 			d.printLine("Imported", "from another cluster or system")
 		}

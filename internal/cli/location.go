@@ -42,7 +42,7 @@ type locationFlags struct {
 	region, endpoint, caCert           string
 	forcePathStyle                     bool
 	config                             map[string]string
-	credential                         string
+	credential, profile                string
 }
 
 func (f *locationFlags) bindFlags(command *cobra.Command) {
@@ -55,7 +55,8 @@ func (f *locationFlags) bindFlags(command *cobra.Command) {
 	flags.BoolVar(&f.forcePathStyle, "force-path-style", false, "s3: put the bucket into the path instead of the host name")
 	flags.StringVar(&f.caCert, "cacert", "", "s3: file with the certificates (PEM) that verify the service")
 	flags.StringToStringVar(&f.config, "config", nil, "plugins: configuration, KEY=VALUE")
-	flags.StringVar(&f.credential, "credential", "", "s3: name of a Secret with accessKeyID and secretAccessKey; plugins: SECRET=KEY")
+	flags.StringVar(&f.credential, "credential", "", "s3: name of a Secret with accessKeyID and secretAccessKey, or with Velero's key cloud; plugins: SECRET=KEY")
+	flags.StringVar(&f.profile, "profile", "", "s3: profile of the credentials file in a Secret with the key cloud (default \"default\")")
 	flags.StringVar(&f.spec.Prefix, "prefix", "", "prefix of all keys, with which clusters can share a bucket")
 	flags.StringVar(&f.accessMode, "access-mode", "", "ReadWrite or ReadOnly (default ReadWrite)")
 	flags.BoolVar(&f.spec.Default, "default", false, "the location of Backups that name none")
@@ -71,7 +72,7 @@ func (f *locationFlags) newSpec() (v1alpha1.BackupStorageLocationSpec, error) {
 	case providerFilesystem:
 		spec.Filesystem = &v1alpha1.FilesystemLocation{Path: f.path}
 	case providerS3:
-		spec.S3 = &v1alpha1.S3Location{Bucket: f.bucket, Region: f.region, Endpoint: f.endpoint, ForcePathStyle: f.forcePathStyle}
+		spec.S3 = &v1alpha1.S3Location{Bucket: f.bucket, Region: f.region, Endpoint: f.endpoint, ForcePathStyle: f.forcePathStyle, Profile: f.profile}
 		if f.credential != "" {
 			spec.S3.CredentialsSecret = &v1alpha1.SecretReference{Name: f.credential}
 		}

@@ -28,6 +28,7 @@ status:
   storageLocation: main
   startTimestamp: "2026-01-02T03:00:01Z"
   completionTimestamp: "2026-01-02T03:01:11Z"
+  defaultTTL: 720h0m0s
   expiration: "2026-02-01T03:00:01Z"
   progress: {totalItems: 302, itemsBackedUp: 302}
   operations: {attempted: 3, completed: 2, failed: 1, cancelled: 0, percent: 100}

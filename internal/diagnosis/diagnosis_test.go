@@ -246,7 +246,7 @@ func TestDiagnoseInstallation(t *testing.T) {
 		}, []string{"note Locations location more is read-only"}},
 		"expiry is held": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
 			l.Status.Conditions = append(l.Status.Conditions, newCondition(v1alpha1.ConditionExpiryHeld, metav1.ConditionTrue, v1alpha1.ReasonMassExpiry, "all at once"))
-		}), []string{"warning Locations Backups of location main do not expire: all at once; see docs/usage.md#when-a-clock-is-wrong"}},
+		}), []string{"warning Locations Backups of location main do not expire: all at once; see docs/guides/troubleshoot.md#when-a-clock-is-wrong"}},
 		"an incomplete import": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
 			l.Status.Conditions = append(l.Status.Conditions, newCondition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonSyncFailed, "cannot list"))
 		}), []string{"warning Locations location main was not imported completely: cannot list"}},
@@ -257,7 +257,16 @@ func TestDiagnoseInstallation(t *testing.T) {
 			l.Status = v1alpha1.BackupStorageLocationStatus{ObservedGeneration: -1}
 		}), []string{"error Locations location main was never checked; check that the operator runs"}},
 		"a location that is no longer checked": {withLocation(func(l *v1alpha1.BackupStorageLocation) { l.Status.LastValidationTime = timeAgo(time.Hour) }), []string{"error Locations no location was checked for 1h0m0s"}},
-		"no right on locations":                {func(s *Snapshot) { s.Locations.Err = forbidden }, []string{"note Locations not checked: no right to list backupstoragelocations"}},
+		"a location that is checked daily": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
+			l.Spec.CheckInterval, l.Status.LastValidationTime = &metav1.Duration{Duration: 24 * time.Hour}, timeAgo(20*time.Hour)
+		}), nil},
+		"a location that should have been checked yesterday": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
+			l.Spec.CheckInterval, l.Status.LastValidationTime = &metav1.Duration{Duration: 24 * time.Hour}, timeAgo(25*time.Hour)
+		}), []string{"error Locations no location was checked for 25h0m0s"}},
+		"a location that is not checked regularly": {withLocation(func(l *v1alpha1.BackupStorageLocation) {
+			l.Spec.CheckInterval, l.Status.LastValidationTime = &metav1.Duration{}, timeAgo(500*time.Hour)
+		}), nil},
+		"no right on locations": {func(s *Snapshot) { s.Locations.Err = forbidden }, []string{"note Locations not checked: no right to list backupstoragelocations"}},
 
 		"a Plugin that is not ready": {withPlugin(newPlugin("p", metav1.ConditionFalse, "CrashLoop")), []string{"error Plugins Plugin p is not ready (CrashLoop), and every run"}},
 		"a Plugin that is not ready and ignored": {func(s *Snapshot) {
@@ -334,7 +343,7 @@ func TestDiagnoseInstallation(t *testing.T) {
 
 		"overdue clean-up": {withBackup(func(b *v1alpha1.Backup) {
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupOverdue, "thaw failed"))
-		}), []string{"error Clean-up Backup backup-1 owes clean-up (CleanupOverdue): thaw failed; see docs/usage.md#cleanupowed-is-true"}},
+		}), []string{"error Clean-up Backup backup-1 owes clean-up (CleanupOverdue): thaw failed; see docs/guides/troubleshoot.md#cleanupowed-is-true"}},
 		"clean-up after a run": {withBackup(func(b *v1alpha1.Backup) {
 			*b = newBackup("backup-1", v1alpha1.RunPhaseCompleted)
 			b.Status.Conditions = append(b.Status.Conditions, newCondition(v1alpha1.ConditionCleanupOwed, metav1.ConditionTrue, v1alpha1.ReasonCleanupPending, "thaw must run"))
@@ -352,7 +361,7 @@ func TestDiagnoseInstallation(t *testing.T) {
 			func(s *Snapshot) {
 				s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 5, time.Hour, true)}
 			},
-			[]string{"has failed 5 times in 1h0m0s: connection refused; fix the cause; see docs/usage.md#cleanupowed-is-true"},
+			[]string{"has failed 5 times in 1h0m0s: connection refused; fix the cause; see docs/guides/troubleshoot.md#cleanupowed-is-true"},
 		},
 		"a hook that failed once": {change: func(s *Snapshot) {
 			s.HookRuns.Value.Items = []v1alpha1.HookRun{newHookRun("hook-1", 1, time.Hour, false)}
@@ -449,11 +458,14 @@ func TestDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range regexp.MustCompile(`(docs/\w+\.md)#([\w-]+)`).FindAllStringSubmatch(string(content), -1) {
+		for _, match := range regexp.MustCompile(`(docs/[\w/-]+\.md)(?:#([\w-]+))?`).FindAllStringSubmatch(string(content), -1) {
 			found++
 			document, err := os.ReadFile(filepath.Join("../..", match[1]))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if match[2] == "" {
+				continue
 			}
 			isHeading := func(line string) bool {
 				title, isTitle := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")

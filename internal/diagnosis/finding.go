@@ -48,8 +48,9 @@ func (f Finding) String() string {
 
 // Where findings are explained.
 const (
-	seeCleanupOwed     = "see docs/usage.md#cleanupowed-is-true"
-	seeTroubleshooting = "see docs/usage.md#troubleshooting"
+	seeCleanupOwed     = "see docs/guides/troubleshoot.md#cleanupowed-is-true"
+	seeTroubleshooting = "see docs/guides/troubleshoot.md"
+	seePluginNotReady  = "see docs/guides/troubleshoot.md#a-plugin-is-not-ready"
 	seeOperatorGone    = "see docs/installation.md#when-the-operator-is-gone-already"
 	seeInstallation    = "see docs/installation.md#see-that-it-works"
 )

@@ -118,7 +118,7 @@ func checkClock(s *Snapshot, r *report) {
 		if skew < 0 {
 			direction = "behind"
 		}
-		r.addFinding(Note, "set the clock that is wrong; see docs/usage.md#when-a-clock-is-wrong",
+		r.addFinding(Note, "set the clock that is wrong; see docs/guides/troubleshoot.md#when-a-clock-is-wrong",
 			"the clock of this machine is %s %s that of the API server", skew.Abs(), direction)
 	}
 	r.summary = "this machine and the API server agree on the time"
@@ -257,7 +257,7 @@ func checkPolicies(s *Snapshot, r *report) {
 // checkDownloads checks that there is the Service through which files come.
 func checkDownloads(s *Snapshot, r *report) {
 	if apierrors.IsNotFound(s.Downloads.Err) {
-		r.addFinding(Warning, "apply the operator's config/manager; see docs/usage.md#read-logs-results-and-archives",
+		r.addFinding(Warning, "apply the operator's config/manager; see docs/spec/downloadrequest.md",
 			"the Service of downloads is missing: kubectl grapnel logs, results, ls, find, cat, download, plan restore and diff do not work")
 		return
 	}

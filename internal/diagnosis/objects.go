@@ -18,7 +18,8 @@ import (
 const (
 	// observationTime is how long the operator may take to reconcile a new or changed object.
 	observationTime = 2 * time.Minute
-	// checkTime is how old the last check of a location may be; the operator checks it every minute.
+	// checkTime is how old the last check of a location may be beyond its interval; by default, the operator checks it
+	// every minute.
 	checkTime = 15 * time.Minute
 	// defaultLocationName is the name of the default location if none is marked.
 	defaultLocationName = "default"
@@ -38,7 +39,7 @@ func checkLocations(s *Snapshot, r *report) {
 	}
 	list := s.Locations.Value.Items
 	if len(list) == 0 {
-		r.addFinding(Error, "create one with kubectl grapnel location create, or set --namespace to that of the operator; see docs/usage.md#where-backups-go",
+		r.addFinding(Error, "create one with kubectl grapnel location create, or set --namespace to that of the operator; see docs/spec/backupstoragelocation.md",
 			"namespace %s has no location", s.Namespace)
 		return
 	}
@@ -79,7 +80,7 @@ func checkLocation(s *Snapshot, r *report, l *v1alpha1.BackupStorageLocation) {
 		r.addFinding(Note, "", "location %s was not checked yet", l.Name)
 		return
 	case !isTrue(v1alpha1.ConditionAvailable):
-		r.addFinding(Error, "fix the location, its credentials or the network; see docs/usage.md#where-backups-go", "location %s is unavailable: %s", l.Name, l.Status.Message)
+		r.addFinding(Error, "fix the location, its credentials or the network; see docs/spec/backupstoragelocation.md", "location %s is unavailable: %s", l.Name, l.Status.Message)
 	case l.Spec.AccessMode == v1alpha1.AccessModeReadOnly && l.Spec.Default:
 		r.addFinding(Warning, "make another location the default, or set its spec.accessMode to ReadWrite",
 			"location %s is the default and read-only: Backups that name no other fail", l.Name)
@@ -92,11 +93,11 @@ func checkLocation(s *Snapshot, r *report, l *v1alpha1.BackupStorageLocation) {
 	}
 	if isTrue(v1alpha1.ConditionExpiryHeld) {
 		held := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionExpiryHeld)
-		r.addFinding(Warning, "see docs/usage.md#when-a-clock-is-wrong", "Backups of location %s do not expire: %s", l.Name, held.Message)
+		r.addFinding(Warning, "see docs/guides/troubleshoot.md#when-a-clock-is-wrong", "Backups of location %s do not expire: %s", l.Name, held.Message)
 	}
 	synced := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionSynced)
 	if synced != nil && synced.Status == metav1.ConditionFalse && isTrue(v1alpha1.ConditionAvailable) {
-		r.addFinding(Warning, "see docs/usage.md#backups-of-other-clusters-and-of-velero", "location %s was not imported completely: %s", l.Name, synced.Message)
+		r.addFinding(Warning, "see docs/spec/backupstoragelocation.md#backups-of-other-clusters-and-of-velero", "location %s was not imported completely: %s", l.Name, synced.Message)
 	}
 }
 
@@ -104,12 +105,24 @@ func checkLocation(s *Snapshot, r *report, l *v1alpha1.BackupStorageLocation) {
 func checkLastValidation(s *Snapshot, r *report) {
 	var newest time.Time
 	for i := range s.Locations.Value.Items {
-		if at := s.Locations.Value.Items[i].Status.LastValidationTime; at != nil && at.After(newest) {
+		l := &s.Locations.Value.Items[i]
+		at, allowed := l.Status.LastValidationTime, checkTime
+		if own := l.Spec.CheckInterval; own != nil {
+			allowed += own.Duration
+			if own.Duration == 0 && l.Status.Phase == v1alpha1.LocationPhaseAvailable {
+				continue // it is not checked regularly
+			}
+		}
+		switch {
+		case at == nil:
+		case s.timeSince(at.Time) <= allowed:
+			return
+		case at.After(newest):
 			newest = at.Time
 		}
 	}
-	if age := s.timeSince(newest); !newest.IsZero() && age > checkTime {
-		r.addFinding(Error, operatorInactive, "no location was checked for %s: the operator does not run, or its clock is wrong", age)
+	if !newest.IsZero() {
+		r.addFinding(Error, operatorInactive, "no location was checked for %s: the operator does not run, or its clock is wrong", s.timeSince(newest))
 	}
 }
 
@@ -130,13 +143,13 @@ func checkPlugins(s *Snapshot, r *report) {
 		case ready == nil || ready.Reason == v1alpha1.ReasonLoading:
 			r.addFinding(Note, "", "Plugin %s is being loaded", p.Name)
 		case ready.Status != metav1.ConditionTrue && p.Spec.FailurePolicy == v1alpha1.FailurePolicyIgnore:
-			r.addFinding(Warning, seeTroubleshooting, "Plugin %s is not ready (%s), and left out of runs: %s", p.Name, ready.Reason, p.Status.Message)
+			r.addFinding(Warning, seePluginNotReady, "Plugin %s is not ready (%s), and left out of runs: %s", p.Name, ready.Reason, p.Status.Message)
 		case ready.Status != metav1.ConditionTrue:
-			r.addFinding(Error, seeTroubleshooting, "Plugin %s is not ready (%s), and every run that it applies to fails its validation: %s",
+			r.addFinding(Error, seePluginNotReady, "Plugin %s is not ready (%s), and every run that it applies to fails its validation: %s",
 				p.Name, ready.Reason, p.Status.Message)
 		}
 		if duplicate := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDuplicateActions); duplicate != nil && duplicate.Status == metav1.ConditionTrue {
-			r.addFinding(Warning, seeTroubleshooting, "Plugin %s: %s", p.Name, duplicate.Message)
+			r.addFinding(Warning, seePluginNotReady, "Plugin %s: %s", p.Name, duplicate.Message)
 		}
 	}
 	r.summary = countOf(len(s.Plugins.Value.Items), "Plugin") + " ready"
@@ -173,7 +186,7 @@ func checkSchedule(s *Snapshot, r *report, o *v1alpha1.Schedule) {
 		r.addFinding(Error, "fix its spec", "Schedule %s is invalid: %s", o.Name, status.Message)
 		return
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled):
-		r.addFinding(Error, "see docs/usage.md#schedules", "Schedule %s creates no Backups: %s", o.Name, status.Message)
+		r.addFinding(Error, "see docs/spec/schedule.md", "Schedule %s creates no Backups: %s", o.Name, status.Message)
 		return
 	case next != nil && s.timeSince(next.Time) > observationTime && status.Active == 0:
 		r.addFinding(Error, operatorInactive, "Schedule %s should have created a Backup %s ago", o.Name, s.timeSince(next.Time))

@@ -23,7 +23,7 @@ type Action[T any] interface {
 	AppliesTo(resource schema.GroupResource) bool
 	// Execute processes one object. An error is recorded as an error of that object, which is
 	// not archived or restored then; see CreationRefusedError for one that does not affect
-	// existing objects.
+	// existing objects, and RelatedItemsError for one that does not affect the object.
 	Execute(ctx context.Context, item T) (Result, error)
 }
 
@@ -98,6 +98,16 @@ type SkippedActionError struct {
 
 // Error returns the reason.
 func (e *SkippedActionError) Error() string { return e.Reason }
+
+// RelatedItemsError means that an action of a backup did not name the objects that belong with an
+// object. That object is archived nevertheless.
+type RelatedItemsError struct{ Err error }
+
+// Error returns the reason.
+func (e *RelatedItemsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RelatedItemsError) Unwrap() error { return e.Err }
 
 // ResourceResolver resolves the names of resources that users and plugins write;
 // selection.Resolver is one.

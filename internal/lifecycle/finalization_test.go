@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +21,6 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/redact"
-	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
 
@@ -249,9 +247,6 @@ func TestDriver_ReconcileFinalized(t *testing.T) {
 			d.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, h).WithStatusSubresource(b).Build()
 			d.Reader, d.Recorder, d.queue = d.Client, events.NewFakeRecorder(9), newQueue(1, func(types.NamespacedName) {})
 			var err error
-			if d.Logs, err = runlog.New(t.TempDir(), redact.New(), logr.Discard()); err != nil {
-				t.Fatal(err)
-			}
 			newList := func() client.ObjectList { return &v1alpha1.BackupList{} }
 			if d.metrics, err = newMetrics(prometheus.NewRegistry(), BackupKind, d.Client, newList, func(*v1alpha1.Backup) string { return "" }); err != nil {
 				t.Fatal(err)

@@ -27,6 +27,7 @@ func TestToPlannedItemActions(t *testing.T) {
 			p.Status.Actions = []v1alpha1.ProvidedAction{
 				{Name: "x/tag", Kind: v1alpha1.ActionKindBackupItem},
 				{Name: "x/plain", Kind: v1alpha1.ActionKindBackupItem},
+				{Name: "x/block", Kind: v1alpha1.ActionKindItemBlock},
 				{Name: "x/tag", Kind: v1alpha1.ActionKindAsyncBackupItem},
 				{Name: "x/move", Kind: v1alpha1.ActionKindAsyncRestoreItem},
 				{Name: "x/tag", Kind: v1alpha1.ActionKindRestoreItem},
@@ -43,7 +44,7 @@ func TestToPlannedItemActions(t *testing.T) {
 		}),
 	)
 	for kind, want := range map[KindTraits]string{
-		BackupKind:  "BackupItemAction x/plain a 10m0s Fail; BackupItemAction x/tag a 1m0s Ignore; AsyncBackupItemAction x/tag a 10m0s Fail stall 1h0m0s",
+		BackupKind:  "ItemBlockAction x/block a 10m0s Fail; BackupItemAction x/plain a 10m0s Fail; BackupItemAction x/tag a 1m0s Ignore; AsyncBackupItemAction x/tag a 10m0s Fail stall 1h0m0s",
 		RestoreKind: "RestoreItemAction x/tag a 10m0s Fail; AsyncRestoreItemAction x/move a 10m0s Fail",
 	} {
 		plan, loading := kind.BuildHookPlan(queued("b", 0), []v1alpha1.Plugin{p})

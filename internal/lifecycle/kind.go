@@ -38,8 +38,9 @@ type KindTraits struct {
 	PreHookPoint, PostHookPoint v1alpha1.HookPoint
 	// PreActionKind and PostActionKind are the kinds of the actions of the hook points.
 	PreActionKind, PostActionKind v1alpha1.ActionKind
-	// ItemActionKind and AsyncItemActionKind are the kinds of item actions.
-	ItemActionKind, AsyncItemActionKind v1alpha1.ActionKind
+	// ItemActionKind and AsyncItemActionKind are the kinds of item actions. ItemBlockActionKind is that
+	// of Velero's actions which only name the objects that belong with an object.
+	ItemActionKind, AsyncItemActionKind, ItemBlockActionKind v1alpha1.ActionKind
 }
 
 // MetricNames are the names of the metrics of a kind of run: those of Velero, where it has them, with the
@@ -61,6 +62,7 @@ var (
 		PreHookPoint:         v1alpha1.HookPreBackup, PostHookPoint: v1alpha1.HookPostBackup,
 		PreActionKind: v1alpha1.ActionKindPreBackup, PostActionKind: v1alpha1.ActionKindPostBackup,
 		ItemActionKind: v1alpha1.ActionKindBackupItem, AsyncItemActionKind: v1alpha1.ActionKindAsyncBackupItem,
+		ItemBlockActionKind: v1alpha1.ActionKindItemBlock,
 		Metrics: MetricNames{
 			Attempts: "grapnel_backup_attempt_total", Successes: "grapnel_backup_success_total",
 			PartialFailures: "grapnel_backup_partial_failure_total", Failures: "grapnel_backup_failure_total",
@@ -124,7 +126,7 @@ func (k KindTraits) sideOfActionKind(kind v1alpha1.ActionKind) (side hook.Side, 
 		return hook.Pre, true
 	case k.PostActionKind:
 		return hook.Post, true
-	case k.ItemActionKind, k.AsyncItemActionKind:
+	case k.ItemActionKind, k.AsyncItemActionKind, k.ItemBlockActionKind:
 		return hook.Item, true
 	default:
 		return 0, false

@@ -12,14 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
-	"github.com/grapnel-dev/grapnel/internal/redact"
-	"github.com/grapnel-dev/grapnel/internal/runlog"
 )
 
 const (
@@ -80,10 +77,6 @@ func TestOnOperationsChange(t *testing.T) {
 	d := driverWith(t, nil, b, earlier, current)
 	b.Status.Attempts = 2
 	d.queue = newQueue(1, func(types.NamespacedName) {})
-	var err error
-	if d.Logs, err = runlog.New(t.TempDir(), redact.New(), logr.Discard()); err != nil {
-		t.Fatal(err)
-	}
 	reported := map[types.UID]int{}
 	d.OnOperationsChange = func(run types.UID, count int) { reported[run] = count }
 	if err := d.ReconcileOperations(t.Context(), newScope(BackupKind, b), "archive"); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,8 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
 )
 
@@ -45,11 +48,15 @@ func driverWith(t *testing.T, fails []error, objects ...client.Object) *Driver[*
 			return c.Create(ctx, o, opts...)
 		},
 	}).Build()
+	logs, err := runlog.New(t.TempDir(), redact.New(), logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &Driver[*v1alpha1.Backup]{
 		steps: runner.New[any](func(types.NamespacedName) {}),
 		Kind:  BackupKind, New: func() *v1alpha1.Backup { return &v1alpha1.Backup{} },
 		Dependencies: Dependencies{
-			Client: c, Reader: c, Now: func() time.Time { return noon },
+			Client: c, Reader: c, Logs: logs, Now: func() time.Time { return noon },
 			ServerTime: func(context.Context, string) (time.Time, error) { return noon, nil },
 			Operations: OperationDefaults{Timeout: 4 * time.Hour, PollInterval: 10 * time.Second},
 		},
@@ -266,6 +273,9 @@ func TestAwaitOperations(t *testing.T) {
 			done, err := d.AwaitOperations(t.Context(), s)
 			if err != nil || done != tc.done {
 				t.Fatalf("done: %v (%v), want %v", done, err, tc.done)
+			}
+			if _, isOpen := d.Logs.OpenLogger(runlog.Run{UID: string(b.UID)}, runlog.Main, new(runlog.Budget)); isOpen == done {
+				t.Errorf("after this operator took over, the log for lines of the operations is open: %v", isOpen)
 			}
 			if b.GetPhase() != tc.phase {
 				t.Errorf("phase %s, want %s", b.GetPhase(), tc.phase)

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
 	"github.com/grapnel-dev/grapnel/internal/operation"
+	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/internal/velero"
 )
@@ -112,6 +113,7 @@ func (d *Driver[T]) AwaitOperations(ctx context.Context, s *Scope[T]) (bool, err
 	open := d.updateOperations(s, current, repeated)
 	running := d.runDataCapturedActions(s)
 	if open > 0 {
+		d.Logs.Open(string(s.Object.GetUID()), runlog.Main) // for lines of the operations: another operator may have begun the run
 		s.markWaitingForOperations(open, running)
 	}
 	return open == 0, nil

@@ -114,18 +114,30 @@ func (s *Scope[T]) FailValidation(errs []string, now time.Time) {
 }
 
 // MarkFinalized records that no work is left. The summary conditions show the outcome.
-func (s *Scope[T]) MarkFinalized() {
-	succeeded := conditions.Get(s.Object, v1alpha1.ConditionSucceeded)
-	message := TruncateMessage(OutcomeMessage(s.Object))
-	if post := conditions.Get(s.Object, v1alpha1.ConditionPostActionsSucceeded); post != nil && post.Status == metav1.ConditionFalse {
-		message = TruncateMessage(message + "; " + post.Message)
-	}
-	s.Object.Run().Message = message
-	state := conditions.Stalled
-	if s.Object.GetPhase() == v1alpha1.RunPhaseCompleted {
+func (s *Scope[T]) MarkFinalized() { SummarizeOutcome(s.Object) }
+
+// SummarizeOutcome sets the message and the summary conditions of a finalized run from its other conditions. Missing
+// data is in the summary: tools that know only kstatus would report the backup as good.
+func SummarizeOutcome(o Object) {
+	state, reason := conditions.Stalled, conditions.Get(o, v1alpha1.ConditionSucceeded).Reason
+	if o.GetPhase() == v1alpha1.RunPhaseCompleted {
 		state = conditions.Current
 	}
-	conditions.SetSummary(s.Object, state, succeeded.Reason, message)
+	message := OutcomeMessage(o)
+	for _, conditionType := range []string{v1alpha1.ConditionPostActionsSucceeded, v1alpha1.ConditionDataAvailable} {
+		if c := conditions.Get(o, conditionType); c != nil && c.Status == metav1.ConditionFalse {
+			message = TruncateMessage(message) + "; " + c.Message
+			if conditionType == v1alpha1.ConditionDataAvailable {
+				state, reason = conditions.Stalled, c.Reason
+			}
+		}
+	}
+	message = TruncateMessage(message)
+	o.Run().Message = message
+	if b, isBackup := o.(*v1alpha1.Backup); isBackup {
+		b.Status.Message = AppendExpirationNote(message, b)
+	}
+	conditions.SetSummary(o, state, reason, message)
 }
 
 // conditionsObject is an object of the API with conditions.

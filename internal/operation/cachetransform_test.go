@@ -53,6 +53,7 @@ func TestCompactForCache_SharedStrings(t *testing.T) {
 	decoded := func() *v1alpha1.AsyncOperation {
 		op := &v1alpha1.AsyncOperation{}
 		op.Spec.ActionName = string([]byte("example.io/copy"))
+		op.Spec.PostOperationItems = []v1alpha1.OperationItem{{Resource: string([]byte("volumesnapshots"))}}
 		_, err := operation.CompactForCache(op)
 		if err != nil {
 			t.Fatal(err)
@@ -62,5 +63,8 @@ func TestCompactForCache_SharedStrings(t *testing.T) {
 	first, second := decoded(), decoded()
 	if unsafe.StringData(first.Spec.ActionName) != unsafe.StringData(second.Spec.ActionName) {
 		t.Error("the name of the action is in memory twice")
+	}
+	if unsafe.StringData(first.Spec.PostOperationItems[0].Resource) != unsafe.StringData(second.Spec.PostOperationItems[0].Resource) {
+		t.Error("the resource of an item is in memory twice")
 	}
 }

@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"errors"
@@ -71,11 +72,11 @@ func (r *enginePass) compareItem(ctx context.Context, it *item, found rawclient.
 	}
 	patch := MergePatch(Objects{
 		Resource: it.resource, Desired: it.object.Object,
-		Existing: r.normalizeExisting(ctx, it, existing), Archived: it.archived.Object,
+		Existing: r.normalizeExisting(ctx, it, existing), Archived: cmp.Or(it.modifiedArchived, it.archived).Object,
 	})
 	switch {
 	case patch == nil:
-		return newItemResult(Unchanged, nil)
+		return newItemResult(Unchanged, r.labelUnchanged(ctx, it, existing))
 	case r.req.Policy == ExistingRecreate && !updateOnlyResources[it.resource]:
 		return r.recreateObject(ctx, it, existing, patch)
 	case r.req.Policy == ExistingNone:
@@ -115,10 +116,7 @@ func leftUnchangedWarning(it *item, patch map[string]any) string {
 // normalizeExisting returns an existing object without what the actions remove from
 // archived ones.
 func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *unstructured.Unstructured) map[string]any {
-	normal := it.kind.normalizers
-	if it.converted {
-		normal = actionsForResource(r.normalizers, it.resource)
-	}
+	normal := r.normalizersOf(it)
 	if len(normal) == 0 {
 		return existing.Object
 	}
@@ -136,6 +134,14 @@ func (r *enginePass) normalizeExisting(ctx context.Context, it *item, existing *
 		}
 	}
 	return shown.Object.Object
+}
+
+// normalizersOf returns the built-in actions for an item.
+func (r *enginePass) normalizersOf(it *item) []itemaction.RestoreAction {
+	if it.converted {
+		return actionsForResource(r.normalizers, it.resource)
+	}
+	return it.kind.normalizers
 }
 
 // patchExisting patches an existing object.
@@ -196,9 +202,29 @@ func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing
 	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
 	merged, changed := action.MergeAccount(existing, wanted)
 	if !changed {
-		return newItemResult(Unchanged, nil)
+		return newItemResult(Unchanged, r.labelUnchanged(ctx, it, existing))
 	}
 	return r.replaceExisting(ctx, it, merged)
+}
+
+// labelUnchanged updates the labels of an object that is as it should be, with the policy update: as
+// in Velero, the labels show which objects a restore verified.
+func (r *enginePass) labelUnchanged(ctx context.Context, it *item, existing *unstructured.Unstructured) error {
+	wanted := map[string]string{action.LabelBackupName: names.LabelValue(r.req.BackupName), action.LabelRestoreName: names.LabelValue(r.req.RestoreName)}
+	labels := existing.GetLabels()
+	if r.req.Policy != ExistingUpdate || r.req.DryRun || labels[action.LabelBackupName] == wanted[action.LabelBackupName] && labels[action.LabelRestoreName] == wanted[action.LabelRestoreName] {
+		return nil
+	}
+	body, err := stdjson.Marshal(map[string]any{"metadata": map[string]any{"labels": wanted}})
+	if err != nil {
+		return fmt.Errorf("encoding the labels: %w", err)
+	}
+	err = r.cluster.Patch(ctx, it.target, "", body)
+	r.trackUnanswered(err)
+	if err != nil {
+		return fmt.Errorf("it is as it was archived, but labeling it failed: %w", err)
+	}
+	return nil
 }
 
 // replaceExisting replaces an existing object with one that has its resourceVersion.

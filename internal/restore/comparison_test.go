@@ -78,8 +78,8 @@ func TestRestoreObjects_Policies(t *testing.T) {
 					t.Error("the update took finalizers away")
 				}
 				for _, o := range objects[:same] {
-					if len(c.get(o).GetLabels()) > 0 {
-						t.Errorf("%s, which was as it should be, was changed", o.GetName())
+					if len(c.get(o).GetLabels()) > 0 != (tc.policy == restore.ExistingUpdate) {
+						t.Errorf("%s, which was as it should be, has labels %v", o.GetName(), c.get(o).GetLabels())
 					}
 				}
 				if posts := len(c.wire.requests("POST", "/configmaps")); !few && posts > 3 {
@@ -281,5 +281,47 @@ func TestRestoreObjects_ReleasedVolume(t *testing.T) {
 	wantMessages(t, result, "warning cluster|pv-elsewhere|does not hold the data")
 	if _, found, _ := unstructured.NestedString(c.get(retained).Object, "spec", "claimRef", "uid"); found {
 		t.Error("the released volume is not reserved for the restored claim")
+	}
+}
+
+// TestRestoreObjects_LabelsOfUnchangedObjects: with the policy update, an unchanged object gets the
+// labels of the restore, and nothing else.
+func TestRestoreObjects_LabelsOfUnchangedObjects(t *testing.T) {
+	c := newTarget(t, restore.Options{})
+	const ns = "label-unchanged"
+	c.namespace(ns)
+	object := c.create(configMap(t, ns, "a", "x"), obj(t, "v1", "ServiceAccount", ns, "robot", ""))
+	request := restore.Request{Archive: spool(t, object), RestoreUID: "u", BackupName: "first"}
+	for _, tc := range []struct {
+		policy  restore.ExistingPolicy
+		backup  string
+		dryRun  bool
+		patches int
+		want    string
+	}{
+		{policy: restore.ExistingNone, backup: "first"},
+		{policy: restore.ExistingUpdate, backup: "first", dryRun: true},
+		{policy: restore.ExistingUpdate, backup: "first", patches: 2, want: "first"},
+		{policy: restore.ExistingUpdate, backup: "first", want: "first"},
+		{policy: restore.ExistingNone, backup: "second", want: "first"},
+		{policy: restore.ExistingRecreate, backup: "second", want: "first"},
+		{policy: restore.ExistingUpdate, backup: "second", patches: 2, want: "second"},
+	} {
+		request.Policy, request.BackupName, request.DryRun = tc.policy, tc.backup, tc.dryRun
+		result := c.run(request)
+		wantCounts(t, result, map[restore.Outcome]int{restore.Unchanged: 2})
+		wantMessages(t, result)
+		if patches := c.wire.requests("PATCH", ""); len(patches) != tc.patches {
+			t.Errorf("%+v: PATCHes %v", tc, patches)
+		}
+		for _, o := range object {
+			got := c.get(o)
+			if label := got.GetLabels()["grapnel.dev/backup-name"]; label != tc.want || (got.GetLabels()["grapnel.dev/restore-name"] != "") != (tc.want != "") {
+				t.Errorf("%+v: %s has labels %v", tc, o.GetName(), got.GetLabels())
+			}
+			if got.GetAnnotations() != nil {
+				t.Errorf("%+v: %s has annotations %v", tc, o.GetName(), got.GetAnnotations())
+			}
+		}
 	}
 }

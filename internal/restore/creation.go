@@ -154,9 +154,11 @@ func (r *enginePass) restoreStatus(ctx context.Context, it *item) error {
 	return nil
 }
 
+// shouldRestoreStatus reports whether the status of an object is restored. As in Velero, the
+// annotation may be set by an action or a modifier, and its case does not matter.
 func shouldRestoreStatus(it *item) bool {
 	for _, key := range []string{"grapnel.dev/restore-status", "velero.io/restore-status"} {
-		switch action.Get[string](it.archived.Object, "metadata", "annotations", key) {
+		switch strings.ToLower(strings.TrimSpace(action.Get[string](it.object.Object, "metadata", "annotations", key))) {
 		case "true":
 			return true
 		case "false":

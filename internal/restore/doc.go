@@ -17,7 +17,8 @@
 // Existing objects are compared and not created (comparison.go). If many objects may exist,
 // their kind is listed in pages, and listed objects are compared as they arrive, for all
 // kinds at once and before the waves. So a restore to a cluster that has everything costs a
-// LIST per kind, and one into new namespaces costs only a POST per object.
+// LIST per kind, and one into new namespaces costs only a POST per object. With the
+// policy update, unchanged objects also cost a PATCH of their labels.
 //
 // The policy for an object that exists and differs is:
 //
@@ -54,6 +55,10 @@
 // is not to be changed. They may convert an object to another version or kind
 // (conversion.go), and let it wait until its related items are ready (readiness.go),
 // without blocking others. They are not called for Namespaces, nor in a dry run.
+//
+// Modifiers of a request (modification.go), which are rules of a user, change objects after all
+// actions, also in a dry run. What they return is checked like what a plugin returns, and is
+// not restored if the built-in actions would have skipped it in the archive.
 //
 // The engine does not know Grapnel's custom resources, stores or hooks.
 //

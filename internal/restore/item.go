@@ -52,6 +52,8 @@ type item struct {
 	unserved *refusal
 	// object is the object to create, and archived the object in the archive.
 	object, archived *unstructured.Unstructured
+	// modifiedArchived is the archived object as modifiers change it; nil if they do not.
+	modifiedArchived *unstructured.Unstructured
 	// creationWarnings are about the object if it is created; unconditionalWarnings and
 	// deferredErrors apply in any case.
 	creationWarnings, unconditionalWarnings []string
@@ -136,6 +138,9 @@ func (r *enginePass) applyItem(ctx context.Context, it *item) itemResult {
 		if v := r.executePluginActions(ctx, it); v.outcome != "" {
 			return v
 		}
+	}
+	if err := r.modifyItem(ctx, it); err != nil {
+		return failedResult(err)
 	}
 	r.refuseClaimWithoutData(it)
 	if it.unserved != nil {

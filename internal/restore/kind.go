@@ -37,6 +37,8 @@ type kind struct {
 	pluginActions []*resourceAction
 	// engineActionsExecuted reports that actions were called.
 	engineActionsExecuted atomic.Bool
+	// modified reports that modifiers matched one of its objects.
+	modified atomic.Bool
 	// withStatus reports that the status is restored, unless an object's annotation
 	// overrides it.
 	withStatus bool

@@ -79,6 +79,10 @@ type enginePass struct {
 	pluginActions []*pluginAction
 	operations    operationList
 	backupLabels  backupLabels
+	// storageClasses has the names of those that are known to exist.
+	storageClasses sync.Map
+	// modifierMatches counts the objects that each rule of the request's modifiers matched.
+	modifierMatches []atomic.Int64
 
 	progressMu sync.Mutex
 }
@@ -101,6 +105,15 @@ func newEnginePass(e *Engine, req Request, cancel context.CancelCauseFunc) *engi
 		dryRunCRDVersions: map[schema.GroupResource][]string{},
 		actions:           e.opts.Actions(),
 		normalizers:       action.NewActions(),
+	}
+	if len(req.StorageClasses.Names) > 0 {
+		r.actions = append(r.actions, action.NewStorageClassAction(req.StorageClasses, r.hasStorageClass))
+	}
+	if len(req.Images) > 0 {
+		r.actions = append(r.actions, action.NewImageNameAction(req.Images))
+	}
+	if req.Modifiers != nil {
+		r.modifierMatches = make([]atomic.Int64, req.Modifiers.Len())
 	}
 	r.dependencies.initWaits()
 	r.actionRun = &itemaction.RestoreContext{
@@ -150,6 +163,7 @@ func (r *enginePass) restoreArchive(ctx context.Context) error {
 	}
 	r.outcomes.reportRefusals(&r.results)
 	r.warnAboutUncalledActions()
+	r.warnAboutUnmatchedModifiers()
 	r.reportProgress(true)
 	return nil
 }

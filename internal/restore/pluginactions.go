@@ -248,6 +248,9 @@ func (k *kind) matchedActionNames() []string {
 			names = append(names, action.Name())
 		}
 	}
+	if k.modified.Load() {
+		names = append(names, modifierName)
+	}
 	return names
 }
 

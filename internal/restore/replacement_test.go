@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/grapnel-dev/grapnel/internal/restore"
 )
 
-// TestRestoreObjects_Immutable has immutable objects. They can be replaced, and not updated. Unchanged ones are not written.
+// TestRestoreObjects_Immutable has immutable objects. They can be replaced, and not updated. Unchanged ones are only labeled.
 func TestRestoreObjects_Immutable(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	const ns = "immutable"
@@ -38,8 +39,8 @@ func TestRestoreObjects_Immutable(t *testing.T) {
 	if got := c.get(fixed); data(got)["key"] != "then" || got.GetUID() == before[0].GetUID() {
 		t.Errorf("it has %v", data(got))
 	}
-	if got := c.get(same); got.GetResourceVersion() != before[1].GetResourceVersion() {
-		t.Error("what was as it should be was written")
+	if got := c.get(same); got.GetUID() != before[1].GetUID() || !cmp.Equal(data(got), data(before[1])) {
+		t.Error("what was as it should be was changed")
 	}
 	if deletes := c.wire.requests("DELETE", "/"); len(deletes) != 1 {
 		t.Errorf("deleted %v", deletes)

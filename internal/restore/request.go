@@ -11,6 +11,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restore/modifier"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
 	"github.com/grapnel-dev/grapnel/internal/results"
 	"github.com/grapnel-dev/grapnel/internal/selection"
@@ -103,6 +105,12 @@ type Request struct {
 	// run. They are not called for Namespaces, nor for existing objects that will not be
 	// changed.
 	Actions []itemaction.RestorePluginAction
+	// StorageClasses and Images are changes that apply after the built-in actions, also in a
+	// dry run. Empty means none.
+	StorageClasses action.StorageClassChanges
+	Images         []action.ImageChange
+	// Modifiers change objects after all actions, also in a dry run. Nil means none.
+	Modifiers *modifier.Rules
 	// OnOperationStarted records an operation as soon as one of Actions has returned it, so
 	// that it is tracked. It is called concurrently, with a context that ends after 30
 	// seconds and not with the run. If it fails, or is nil, the operation is canceled,

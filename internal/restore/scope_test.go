@@ -145,7 +145,7 @@ func TestValidate_InvalidRequest(t *testing.T) {
 	c := newTarget(t, restore.Options{})
 	_, err := c.engine.RestoreObjects(t.Context(), restore.Request{
 		Archive:          spool(t, []*unstructured.Unstructured{configMap(t, "a", "b", "c")}),
-		Selection:        selection.Spec{ExcludedNamespaces: []string{"secret-*"}, IncludedResources: []string{"*", "pods"}},
+		Selection:        selection.Spec{ExcludedNamespaces: []string{"secret-*"}, IncludedResources: []string{"*", "pods", "Nodes", "events.events.k8s.io", "backups.velero.io", "volumesnapshots.snapshot.storage.k8s.io", "backups"}},
 		NamespaceMapping: map[string]string{"a": "No Name", "b": "secret-1", "c": "c"},
 		Policy:           "overwrite",
 	})
@@ -153,11 +153,17 @@ func TestValidate_InvalidRequest(t *testing.T) {
 		t.Fatal("it ran")
 	}
 	for _, part := range []string{
-		"spec.includedResources", `spec.existingResourcePolicy: "overwrite"`, `spec.namespaceMapping[a]: "No Name"`,
+		"spec.includedResources", `spec.includedResources[2]: "Nodes" is never restored: the kubelets of this cluster register their own; remove it`,
+		`spec.includedResources[3]: "events.events.k8s.io"`, `spec.includedResources[4]: "backups.velero.io"`, `spec.existingResourcePolicy: "overwrite"`, `spec.namespaceMapping[a]: "No Name"`,
 		`spec.namespaceMapping[b]: it is mapped onto "secret-1"`,
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %s:\n%v", part, err)
+		}
+	}
+	for _, accepted := range []string{"spec.includedResources[5]", "spec.includedResources[6]"} {
+		if strings.Contains(err.Error(), accepted) {
+			t.Errorf("the error is about %s:\n%v", accepted, err)
 		}
 	}
 	if asked := c.wire.requests("GET", ""); len(asked) > 0 {
@@ -174,18 +180,21 @@ func TestStatus(t *testing.T) {
 		return obj(t, "apps/v1", "DaemonSet", ns, name, strings.Replace(fmt.Sprintf(spec, annotation), `"replicas":0,`, "", 1))
 	}
 	s := spool(t, []*unstructured.Unstructured{
-		set("plain", ""), set("wants", `"velero.io/restore-status":"true"`), set("refuses", `"grapnel.dev/restore-status":"false"`),
+		set("plain", ""), set("wants", `"velero.io/restore-status":" True "`), set("refuses", `"grapnel.dev/restore-status":"FALSE"`),
+		set("other", `"velero.io/restore-status":"perhaps"`), set("modified", ""),
 	})
+	modifiers := parseModifiers(t, "- conditions: {groupResource: daemonsets.apps, resourceNameRegex: modified}\n"+
+		"  mergePatches: [{patchData: 'metadata: {annotations: {velero.io/restore-status: \"true\"}}'}]\n")
 	for i, tc := range []struct {
 		filter *restore.StatusFilter
 		want   string
 	}{
-		{nil, "wants"},
-		{&restore.StatusFilter{IncludedResources: []string{"ds"}}, "plain wants"},
-		{&restore.StatusFilter{}, "plain wants"},
-		{&restore.StatusFilter{IncludedResources: []string{"*"}, ExcludedResources: []string{"daemonsets"}}, "wants"},
+		{nil, "modified wants"},
+		{&restore.StatusFilter{IncludedResources: []string{"ds"}}, "modified other plain wants"},
+		{&restore.StatusFilter{}, "modified other plain wants"},
+		{&restore.StatusFilter{IncludedResources: []string{"*"}, ExcludedResources: []string{"daemonsets"}}, "modified wants"},
 	} {
-		result := c.run(restore.Request{Archive: s, RestoreStatus: tc.filter, DryRun: true})
+		result := c.run(restore.Request{Archive: s, RestoreStatus: tc.filter, Modifiers: modifiers, DryRun: true})
 		if len(c.wire.writes()) > 0 {
 			t.Errorf("a dry run wrote %v", c.wire.writes())
 		}
@@ -193,7 +202,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("results: %s", messages(result))
 		}
 		target := fmt.Sprintf("status-%d", i)
-		result = c.run(restore.Request{Archive: s, RestoreStatus: tc.filter, NamespaceMapping: map[string]string{ns: target}})
+		result = c.run(restore.Request{Archive: s, RestoreStatus: tc.filter, Modifiers: modifiers, NamespaceMapping: map[string]string{ns: target}})
 		wantMessages(t, result)
 		var got []string
 		for _, request := range c.wire.requests("PATCH", "/status") {

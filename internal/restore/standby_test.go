@@ -60,6 +60,12 @@ func TestRestoreObjects_Standby(t *testing.T) {
 			if got := spec(place); got["accessMode"] != "ReadOnly" || got["bucket"] != "b" {
 				t.Errorf("the new location has %v", got)
 			}
+			// A rule cannot start what was not told to take over.
+			request.RestoreUID = "m"
+			request.Modifiers = parseModifiers(t, "- conditions: {groupResource: schedules.grapnel.dev}\n  mergePatches: [{patchData: 'spec: {suspend: false}'}]\n"+
+				"- conditions: {groupResource: backupstoragelocations.grapnel.dev}\n  mergePatches: [{patchData: 'spec: {accessMode: ReadWrite}'}]\n")
+			wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 3})
+			request.Modifiers = nil
 			// A second restore changes nothing, and one that takes over starts them.
 			request.RestoreUID = "v"
 			wantCounts(t, c.run(request), map[restore.Outcome]int{restore.Unchanged: 3})

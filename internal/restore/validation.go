@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -26,7 +27,24 @@ func Validate(req Request) []error {
 			Field: "spec.existingResourcePolicy", Problem: fmt.Sprintf("%q is not one of none, update, recreate", req.Policy),
 		})
 	}
-	return append(errs, validateNamespaceMapping(req)...)
+	return slices.Concat(errs, validateIncludedResources(req), validateNamespaceMapping(req))
+}
+
+// validateIncludedResources rejects names of resources that are never restored, like Velero.
+// Snapshots are accepted: Velero restores them, and actions may read them.
+func validateIncludedResources(req Request) []error {
+	var errs []error
+	for i, name := range req.Selection.IncludedResources {
+		resource := schema.ParseGroupResource(strings.ToLower(name))
+		reason := action.NeverRestoredReason(resource)
+		if reason == "" || strings.HasSuffix(resource.Group, "snapshot.storage.k8s.io") {
+			continue
+		}
+		errs = append(errs, &selection.FieldError{
+			Field: fmt.Sprintf("spec.includedResources[%d]", i), Problem: fmt.Sprintf("%q is never restored: %s; remove it", name, reason),
+		})
+	}
+	return errs
 }
 
 func validateNamespaceMapping(req Request) []error {

@@ -69,13 +69,40 @@ func (b *Store) Redactor() *redact.Redactor { return b.redactor }
 // Logger returns a logger that writes to a stream of the run, and to the operator's output. If the
 // file cannot be written, only the output has the lines: a full disk must not fail a backup.
 func (b *Store) Logger(run Run, stream Stream) logr.Logger {
-	output := b.output.WithValues(strings.ToLower(run.Kind), run.Namespace+"/"+run.Name)
 	f, err := b.openFile(run.UID, stream)
 	if err != nil {
-		return output
+		return b.outputFor(run)
 	}
-	file := slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: b.redactor.ReplaceAttr})
-	return logr.FromSlogHandler(slog.NewMultiHandler(file, logr.ToSlogHandler(output)))
+	return b.newLogger(run, f)
+}
+
+// Open opens a stream of the run for OpenLogger, unless the file cannot be written.
+func (b *Store) Open(run string, stream Stream) {
+	_, _ = b.openFile(run, stream) // as for Logger
+}
+
+// OpenLogger is Logger for what happens beside the steps of a run, such as calls for its operations.
+// It returns false if the stream is not open: the run has not begun here, or its log is removed. All
+// writers with the same budget share it.
+func (b *Store) OpenLogger(run Run, stream Stream, budget *Budget) (logr.Logger, bool) {
+	b.mu.Lock()
+	f, open := b.openFiles[b.filePath(run.UID, stream)]
+	b.mu.Unlock()
+	if !open {
+		return logr.Logger{}, false
+	}
+	return b.newLogger(run, &budgetWriter{file: f, budget: budget}), true
+}
+
+// newLogger returns a logger that writes to a file of the run, and to the operator's output.
+func (b *Store) newLogger(run Run, to io.Writer) logr.Logger {
+	file := slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: b.redactor.ReplaceAttr})
+	return logr.FromSlogHandler(slog.NewMultiHandler(file, logr.ToSlogHandler(b.outputFor(run))))
+}
+
+// outputFor returns the operator's output, with the name of a run.
+func (b *Store) outputFor(run Run) logr.Logger {
+	return b.output.WithValues(strings.ToLower(run.Kind), run.Namespace+"/"+run.Name)
 }
 
 // OpenReader returns the current content of a stream of the run; nil if nothing was logged

@@ -175,6 +175,33 @@ func TestStore_FullFile(t *testing.T) {
 	want(t, read(t, book, "u", runlog.PostActions), "the other stream has room")
 }
 
+// TestStore_OpenLogger: polls of operations add to the log of a run in progress, but cannot fill it.
+func TestStore_OpenLogger(t *testing.T) {
+	t.Parallel()
+	book := open(t, t.TempDir(), redact.New("hunter22"))
+	run, budget := runlog.Run{UID: "u"}, new(runlog.Budget)
+	if _, isOpen := book.OpenLogger(run, runlog.Main, budget); isOpen || read(t, book, "u", runlog.Main) != nil {
+		t.Error("there is a log of a run that has not begun")
+	}
+	book.Open("u", runlog.Main)
+	first, isOpen := book.OpenLogger(run, runlog.Main, budget)
+	second, _ := book.OpenLogger(run, runlog.Main, budget)
+	if !isOpen {
+		t.Fatal("the log is not open")
+	}
+	first.Info("polled with hunter22")
+	second.Info("polled", "line", strings.Repeat("x", runlog.MaxBudgetBytes))
+	first.Info("polled again")
+	book.Logger(run, runlog.Main).Info("the run ends")
+	want(t, read(t, book, "u", runlog.Main), `msg="polled with `+redact.Placeholder, "further lines of Progress and Cancel are dropped", "the run ends")
+
+	book.Remove("u")
+	first.Info("polled late")
+	if _, isOpen := book.OpenLogger(run, runlog.Main, budget); isOpen || read(t, book, "u", runlog.Main) != nil {
+		t.Error("there is a log of a run that is over")
+	}
+}
+
 // TestStore_ConcurrentWriters lets many actions log to one run at once: every line is complete, and the
 // lines of one writer are in order.
 func TestStore_ConcurrentWriters(t *testing.T) {

@@ -19,6 +19,6 @@ func RestoreFields() []string {
 	return []string{
 		"scheduleName", "includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources", "namespaceMapping",
 		"labelSelector", "orLabelSelectors", "restoreStatus", "preserveNodePorts", "includeClusterResources",
-		"existingResourcePolicy", "itemOperationTimeout",
+		"existingResourcePolicy", "itemOperationTimeout", "resourceModifier",
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-var update = flag.Bool("update", false, "write the files in testdata, and the table in docs/from-velero.md")
+var update = flag.Bool("update", false, "write the files in testdata, and the table in docs/guides/from-velero.md")
 
 // readInput reads the input of a case.
 func readInput(t *testing.T, name string) []Input {
@@ -197,26 +197,6 @@ func aliases(names string) string {
 		fmt.Fprintf(&text, "%c: &%c [%s]\n", names[i], names[i], strings.TrimSuffix(strings.Repeat("*"+names[i-1:i]+",", 9), ","))
 	}
 	return text.String()
-}
-
-func TestParseAWSProfile(t *testing.T) {
-	for name, tc := range map[string]struct {
-		content, profile string
-		want             map[string]string
-	}{
-		"default":     {"[default]\na=1\n", "default", map[string]string{"a": "1"}},
-		"spaces":      {" [ default ] \r\n A = 1 = 2 \r\n", "default", map[string]string{"a": "1 = 2"}},
-		"another one": {"a=0\n[x]\na=1\n[y]\na=2\n", "y", map[string]string{"a": "2"}},
-		"config":      {"[profile x]\na=1", "x", map[string]string{"a": "1"}},
-		"comments":    {"[x]\n#a=1\n;b=2\nno setting\n", "x", map[string]string{}},
-		"none":        {"", "x", map[string]string{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, parseAWSProfile(tc.content, tc.profile)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
 }
 
 // FuzzConvert checks that no input makes a field disappear.

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestDocumentation compares the table in docs/from-velero.md with what becomes of every field.
+// TestDocumentation compares the table in docs/guides/from-velero.md with what becomes of every field.
 func TestDocumentation(t *testing.T) {
 	const (
-		path  = "../../docs/from-velero.md"
+		path  = "../../docs/guides/from-velero.md"
 		start = "| --- | --- | --- |\n"
 		end   = "<!-- The end of the table. -->\n"
 	)

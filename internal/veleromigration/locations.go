@@ -22,10 +22,17 @@ const (
 
 	storageField = "spec.objectStorage"
 	configField  = "spec.config"
+	profileField = configField + ".profile"
+
+	encryptionField = configField + ".serverSideEncryption"
+	kmsKeyField     = configField + ".kmsKeyId"
+	skipVerifyField = configField + ".insecureSkipTLSVerify"
 )
 
 var (
 	prefixPattern   = regexp.MustCompile(`^([a-zA-Z0-9_.-]+(/[a-zA-Z0-9_.-]+)*)?$`)
+	profilePattern  = regexp.MustCompile(`^[a-zA-Z0-9_.@+=,:/-]{0,128}$`)
+	kmsKeyPattern   = regexp.MustCompile(`^[a-zA-Z0-9:/_.-]{0,512}$`)
 	endpointPattern = regexp.MustCompile(`^(https?://[^/@?#]+/?)?$`)
 )
 
@@ -55,11 +62,11 @@ func (m *migration) convertLocation(l *ledger, object *unstructured.Unstructured
 		l.decideField("spec.provider", OutcomeChanged, "the built-in provider s3 needs no Plugin")
 		err = l.convertAWSConfig()
 	case provider == providerAWS:
-		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins",
+		note := fmt.Sprintf("s3 does not have %s; create a Plugin that provides %s: docs/spec/backupstoragelocation.md#object-stores-of-plugins",
 			strings.Join(missing, ", "), provider)
 		err = errors.Join(l.changeField("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	default:
-		note := fmt.Sprintf("create a Plugin that provides %s: docs/usage.md#object-stores-of-plugins", provider)
+		note := fmt.Sprintf("create a Plugin that provides %s: docs/spec/backupstoragelocation.md#object-stores-of-plugins", provider)
 		err = errors.Join(l.changeField("spec.provider", target+".provider", provider, note), l.convertPluginConfig())
 	}
 	if err != nil {
@@ -106,8 +113,8 @@ func (l *ledger) convertBucket(target string) error {
 
 // Settings of the AWS plugin that s3 does not have: texts, and those that are true or false.
 var (
-	pluginTexts = []string{"serverSideEncryption", "kmsKeyId", "customerKeyEncryptionFile", "customerKeyEncryptionSecret", "tagging"}
-	pluginBools = []string{"insecureSkipTLSVerify", "enableSharedConfig"}
+	pluginTexts = []string{"customerKeyEncryptionFile", "customerKeyEncryptionSecret", "tagging"}
+	pluginBools = []string{"enableSharedConfig"}
 )
 
 // listPluginSettings returns the settings of the AWS plugin that s3 does not have.
@@ -126,27 +133,28 @@ func (l *ledger) listPluginSettings() []string {
 	if !endpointPattern.MatchString(l.fieldText(configField + ".s3Url")) {
 		found = append(found, "s3Url with a path")
 	}
+	if algorithm := l.fieldText(encryptionField); !slices.Contains([]string{"", "AES256", "aws:kms"}, algorithm) {
+		found = append(found, "this serverSideEncryption")
+	}
+	if !kmsKeyPattern.MatchString(l.fieldText(kmsKeyField)) {
+		found = append(found, "such a kmsKeyId")
+	}
 	return found
 }
 
 // convertAWSConfig converts the settings of the AWS plugin to s3.
 func (l *ledger) convertAWSConfig() error {
-	const forcePathStyle = configField + ".s3ForcePathStyle"
-	if text := l.fieldText(forcePathStyle); text != "" {
-		value, err := strconv.ParseBool(text)
-		if err != nil {
-			return fmt.Errorf("%s is neither true nor false", forcePathStyle)
-		}
-		if err := l.keepAs(forcePathStyle, "spec.s3.forcePathStyle", value); err != nil {
-			return err
-		}
-	}
-	err := errors.Join(l.keepField(configField+".region", "spec.s3.region"), l.keepField(configField+".s3Url", "spec.s3.endpoint"))
+	err := errors.Join(
+		l.keepField(configField+".region", "spec.s3.region"),
+		l.keepField(configField+".s3Url", "spec.s3.endpoint"),
+		l.keepBool(configField+".s3ForcePathStyle", "spec.s3.forcePathStyle"),
+		l.keepBool(skipVerifyField, "spec.s3.insecureSkipTLSVerify"),
+		l.convertEncryption(),
+		l.convertChecksum(),
+	)
 	for name, note := range map[string]string{
-		"publicUrl":         "the API server serves downloads, so users need not reach the bucket",
-		"profile":           "the converted Secret has the keys of this profile",
-		"signatureVersion":  "Grapnel uses version 4",
-		"checksumAlgorithm": "Grapnel chooses the checksums itself",
+		"publicUrl":        "the API server serves downloads, so users need not reach the bucket",
+		"signatureVersion": "Grapnel uses version 4",
 	} {
 		l.decideField(configField+"."+name, OutcomeChanged, note)
 	}
@@ -156,9 +164,53 @@ func (l *ledger) convertAWSConfig() error {
 	l.loseVeleroConfig()
 	config, _ := l.fieldValue(configField).(map[string]any)
 	for key := range config {
+		if joinPath(configField, key) == profileField {
+			continue // convertCredential decides on it
+		}
 		l.decideField(joinPath(configField, key), OutcomeLost, "Velero's plugin for AWS does not have this setting")
 	}
 	return err
+}
+
+// keepBool is keepField for a setting that is true or false, as text. False is the default.
+func (l *ledger) keepBool(from, to string) error {
+	text := l.fieldText(from)
+	value, err := strconv.ParseBool(text)
+	switch {
+	case text != "" && err != nil:
+		return fmt.Errorf("%s is neither true nor false", from)
+	case value:
+		return l.keepAs(from, to, value)
+	}
+	l.decideField(from, OutcomeKept, "")
+	return nil
+}
+
+// convertEncryption converts the server-side encryption. A key implies a key management service.
+func (l *ledger) convertEncryption() error {
+	const target = "spec.s3.serverSideEncryption"
+	algorithm, key := l.fieldText(encryptionField), l.fieldText(kmsKeyField)
+	if key != "" && algorithm != string(v1alpha1.EncryptionAlgorithmKMS) {
+		const note = "Velero uses it with every kmsKeyId"
+		return errors.Join(
+			l.changeField(encryptionField, target+".algorithm", string(v1alpha1.EncryptionAlgorithmKMS), note),
+			l.keepField(kmsKeyField, target+".kmsKeyID"))
+	}
+	return errors.Join(l.keepField(encryptionField, target+".algorithm"), l.keepField(kmsKeyField, target+".kmsKeyID"))
+}
+
+// convertChecksum converts the algorithm of checksums. Without one, Velero uses CRC32, and with an empty one none.
+func (l *ledger) convertChecksum() error {
+	const field = configField + ".checksumAlgorithm"
+	switch algorithm := l.fieldText(field); algorithm {
+	case "CRC32", "CRC32C", "SHA1", "SHA256":
+		return l.keepField(field, "spec.s3.checksumAlgorithm")
+	case "":
+		l.decideField(field, OutcomeChanged, "Grapnel uses MD5, which nearly all services support; set spec.s3.checksumAlgorithm to None if yours does not")
+	default:
+		l.decideField(field, OutcomeChanged, "Grapnel uses MD5 instead: it does not have the algorithm")
+	}
+	return nil
 }
 
 // loseVeleroConfig records the settings that Velero reads itself, and files in its pod.
@@ -196,24 +248,43 @@ func (l *ledger) convertPluginConfig() error {
 // maxParameterBytes is the longest value of a setting.
 const maxParameterBytes = 4096
 
-// convertIntervals converts how often Velero looks for backups, and checks the location.
+// convertIntervals converts how often Velero checks the location, and looks for backups.
 func (l *ledger) convertIntervals() error {
-	const period, frequency = "spec.backupSyncPeriod", "spec.validationFrequency"
-	l.decideField(frequency, OutcomeChanged, "the flag --location-check-interval of the operator applies to all locations")
-	if isUnset(l.fieldValue(period)) {
-		return l.keepField(period, period)
+	return errors.Join(
+		l.convertInterval("spec.validationFrequency", "spec.checkInterval"),
+		l.convertInterval("spec.backupSyncPeriod", "spec.sync.interval"))
+}
+
+// The limits of intervals in the API. Zero turns off what has the interval.
+const minInterval, maxInterval = time.Second, 720 * time.Hour
+
+// convertInterval converts an interval.
+func (l *ledger) convertInterval(from, to string) error {
+	if isUnset(l.fieldValue(from)) {
+		return l.keepField(from, to)
 	}
-	interval, err := time.ParseDuration(l.fieldText(period))
-	if isOff := err == nil && interval == 0; !isOff {
-		l.decideField(period, OutcomeChanged, "the flag --backup-sync-interval of the operator applies to all locations")
-		return nil
+	text := l.fieldText(from)
+	interval, err := time.ParseDuration(text)
+	switch limited := min(max(interval, minInterval), maxInterval); {
+	case err != nil || interval < 0:
+		return fmt.Errorf("%s is not a valid duration: %.40q", from, text)
+	case interval != 0 && interval != limited:
+		return l.changeField(from, to, limited.String(), fmt.Sprintf("Grapnel accepts from %s to %dh, and 0s", minInterval, int(maxInterval.Hours())))
+	case durationPattern.MatchString(text):
+		return l.keepField(from, to)
 	}
-	return l.changeField(period, "spec.sync.disabled", true, "it turns the import of backups off")
+	return l.changeField(from, to, formatDuration(interval), "it is rounded to milliseconds, and written as Grapnel accepts it")
 }
 
 // convertCertificates converts the certificates that verify the service.
 func (m *migration) convertCertificates(l *ledger, object *unstructured.Unstructured, target string) error {
 	const inline, reference = storageField + ".caCert", storageField + ".caCertRef"
+	if isInsecure, err := strconv.ParseBool(l.fieldText(skipVerifyField)); err == nil && isInsecure && target == "spec.s3" {
+		for _, field := range []string{inline, reference} {
+			l.decideField(field, OutcomeChanged, "it has no effect with insecureSkipTLSVerify")
+		}
+		return nil
+	}
 	if isUnset(l.fieldValue(reference)) {
 		return errors.Join(l.keepField(reference, reference), l.keepField(inline, target+".caCert"))
 	}
@@ -244,6 +315,7 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 	if isUnset(l.fieldValue(field)) {
 		ref = secretRef{namespace: object.GetNamespace(), SecretKeyReference: defaultCredential}
 		if m.secrets.findSecret(ref) == nil {
+			l.loseField(profileField, "it is a profile of a Secret, and there is none")
 			l.decideField(field, OutcomeKept, "")
 			l.addFieldNote(field, "there is none: Grapnel's operator needs an identity of its own, or name a Secret in "+target)
 			return nil
@@ -256,7 +328,10 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 	use := secretUse{name: credentialsName(object.GetName()), key: ref.Key}
 	path, value := target+".credential", map[string]any{"name": use.name, "key": ref.Key}
 	if target == "spec.s3" {
-		use.isAWS, use.profile = true, l.fieldText(configField+".profile")
+		use.isAWS, use.profile = true, l.fieldText(profileField)
+		if !profilePattern.MatchString(use.profile) {
+			return &refusal{"Grapnel does not accept " + profileField}
+		}
 		path, value = target+".credentialsSecret", map[string]any{"name": use.name}
 	}
 	command := use.createCommand(m.Namespace)
@@ -265,11 +340,17 @@ func (m *migration) convertCredential(l *ledger, object *unstructured.Unstructur
 		note += "create the Secret with: " + command
 	case problem != "":
 		l.decideField(field, OutcomeLost, fmt.Sprintf("%s; give Grapnel's operator an identity, or name a Secret in %s: %s", problem, path, command))
+		l.loseField(profileField, "the Secret is lost, see spec.credential")
 		return nil
 	case m.IncludeSecrets:
 		note += "it becomes Secret " + use.name
 	default:
 		note += "convert it with --include-secrets, or create the Secret with: " + command
+	}
+	if use.isAWS {
+		if err := l.keepField(profileField, "spec.s3.profile"); err != nil {
+			return err
+		}
 	}
 	return l.changeField(field, path, value, note)
 }

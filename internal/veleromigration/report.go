@@ -182,7 +182,7 @@ func (r *reportWriter) writeNextSteps(conversions []Conversion) {
 		steps = append(steps, fmt.Sprintf("Applying a Backup or Restore starts it: there are %d Backups and %d Restores.", kinds[kindBackup], kinds[kindRestore]))
 	}
 	steps = append(steps, "Hooks in annotations of pods (pre.hook.backup.velero.io/command and others) do not run; "+hooksNote+".")
-	r.printf("What to do: docs/from-velero.md\n")
+	r.printf("What to do: docs/guides/from-velero.md\n")
 	for _, step := range steps {
 		r.printf("  %s\n", step)
 	}

@@ -26,14 +26,11 @@ const (
 
 	maxScheduleName = 180
 	maxPatternBytes = 253
-
-	// defaultTTL is how long Velero keeps a backup without a ttl, unless a flag of its server says otherwise.
-	defaultTTL = "720h0m0s"
 )
 
 const (
 	volumeNote = "capture the data of volumes with CSI snapshots: docs/guides/volumes.md; or protect it by other means, for example with Velero beside Grapnel"
-	hooksNote  = "declare the hooks as actions of a Plugin, for example with podExec: docs/hooks.md"
+	hooksNote  = "declare the hooks as actions of a Plugin, for example with podExec: docs/guides/hooks.md"
 	policyNote = "write its rules as lists of namespaces and resources, or as selectors"
 )
 
@@ -61,7 +58,6 @@ func lostRestoreFields() []lostField {
 	return []lostField{
 		{"hooks", hooksNote},
 		{"resourcePolicy", policyNote},
-		{"resourceModifier", "change the objects with a RestoreItemAction of a Plugin: docs/plugins/AUTHORING.md"},
 		{"restorePVs", volumeNote},
 		{"uploaderConfig", volumeNote},
 	}
@@ -101,13 +97,16 @@ func (l *ledger) convertBackupSpec(from, to string) error {
 	return l.keepField(from+".volumeGroupSnapshotLabelKey", to+".volumes.group")
 }
 
-// convertTTL converts how long a backup is kept, whose default differs.
+// convertTTL converts how long a backup is kept. The default is the same.
 func (l *ledger) convertTTL(from, to string) error {
-	isSet, err := l.convertDuration(from, to, "Grapnel accepts at most 99999h; without a ttl, a backup is kept until it is deleted")
-	if isSet || err != nil {
-		return err
+	if ttl, err := time.ParseDuration(l.fieldText(from)); err == nil && ttl > backupimport.MaxDuration {
+		return l.changeField(from, to, zeroDuration, "Grapnel accepts at most 99999h; with 0s, a backup is kept until it is deleted")
 	}
-	return l.changeField(from, to, defaultTTL, "it is Velero's default; without a ttl, Grapnel keeps a backup until it is deleted")
+	isSet, err := l.convertDuration(from, to, "")
+	if !isSet {
+		l.decideField(from, OutcomeKept, "")
+	}
+	return err
 }
 
 // convertTimeout converts the timeout of operations.
@@ -258,6 +257,19 @@ func specKey(object *unstructured.Unstructured) (string, error) {
 	return string(key), err
 }
 
+// convertResourceModifier converts the reference to a ConfigMap, whose content needs no conversion.
+func (l *ledger) convertResourceModifier(field string) error {
+	if isUnset(l.fieldValue(field)) {
+		return l.keepField(field, field)
+	}
+	name := l.fieldText(field + ".name")
+	if name == "" || !strings.EqualFold(l.fieldText(field+".kind"), "ConfigMap") {
+		l.loseField(field, "it names no ConfigMap")
+		return nil
+	}
+	return l.changeField(field, field, map[string]any{"kind": "ConfigMap", "name": name}, "copy ConfigMap "+name+" into the namespace of the Restore; it needs no conversion")
+}
+
 // convertRestore converts a Restore.
 func (m *migration) convertRestore(l *ledger) error {
 	if err := l.checkSelectors("spec"); err != nil {
@@ -281,9 +293,12 @@ func (m *migration) convertRestore(l *ledger) error {
 			continue
 		}
 		var err error
-		if name == "itemOperationTimeout" {
+		switch name {
+		case "itemOperationTimeout":
 			err = l.convertTimeout(source, source)
-		} else {
+		case "resourceModifier":
+			err = l.convertResourceModifier(source)
+		default:
 			err = errors.Join(l.checkPatterns(source), l.keepField(source, source))
 		}
 		if err != nil {

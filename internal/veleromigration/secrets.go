@@ -15,14 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 )
 
-// The keys of a Secret of an s3 location.
-const (
-	keyAccessKeyID     = "accessKeyID"
-	keySecretAccessKey = "secretAccessKey"
-	keySessionToken    = "sessionToken"
-)
+// keyCredentialsFile is the key of a credentials file in a Secret of an s3 location.
+const keyCredentialsFile = "cloud"
 
 // secretRef is a key of a Secret.
 type secretRef struct {
@@ -45,22 +42,22 @@ func (r secretRef) checkNames() error {
 type secretUse struct {
 	// name of the converted Secret, and key of the original one.
 	name, key string
-	// isAWS means that the Secret has a file of AWS's tools, of which a profile is used.
+	// isAWS means that the Secret has a credentials file of AWS's tools, of which a profile is used.
 	isAWS   bool
 	profile string
 }
 
+// targetKey returns the key of the converted Secret.
+func (u secretUse) targetKey() string {
+	if u.isAWS {
+		return keyCredentialsFile
+	}
+	return u.key
+}
+
 // createCommand returns the command that creates the Secret.
 func (u secretUse) createCommand(namespace string) string {
-	keys := []string{u.key}
-	if u.isAWS {
-		keys = []string{keyAccessKeyID, keySecretAccessKey}
-	}
-	command := []string{"kubectl create secret generic", u.name, "-n", namespace}
-	for _, key := range keys {
-		command = append(command, "--from-file="+key+"=FILE")
-	}
-	return strings.Join(command, " ")
+	return fmt.Sprintf("kubectl create secret generic %s -n %s --from-file=%s=FILE", u.name, namespace, u.targetKey())
 }
 
 // secretUses knows the Secrets of the input, and which locations use them.
@@ -153,44 +150,12 @@ func convertCredentials(secret *unstructured.Unstructured, use secretUse) (map[s
 	if err != nil {
 		return nil, err
 	}
-	if !use.isAWS {
-		return map[string]any{use.key: base64.StdEncoding.EncodeToString(content)}, nil
-	}
-	profile := use.profile
-	if profile == "" {
-		profile = "default"
-	}
-	keys := parseAWSProfile(string(content), profile)
-	data := map[string]any{}
-	for from, to := range map[string]string{
-		"aws_access_key_id": keyAccessKeyID, "aws_secret_access_key": keySecretAccessKey, "aws_session_token": keySessionToken,
-	} {
-		if keys[from] != "" {
-			data[to] = base64.StdEncoding.EncodeToString([]byte(keys[from]))
+	if use.isAWS {
+		if _, err := awscredentials.ParseFile(content, use.profile); err != nil {
+			return nil, fmt.Errorf("Secret %s, key %.80q: %w", objectName(secret), use.key, err)
 		}
 	}
-	if data[keyAccessKeyID] == nil || data[keySecretAccessKey] == nil {
-		return nil, fmt.Errorf("the profile %.80q in Secret %s has no aws_access_key_id and aws_secret_access_key", profile, objectName(secret))
-	}
-	return data, nil
-}
-
-// parseAWSProfile returns the settings of a profile in a credentials file of AWS's tools.
-func parseAWSProfile(content, profile string) map[string]string {
-	settings, isProfile := map[string]string{}, false
-	for line := range strings.Lines(content) {
-		line = strings.TrimSpace(line)
-		if section, found := strings.CutPrefix(line, "["); found {
-			name, _, _ := strings.Cut(section, "]")
-			isProfile = strings.TrimSpace(strings.TrimPrefix(name, "profile ")) == profile
-			continue
-		}
-		key, value, found := strings.Cut(line, "=")
-		if found && isProfile && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
-			settings[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
-		}
-	}
-	return settings
+	return map[string]any{use.targetKey(): base64.StdEncoding.EncodeToString(content)}, nil
 }
 
 // convertSecret converts a Secret to those that the locations need, and reports its keys. It never reports a value.

@@ -155,6 +155,9 @@ func TestCaptureClaim_CancelUnseen(t *testing.T) {
 	stale, err := w.snapshotContents.get(t.Context(), contentNameOf(id.uid))
 	w.must(err)
 	w.must(captureClaim{w.cluster}.Cancel(t.Context(), w.operation(started)))
+	// csi-snapshotter replaces annotations with those that it has read before.
+	_, err = w.snapshotContents.patch(t.Context(), stale.Name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotationRemovalRequested: nil}}})
+	w.must(err)
 	// Progress that has read the content before.
 	stale.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentDelete
 	_, err = w.snapshotContents.retain(t.Context(), stale, w.backup)

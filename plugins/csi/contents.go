@@ -152,7 +152,7 @@ func (c *contents[T]) patchForRemoval(ctx context.Context, name string, isOrphan
 		annotations[c.beingDeleted] = "yes"
 	}
 	_, err := c.patch(ctx, name, map[string]any{
-		"metadata": map[string]any{"annotations": annotations},
+		"metadata": map[string]any{"annotations": annotations, "labels": map[string]any{labelRemovalRequested: "true"}},
 		"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
 	})
 	return err
@@ -160,12 +160,13 @@ func (c *contents[T]) patchForRemoval(ctx context.Context, name string, isOrphan
 
 // continueRemoval requests the removal of a content again. If its deletion has not begun, snapshot-controller may have
 // deleted the VolumeSnapshot or VolumeGroupSnapshot without it, because it did not know yet that the policy is Delete.
+// Otherwise, csi-snapshotter may have replaced the annotation that lets it delete what the driver has.
 func (c *contents[T]) continueRemoval(ctx context.Context, content *T) error {
 	observed := c.observe(content)
 	if observed.DeletionTimestamp == nil {
 		return c.requestRemoval(ctx, content)
 	}
-	return c.patchForRemoval(ctx, observed.Name, false)
+	return c.patchForRemoval(ctx, observed.Name, true)
 }
 
 // awaitRemoval waits until a content does not exist anymore.

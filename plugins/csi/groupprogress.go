@@ -90,7 +90,7 @@ func (c *cluster) observeGroup(ctx context.Context, id operationID, backup item.
 func (c *cluster) retainGroup(ctx context.Context, observed *observedGroup, backup item.Backup) (err error) {
 	id := observed.operation
 	// It may have been requested since the group was read.
-	if observed.groupContent != nil && observed.groupContent.Annotations[annotationRemovalRequested] != "" {
+	if observed.groupContent != nil && observed.groupContent.Labels[labelRemovalRequested] != "" {
 		if observed.group, err = c.readGroup(ctx, id.object, id.uid); err != nil {
 			return err
 		}

@@ -165,7 +165,7 @@ func (c *cluster) observeContent(ctx context.Context, observed *observedSnapshot
 		return fmt.Errorf("VolumeSnapshotContent %s belongs to another VolumeSnapshot than %s", observed.content.Name, id.object)
 	}
 	// A snapshot that is being removed must not be retained, also if the watch does not show its end yet.
-	if observed.content.Annotations[annotationRemovalRequested] != "" {
+	if observed.content.Labels[labelRemovalRequested] != "" {
 		if observed.snapshot, err = c.readSnapshot(ctx, id.object, id.uid); err != nil {
 			return err
 		}

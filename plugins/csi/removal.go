@@ -36,6 +36,10 @@ const (
 // for up to 15 minutes. Each new value makes it do so.
 const annotationRemovalRequested = "grapnel.dev/csi-removal-requested"
 
+// labelRemovalRequested marks a content that must not be retained anymore. It is a label because csi-snapshotter replaces all
+// annotations of a content with those that it read before.
+const labelRemovalRequested = "grapnel.dev/csi-removal-requested"
+
 // annotationReminded has the time of the last reminder of a content that is not ready; see reminderInterval.
 const annotationReminded = "grapnel.dev/csi-reminded"
 

@@ -37,6 +37,7 @@ func veleroServices() map[string]string {
 		"grapnel.restoreitemaction.v1.RestoreItemAction": "generated.RestoreItemAction",
 		"grapnel.restoreitemaction.v2.RestoreItemAction": "v2.RestoreItemAction",
 		"grapnel.deleteitemaction.v1.DeleteItemAction":   "generated.DeleteItemAction",
+		"grapnel.itemblockaction.v1.ItemBlockAction":     "v1.ItemBlockAction",
 		"grapnel.objectstore.v1.ObjectStore":             "generated.ObjectStore",
 	}
 }

@@ -8,6 +8,6 @@
 // the same objects. The only differences are those that allowDifferences removes.
 //
 //	installations_test.go  the comparison
-//	values_test.go         values that are refused, the notes, the package, and the values in docs/installation.md
+//	values_test.go         values that are refused, the notes, the package, and the values in the documents
 //	release_test.go        Helm installs, upgrades, adopts and uninstalls on a real API server
 package chart

@@ -27,6 +27,8 @@ func TestValues_Refused(t *testing.T) {
 		"a location without a spec":         {values: "locations: [{name: main}]", want: "at '/locations/0': missing property 'spec'"},
 		"a plugin without an image":         {values: "plugins: {imageVolumes: [{name: x}]}", want: "at '/plugins/imageVolumes/0': missing property 'image'"},
 		"a plugin with a name that is none": {values: "plugins: {imageVolumes: [{name: a/b, image: x}]}", want: "at '/plugins/imageVolumes/0/name'"},
+		"a ttl that is no duration":         {values: "defaultBackupTTL: 30d", want: "at '/defaultBackupTTL'"},
+		"a number for a ttl":                {values: "defaultBackupTTL: 0", want: "at '/defaultBackupTTL': got number, want string"},
 		"an argument without dashes":        {values: "extraArgs: [zap-log-level=debug]", want: "at '/extraArgs/0'"},
 		"two operators, and a volume of one node": {
 			values: "highAvailability: {enabled: true}", want: "highAvailability.enabled needs a store that both operators can mount",
@@ -95,17 +97,21 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestInstallationDoc_Values renders the chart with the values that users copy, and looks up each value that
-// the document names.
-func TestInstallationDoc_Values(t *testing.T) {
+// TestDocs_Values renders the chart with the values that users copy, and looks up each value that
+// the documents name.
+func TestDocs_Values(t *testing.T) {
 	t.Parallel()
 	root, err := program.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "installation.md"))
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, path := range []string{"docs/installation.md", "docs/guides/operate.md"} {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, content...)
 	}
 	blocks := regexp.MustCompile("(?ms)^```values\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
 	for _, block := range blocks {
@@ -123,13 +129,13 @@ func TestInstallationDoc_Values(t *testing.T) {
 		for key := range strings.SplitSeq(name[1], ".") {
 			values, _ := value.(map[string]any)
 			if value = values[key]; value == nil {
-				t.Errorf("docs/installation.md names the value %s, which the chart does not have", name[1])
+				t.Errorf("a document names the value %s, which the chart does not have", name[1])
 				break
 			}
 		}
 	}
 	if len(blocks) == 0 || len(names) < 10 {
-		t.Errorf("found only %d values files and %d values in docs/installation.md", len(blocks), len(names))
+		t.Errorf("found only %d values files and %d values in the documents", len(blocks), len(names))
 	}
 }
 

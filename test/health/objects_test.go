@@ -29,6 +29,8 @@ type sample struct {
 	want   health
 	// says is part of what Argo CD shows.
 	says string
+	// actions are the names of the actions that Argo CD offers, sorted.
+	actions string
 }
 
 // samples returns objects of each kind by what is so about them.
@@ -107,35 +109,47 @@ func backups() map[string]sample {
 		conditions.Set(s.Object, v1alpha1.ConditionPostActionsSucceeded, metav1.ConditionFalse, v1alpha1.ReasonPostActionFailed, "notify failed")
 		s.MarkFinalized()
 	}
-	data := func(status metav1.ConditionStatus, message string) write[*v1alpha1.Backup] {
+	data := func(status metav1.ConditionStatus, message string) write[*v1alpha1.Backup] { // as in controllers/backupsync/status.go
 		return func(s *scope) {
 			conditions.Set(s.Object, v1alpha1.ConditionDataAvailable, status, "Data", message)
+			if lifecycle.IsFinalized(s.Object) {
+				lifecycle.SummarizeOutcome(s.Object)
+			}
 		}
 	}
 	notFound := func(s *scope) { // as in controllers/backupsync/status.go
 		s.Object.Status.Message = "main has no such backup"
 		conditions.SetSummary(s.Object, conditions.Stalled, v1alpha1.ReasonDataMissing, "main has no such backup")
 	}
+	imported := &v1alpha1.Backup{
+		ObjectMeta: meta, Spec: v1alpha1.BackupSpec{ImportedFrom: &v1alpha1.ImportSource{StorageLocation: "main"}},
+		Status: v1alpha1.BackupStatus{RunStatus: v1alpha1.RunStatus{ObservedGeneration: -1}},
+	}
+	canceled := backup(working("InProgress"))
+	canceled.Spec.DesiredState = v1alpha1.DesiredStateCancel
 	return map[string]sample{
-		"waits":                             {object: backup(waiting), want: progressing, says: "Waiting for a slot"},
+		"waits":                             {object: backup(waiting), want: progressing, actions: "cancel", says: "Waiting for a slot"},
 		"cannot run as written":             {object: backup(refused), want: degraded, says: "no location main"},
-		"runs":                              {object: backup(working("InProgress")), want: progressing, says: "Working on it"},
+		"runs":                              {object: backup(working("InProgress")), want: progressing, actions: "cancel", says: "Working on it"},
+		"is to be cancelled":                {object: canceled, want: progressing},
+		"waits for its import":              {object: imported, want: progressing},
 		"a PreBackup action failed":         {object: backup(ended("FailedPreBackupActions", "freeze failed")), want: degraded, says: "freeze failed"},
-		"waits for operations":              {object: backup(working("WaitingForPluginOperations")), want: progressing},
-		"waits, one failed":                 {object: backup(working("WaitingForPluginOperationsPartiallyFailed")), want: progressing},
-		"stores what became of them":        {object: backup(working("Finalizing")), want: progressing},
-		"stores it, one failed":             {object: backup(working("FinalizingPartiallyFailed")), want: progressing},
-		"uploads":                           {object: backup(working("Uploading")), want: progressing},
-		"uploads, some failed":              {object: backup(working("UploadingPartialFailure")), want: progressing},
+		"waits for operations":              {object: backup(working("WaitingForPluginOperations")), want: progressing, actions: "cancel"},
+		"waits, one failed":                 {object: backup(working("WaitingForPluginOperationsPartiallyFailed")), want: progressing, actions: "cancel"},
+		"stores what became of them":        {object: backup(working("Finalizing")), want: progressing, actions: "cancel"},
+		"stores it, one failed":             {object: backup(working("FinalizingPartiallyFailed")), want: progressing, actions: "cancel"},
+		"uploads":                           {object: backup(working("Uploading")), want: progressing, actions: "cancel"},
+		"uploads, some failed":              {object: backup(working("UploadingPartialFailure")), want: progressing, actions: "cancel"},
 		"done":                              {object: backup(ended("Completed", "12 objects")), want: healthy, says: "12 objects"},
 		"done but for some":                 {object: backup(ended("PartiallyFailed", "2 errors")), want: degraded, says: "2 errors"},
 		"failed":                            {object: backup(ended("Failed", "the bucket is full")), want: degraded, says: "the bucket is full"},
 		"cancelled":                         {object: backup(ended("Cancelled", "Cancelled: spec.desiredState is Cancel")), want: degraded},
-		"done, actions still run":           {object: backup(decided("Completed", "12 objects"), postRuns), want: progressing, says: "12 objects; running thaw"},
-		"failed, actions still run":         {object: backup(decided("Failed", "the bucket is full"), postRuns), want: progressing},
+		"done, actions still run":           {object: backup(decided("Completed", "12 objects"), postRuns), want: progressing, actions: "cancel", says: "12 objects; running thaw"},
+		"failed, actions still run":         {object: backup(decided("Failed", "the bucket is full"), postRuns), want: progressing, actions: "cancel"},
 		"done, clean-up is overdue":         {object: backup(decided("Completed", "12 objects"), overdue), want: degraded, says: "thaw is overdue"},
 		"done, a PostBackup one failed":     {object: backup(decided("Completed", "12 objects"), postFailed), want: healthy, says: "notify failed"},
 		"done, its data is gone":            {object: backup(ended("Completed", "12 objects"), data(metav1.ConditionFalse, "not in main")), want: degraded, says: "not in main"},
+		"its data was gone before its end":  {object: backup(decided("Completed", "12 objects"), data(metav1.ConditionFalse, "not in main"), ended("Completed", "12 objects")), want: degraded, says: "not in main"},
 		"done, its data is back":            {object: backup(ended("Completed", "12 objects"), data(metav1.ConditionTrue, "in main again")), want: healthy, says: "12 objects"},
 		"imported, and nowhere to be found": {object: backup(notFound), want: degraded, says: "no such backup"},
 	}
@@ -147,14 +161,14 @@ func restores() map[string]sample {
 	}
 	working, ended := working[*v1alpha1.Restore], ended[*v1alpha1.Restore]
 	return map[string]sample{
-		"waits":                      {object: restore(waiting), want: progressing},
+		"waits":                      {object: restore(waiting), want: progressing, actions: "cancel"},
 		"cannot run as written":      {object: restore(refused), want: degraded},
-		"runs":                       {object: restore(working("InProgress")), want: progressing},
+		"runs":                       {object: restore(working("InProgress")), want: progressing, actions: "cancel"},
 		"a PreRestore action failed": {object: restore(ended("FailedPreRestoreActions", "stop failed")), want: degraded, says: "stop failed"},
-		"waits for operations":       {object: restore(working("WaitingForPluginOperations")), want: progressing},
-		"waits, one failed":          {object: restore(working("WaitingForPluginOperationsPartiallyFailed")), want: progressing},
-		"stores what became of them": {object: restore(working("Finalizing")), want: progressing},
-		"stores it, one failed":      {object: restore(working("FinalizingPartiallyFailed")), want: progressing},
+		"waits for operations":       {object: restore(working("WaitingForPluginOperations")), want: progressing, actions: "cancel"},
+		"waits, one failed":          {object: restore(working("WaitingForPluginOperationsPartiallyFailed")), want: progressing, actions: "cancel"},
+		"stores what became of them": {object: restore(working("Finalizing")), want: progressing, actions: "cancel"},
+		"stores it, one failed":      {object: restore(working("FinalizingPartiallyFailed")), want: progressing, actions: "cancel"},
 		"done":                       {object: restore(ended("Completed", "12 objects")), want: healthy, says: "12 objects"},
 		"done but for some":          {object: restore(ended("PartiallyFailed", "2 errors")), want: degraded, says: "2 errors"},
 		"failed":                     {object: restore(ended("Failed", "the archive is damaged")), want: degraded},
@@ -195,9 +209,12 @@ func hookRuns() map[string]sample {
 		h := &v1alpha1.HookRun{ObjectMeta: meta, Status: v1alpha1.HookRunStatus{Phase: phase, Message: message}}
 		return told(h, succeeded, state, message)
 	}
+	owed := hook("InProgress", "Unknown", conditions.InProgress, "Running attempt 1")
+	owed.Spec.Owed = true
 	return map[string]sample{
-		"not its turn":       {object: hook("Pending", "Unknown", conditions.InProgress, "Waiting for its turn"), want: progressing},
-		"runs":               {object: hook("InProgress", "Unknown", conditions.InProgress, "Running attempt 1"), want: progressing, says: "attempt 1"},
+		"not its turn":       {object: hook("Pending", "Unknown", conditions.InProgress, "Waiting for its turn"), want: progressing, actions: "cancel"},
+		"runs":               {object: hook("InProgress", "Unknown", conditions.InProgress, "Running attempt 1"), want: progressing, actions: "cancel", says: "attempt 1"},
+		"runs, and is owed":  {object: owed, want: progressing},
 		"done":               {object: hook("Completed", "True", conditions.Current, "Done"), want: healthy},
 		"failure is ignored": {object: hook("Completed", "True", conditions.Current, "ignored: no answer"), want: healthy, says: "ignored"},
 		"failed":             {object: hook("Failed", "False", conditions.Stalled, "exit status 1"), want: degraded, says: "exit status 1"},
@@ -212,10 +229,12 @@ func operations() map[string]sample {
 		o := &v1alpha1.AsyncOperation{ObjectMeta: meta, Status: v1alpha1.AsyncOperationStatus{Phase: phase, Message: message}}
 		return told(o, succeeded, state, message)
 	}
+	late := operation("Cancelling", "Unknown", conditions.InProgress, "Cancelling")
+	late.Status.Cancel = &v1alpha1.AsyncOperationCancel{Cause: v1alpha1.CancelCauseTimedOut}
 	return map[string]sample{
-		"started":   {object: operation("New", "Unknown", conditions.InProgress, "Started"), want: progressing},
-		"running":   {object: operation("InProgress", "Unknown", conditions.InProgress, "Running: 61 %"), want: progressing, says: "61 %"},
-		"is to end": {object: operation("Cancelling", "Unknown", conditions.InProgress, "Cancelling"), want: progressing},
+		"started":   {object: operation("New", "Unknown", conditions.InProgress, "Started"), want: progressing, actions: "cancel"},
+		"running":   {object: operation("InProgress", "Unknown", conditions.InProgress, "Running: 61 %"), want: progressing, actions: "cancel", says: "61 %"},
+		"is to end": {object: late, want: progressing},
 		"done":      {object: operation("Completed", "True", conditions.Current, "Completed"), want: healthy},
 		"failed":    {object: operation("Failed", "False", conditions.Stalled, "It took too long"), want: degraded, says: "too long"},
 		"cancelled": {object: operation("Cancelled", "False", conditions.Stalled, "Cancelled"), want: degraded},
@@ -226,17 +245,24 @@ func operations() map[string]sample {
 func schedules() map[string]sample {
 	schedule := func(phase v1alpha1.SchedulePhase, suspend bool, state conditions.State, message string) *v1alpha1.Schedule {
 		s := &v1alpha1.Schedule{
-			ObjectMeta: meta, Spec: v1alpha1.ScheduleSpec{Suspend: suspend},
+			ObjectMeta: meta, Spec: v1alpha1.ScheduleSpec{Schedule: "@daily", Suspend: suspend},
 			Status: v1alpha1.ScheduleStatus{Phase: phase, Message: message, ObservedSuspend: suspend},
 		}
 		return told(s, "", state, message)
 	}
+	busy := func(policy v1alpha1.ConcurrencyPolicy) *v1alpha1.Schedule {
+		s := schedule("Enabled", false, conditions.Current, "The next Backup is due at 01:30")
+		s.Spec.ConcurrencyPolicy, s.Status.Active = policy, 1
+		return s
+	}
 	return map[string]sample{
-		"waits for its time":    {object: schedule("Enabled", false, conditions.Current, "The next Backup is due at 01:30"), want: healthy, says: "01:30"},
-		"cannot create Backups": {object: schedule("Enabled", false, conditions.StalledRetrying, "a policy refuses it"), want: degraded, says: "a policy refuses it"},
-		"suspended":             {object: schedule("Suspended", true, conditions.Current, "Suspended: no Backups are created"), want: suspended, says: "no Backups"},
-		"wrongly written":       {object: schedule("FailedValidation", false, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
-		"suspended, and wrong":  {object: schedule("FailedValidation", true, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25"},
+		"waits for its time":    {object: schedule("Enabled", false, conditions.Current, "The next Backup is due at 01:30"), want: healthy, says: "01:30", actions: "pause run-now"},
+		"cannot create Backups": {object: schedule("Enabled", false, conditions.StalledRetrying, "a policy refuses it"), want: degraded, says: "a policy refuses it", actions: "pause run-now"},
+		"suspended":             {object: schedule("Suspended", true, conditions.Current, "Suspended: no Backups are created"), want: suspended, says: "no Backups", actions: "resume run-now"},
+		"its Backup runs":       {object: busy("Forbid"), want: healthy, actions: "pause"},
+		"may run several":       {object: busy("Allow"), want: healthy, actions: "pause run-now"},
+		"wrongly written":       {object: schedule("FailedValidation", false, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25", actions: "pause"},
+		"suspended, and wrong":  {object: schedule("FailedValidation", true, conditions.Stalled, "there is no hour 25"), want: degraded, says: "hour 25", actions: "resume"},
 	}
 }
 

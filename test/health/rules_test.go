@@ -17,15 +17,14 @@ import (
 
 const config = "../../config"
 
-// phases returns the phases of every kind, as its CRD lists them; none for a kind that has
-// no phase.
-func phases(t *testing.T) map[string][]string {
+// statusSchemas returns the schema of the status of every kind, from its CRD.
+func statusSchemas(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(config + "/crd/bases/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no CRDs: %v", err)
 	}
-	found := map[string][]string{}
+	found := map[string]map[string]any{}
 	for _, file := range files {
 		var crd map[string]any
 		parse(t, read(t, file), &crd)
@@ -37,8 +36,22 @@ func phases(t *testing.T) map[string][]string {
 		if err != nil || len(versions) != 1 {
 			t.Fatalf("%s has %d versions, this test knows one: %v", file, len(versions), err)
 		}
-		list, _, err := unstructured.NestedStringSlice(versions[0].(map[string]any),
-			"schema", "openAPIV3Schema", "properties", "status", "properties", "phase", "enum")
+		schema, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[kind] = schema
+	}
+	return found
+}
+
+// phases returns the phases of every kind, as its CRD lists them; none for a kind that has
+// no phase.
+func phases(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for kind, schema := range statusSchemas(t) {
+		list, _, err := unstructured.NestedStringSlice(schema, "properties", "phase", "enum")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +61,10 @@ func phases(t *testing.T) map[string][]string {
 }
 
 // scripts returns the health check of each kind, as it gets into the settings of Argo CD.
-func scripts(t *testing.T) map[string]string {
+func scripts(t *testing.T) map[string]string { return argoSettings(t, "health") }
+
+// argoSettings returns the settings of Argo CD of one sort, health or actions, for each kind that has them.
+func argoSettings(t *testing.T, sort string) map[string]string {
 	t.Helper()
 	settings := build(t, filesys.MakeFsOnDisk(), config+"/health/argocd")
 	if settings.GetKind() != "ConfigMap" || settings.GetName() != "argocd-cm" || settings.GetNamespace() != "argocd" {
@@ -59,12 +75,14 @@ func scripts(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	byKind := map[string]string{}
-	for key, script := range data {
-		kind, is := strings.CutPrefix(key, "resource.customizations.health.grapnel.dev_")
-		if !is {
+	for key, value := range data {
+		of, kind, is := strings.Cut(strings.TrimPrefix(key, "resource.customizations."), ".grapnel.dev_")
+		if !is || of != "health" && of != "actions" {
 			t.Errorf("the setting %s is none of ours", key)
 		}
-		byKind[kind] = script
+		if of == sort {
+			byKind[kind] = value
+		}
 	}
 	return byKind
 }
@@ -162,14 +180,16 @@ func TestArgoCDSettings_Merge(t *testing.T) {
 		"argocd.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: argocd-cm, labels: {theirs: kept}}, data: {url: "https://argocd.example.com"}}`,
 		"kustomization.yaml": strings.Replace(ours, generator, generator+"    behavior: merge\n", 1) +
 			"resources: [argocd.yaml]\n",
-		"health.lua": read(t, config+"/health/argocd/health.lua"),
+		"health.lua":            read(t, config+"/health/argocd/health.lua"),
+		"actions-run.yaml":      read(t, config+"/health/argocd/actions-run.yaml"),
+		"actions-schedule.yaml": read(t, config+"/health/argocd/actions-schedule.yaml"),
 	})
 	merged := build(t, files, ".")
 	data, _, err := unstructured.NestedStringMap(merged.Object, "data")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data["url"] == "" || merged.GetLabels()["theirs"] != "kept" || len(data) != len(phases(t))+1 {
+	if data["url"] == "" || merged.GetLabels()["theirs"] != "kept" || len(data) != len(phases(t))+len(argoSettings(t, "actions"))+1 {
 		t.Errorf("the settings are %v with the labels %v", data, merged.GetLabels())
 	}
 }

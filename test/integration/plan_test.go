@@ -60,11 +60,27 @@ var _ = Describe("The plan of a backup", Label("hooks"), func() {
 	It("records when the Backup expires", func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}
-		b := s.NewBackup(world.CreateApp(t, 1))
-		b.Spec.TTL = &metav1.Duration{Duration: time.Hour}
-		b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
-		if want := b.Status.StartTimestamp.Add(time.Hour); !b.Status.Expiration.Time.Equal(want) {
-			t.Errorf("it expires at %s, want %s", b.Status.Expiration, want)
+		app := world.CreateApp(t, 1)
+		for name, c := range map[string]struct {
+			ttl  *metav1.Duration
+			want time.Duration
+		}{
+			"an hour": {&metav1.Duration{Duration: time.Hour}, time.Hour},
+			"forever": {ttl: &metav1.Duration{}},
+			"default": {want: 720 * time.Hour},
+		} {
+			b := s.NewBackup(app)
+			b.Spec.TTL = c.ttl
+			b = outcome(t, s.apply(t, b), v1alpha1.RunPhaseCompleted)
+			if at, want := b.Status.Expiration, b.Status.StartTimestamp.Add(c.want); (at == nil) != (c.want == 0) || at != nil && !at.Time.Equal(want) {
+				t.Errorf("%s: it expires at %s, want %s", name, at, want)
+			}
+			if note := "expires at " + b.Status.StartTimestamp.UTC().Add(c.want).Format(time.RFC3339) + " by default"; strings.Contains(b.Status.Message, note) != (name == "default") {
+				t.Errorf("%s: the message is %q", name, b.Status.Message)
+			}
+			if (b.Spec.TTL == nil) != (c.ttl == nil) {
+				t.Errorf("%s: the operator changed spec.ttl", name)
+			}
 		}
 	})
 

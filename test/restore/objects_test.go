@@ -85,6 +85,31 @@ var _ = Describe("The objects of a Restore", Label("restore"), func() {
 		says(t, s.results(t, r), `"configmaps":["grapnel.dev/platform"]`)
 	})
 
+	It("modifies objects by the rules of a ConfigMap", func() {
+		t := suite.Spec(GinkgoTB())
+		s := site{world.SharedOperator(t)}
+		app := world.CreateApp(t, 2)
+		b := s.backUp(t, app)
+		const head = "version: v1\nresourceModifierRules:\n- conditions: {groupResource: configmaps, resourceNameRegex: c1}\n  "
+		modified := func(name, rules string) (*v1alpha1.Restore, string) {
+			if rules != "" {
+				env.Create(t, world.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name}, Data: map[string]string{"rules.yaml": rules}})
+			}
+			r, target := s.restoreOf(b.Name, app)
+			r.Spec.ResourceModifier = &v1alpha1.ConfigMapReference{Kind: "configmap", Name: name}
+			return r, target
+		}
+		r, target := modified("no-rules", "")
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, "ConfigMap no-rules does not exist in namespace "+s.Name)
+		untouched(t, target)
+		r, target = modified("invalid-rules", head+"patches: [{operation: replace, path: data}]")
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseFailedValidation, "ConfigMap invalid-rules: rule 1, patches[0]: path is")
+		untouched(t, target)
+		r, target = modified("rules", head+`patches: [{operation: replace, path: /data/n, value: "\"new\""}]`)
+		outcome(t, env.Create(t, world.Client, r), v1alpha1.RunPhaseCompleted, "3 created")
+		env.CheckEqual(t, "objects", restored(t, target), []string{"c0=0", "c1=new"})
+	})
+
 	It("restores the others when one object is refused", func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}

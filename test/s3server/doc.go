@@ -14,4 +14,6 @@
 // request must carry a valid signature (version 4), and the completion of a
 // multipart upload honors If-None-Match, as on Amazon. With
 // -ignore-conditions it behaves like servers that do not know that header.
+// Checksums of objects and parts are verified, and -require-checksum and
+// -require-encryption deny what does not have them, as policies of buckets do.
 package main

@@ -5,10 +5,18 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -24,6 +32,9 @@ type options struct {
 	accessKey        string
 	secretKey        string
 	ignoreConditions bool
+	encryption       string
+	checksum         string
+	tls              bool
 }
 
 func main() {
@@ -33,6 +44,9 @@ func main() {
 	flag.StringVar(&o.accessKey, "access-key", "", "access key ID to accept; empty accepts unsigned requests")
 	flag.StringVar(&o.secretKey, "secret-key", "", "secret key that belongs to the access key ID")
 	flag.BoolVar(&o.ignoreConditions, "ignore-conditions", false, "ignore If-None-Match on writes, as old servers do")
+	flag.StringVar(&o.encryption, "require-encryption", "", "encryption that objects must have: AES256, aws:kms or aws:kms=KEY")
+	flag.StringVar(&o.checksum, "require-checksum", "", "checksum that requests must have: MD5, CRC32, CRC32C, SHA1, SHA256, or None to refuse all")
+	flag.BoolVar(&o.tls, "tls", false, "serve HTTPS; the second line of the output is the certificate, DER in base64")
 	flag.Parse()
 	if err := serveUntilEOF(context.Background(), o, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "s3server:", err)
@@ -50,12 +64,22 @@ func serveUntilEOF(ctx context.Context, o options, in io.Reader, out io.Writer) 
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	if _, err := fmt.Fprintf(out, "http://%s\n", listener.Addr()); err != nil {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	serve, lines := server.Serve, "http://"+listener.Addr().String()
+	if o.tls {
+		certificate, err := newCertificate()
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+		lines = "https://" + listener.Addr().String() + "\n" + base64.StdEncoding.EncodeToString(certificate.Certificate[0])
+	}
+	if _, err := fmt.Fprintln(out, lines); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- serve(listener) }()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(io.Discard, in)
@@ -85,8 +109,27 @@ func newServerHandler(o options) (http.Handler, error) {
 	} else {
 		handler = withConditionalCompletion(backend, handler)
 	}
+	handler = &checksummer{required: o.checksum, next: handler}
+	if o.encryption != "" {
+		handler = withRequiredEncryption(o.encryption, handler)
+	}
 	if o.accessKey != "" {
 		handler = &verifier{accessKey: o.accessKey, secretKey: o.secretKey, next: handler}
 	}
 	return handler, nil
+}
+
+// newCertificate returns a certificate for the loopback interface that signs itself.
+func newCertificate() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -1,7 +1,7 @@
 -- Copyright The Grapnel Authors.
 -- SPDX-License-Identifier: Apache-2.0
 
--- Reports the health of an object of Grapnel, of any kind, to Argo CD; docs/gitops.md explains
+-- Reports the health of an object of Grapnel, of any kind, to Argo CD; docs/guides/gitops.md explains
 -- the answers. It reads the conditions that every kind has, and not the phase, which is
 -- computed from them: so it needs no list of phases, and is correct for those of later versions.
 --
@@ -42,9 +42,6 @@ end
 
 if is("Stalled", "True") then
   return answer("Degraded")
-end
-if is("DataAvailable", "False") then
-  return answer("Degraded", found.DataAvailable.message)
 end
 if not is("Ready", "True") then
   return answer("Progressing")

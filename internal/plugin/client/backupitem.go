@@ -60,6 +60,8 @@ func (a *backupItemAction) Execute(ctx context.Context, it itemaction.BackupItem
 		return itemaction.Result{Warnings: []string{
 			fmt.Sprintf("item action %s was ignored, and the object is archived as it is: %s", a.Name(), a.WrapPluginError(err)),
 		}}, nil
+	case err != nil && a.Kind() == kindItemBlockAction:
+		return itemaction.Result{}, &itemaction.RelatedItemsError{Err: a.WrapPluginError(err)}
 	case err != nil:
 		return itemaction.Result{}, a.WrapPluginError(err)
 	}

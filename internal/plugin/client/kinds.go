@@ -25,7 +25,7 @@ type ActionVersion struct {
 	// Hook is for the run-once kinds.
 	Hook Hook
 	// BackupItem and the others are for the kinds with these names. The first two are also
-	// for the asynchronous kinds.
+	// for the asynchronous kinds, and the first for ItemBlockAction.
 	BackupItem  BackupItemAction
 	RestoreItem RestoreItemAction
 	DeleteItem  DeleteItemAction
@@ -52,6 +52,7 @@ func SupportedKinds() []ActionKind {
 		{Name: string(sdk.KindBackupItemAction), Versions: []ActionVersion{
 			{Name: sdk.V2, BackupItem: backupItemActionV2{}}, {Name: sdk.V1, BackupItem: backupItemActionV1{}},
 		}},
+		{Name: kindItemBlockAction, Versions: []ActionVersion{{Name: sdk.V1, BackupItem: itemBlockActionV1{}}}},
 		{Name: string(sdk.KindRestoreItemAction), Versions: []ActionVersion{
 			{Name: sdk.V2, RestoreItem: restoreItemActionV2{}}, {Name: sdk.V1, RestoreItem: restoreItemActionV1{}},
 		}},

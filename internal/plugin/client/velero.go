@@ -23,7 +23,7 @@ import (
 // Grapnel.
 func veleroKinds() []string {
 	return []string{
-		string(sdk.KindBackupItemAction), string(sdk.KindRestoreItemAction),
+		string(sdk.KindBackupItemAction), kindItemBlockAction, string(sdk.KindRestoreItemAction),
 		string(sdk.KindDeleteItemAction), string(sdk.KindObjectStore),
 	}
 }

@@ -24,6 +24,12 @@
 //	standby         Schedules are restored suspended, locations read-only
 //	webhook         side effects; called Services follow the mapping
 //
+// Two more are called only if ConfigMaps of the installation configure them, and not for existing
+// objects:
+//
+//	imagename       replaces parts of the names of images
+//	storageclass    changes the storage class of claims and volumes
+//
 // Objects that their owners adopt again (ReplicaSets, ControllerRevisions, Pods of both)
 // and Jobs of CronJobs are restored like any other, without owners.
 package action

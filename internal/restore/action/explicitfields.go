@@ -28,14 +28,20 @@ func toPortKey(entry map[string]any) portKey {
 
 // explicitFields records which fields that Kubernetes can allocate were set by a user.
 type explicitFields struct {
-	nodePorts   map[portKey]bool
+	nodePorts map[portKey]bool
+	// appliedNames and appliedNumbers are the names of ports that kubectl applied with a node port,
+	// and the node ports of those without a name. Velero finds them that way, also if the port
+	// itself was changed since.
+	appliedNames   map[string]bool
+	appliedNumbers map[int64]bool
+
 	healthCheck bool
 	ipFamilies  bool
 }
 
 // findExplicitFields finds the fields that a user set in an archived Service.
 func findExplicitFields(service map[string]any) explicitFields {
-	by := explicitFields{nodePorts: map[portKey]bool{}}
+	by := explicitFields{nodePorts: map[portKey]bool{}, appliedNames: map[string]bool{}, appliedNumbers: map[int64]bool{}}
 	by.addLastApplied(Get[string](service, "metadata", "annotations", lastApplied))
 	for manager := range EachMap(service, "metadata", "managedFields") {
 		if Get[string](manager, "subresource") == "" {
@@ -56,10 +62,23 @@ func (s *explicitFields) addLastApplied(annotation string) {
 	s.healthCheck = s.healthCheck || GetInt(spec, "healthCheckNodePort") != 0
 	s.ipFamilies = s.ipFamilies || len(Get[[]any](spec, "ipFamilies")) > 0
 	for entry := range EachMap(spec, "ports") {
-		if GetInt(entry, "nodePort") != 0 {
-			s.nodePorts[toPortKey(entry)] = true
+		number, name := GetInt(entry, "nodePort"), Get[string](entry, "name")
+		if number == 0 {
+			continue
+		}
+		s.nodePorts[toPortKey(entry)] = true
+		if name != "" {
+			s.appliedNames[name] = true
+		} else {
+			s.appliedNumbers[number] = true
 		}
 	}
+}
+
+// hasNodePort reports whether a user set the node port of an entry of spec.ports.
+func (s *explicitFields) hasNodePort(entry map[string]any) bool {
+	name := Get[string](entry, "name")
+	return s.nodePorts[toPortKey(entry)] || s.appliedNames[name] || name == "" && s.appliedNumbers[GetInt(entry, "nodePort")]
 }
 
 // addManagedFields adds the fields of the spec that a manager set. Fields allocated by the

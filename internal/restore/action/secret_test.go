@@ -4,6 +4,7 @@
 package action
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,14 +53,15 @@ func TestIsGeneratedToken(t *testing.T) {
 		account, name string
 		want          bool
 	}{
-		"generated":               {"robot", "robot-token-x7k2p", true},
-		"no suffix":               {"robot", "robot-token-", false},
-		"suffix of a person":      {"robot", "robot-token-prod1", false},
-		"suffix too long":         {"robot", "robot-token-x7k2px", false},
-		"of another account":      {"robot", "other-token-x7k2p", false},
-		"of a longer named one":   {"robot", "robot-two-token-x7k2p", false},
-		"no account, no prefix":   {"", "-token-x7k2p", false},
-		"account with same words": {"a-token-b", "a-token-b-token-zzzzz", true},
+		"generated":                      {"robot", "robot-token-x7k2p", true},
+		"no suffix":                      {"robot", "robot-token-", false},
+		"suffix of a person":             {"robot", "robot-token-prod1", false},
+		"suffix too long":                {"robot", "robot-token-x7k2px", false},
+		"of another account":             {"robot", "other-token-x7k2p", false},
+		"of a longer named one":          {"robot", "robot-two-token-x7k2p", false},
+		"no account, no prefix":          {"", "-token-x7k2p", false},
+		"of an account with a long name": {strings.Repeat("a", 60), strings.Repeat("a", 58) + "x7k2p", true},
+		"account with same words":        {"a-token-b", "a-token-b-token-zzzzz", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := IsGeneratedToken(tc.account, tc.name); got != tc.want {

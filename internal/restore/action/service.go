@@ -61,7 +61,7 @@ func (ServiceAction) Execute(_ context.Context, item *itemaction.RestoreItem) (i
 		delete(spec, "healthCheckNodePort")
 	}
 	for entry := range EachMap(spec, "ports") {
-		if !by.nodePorts[toPortKey(entry)] {
+		if !by.hasNodePort(entry) {
 			delete(entry, "nodePort")
 		}
 	}

@@ -88,6 +88,17 @@ func TestFindExplicitFields(t *testing.T) {
 			Archived: service(managed, allocated),
 			Want:     `{"metadata":{"name":"s","namespace":"a"},"spec":{` + stated + `}}`,
 		},
+		"by kubectl apply, before the port was renumbered": {
+			Archived: service(applied(`{"spec":{"ports":[{"name":"a","port":8080,"nodePort":30080},{"name":"c","port":8081},{"port":9090,"nodePort":30081}]}}`), allocated),
+			Want: `{"metadata":{"name":"s","namespace":"a"` +
+				applied(`{"spec":{"ports":[{"name":"a","port":8080,"nodePort":30080},{"name":"c","port":8081},{"port":9090,"nodePort":30081}]}}`) +
+				`},"spec":{"type":"LoadBalancer","ipFamilyPolicy":"SingleStack","ports":[
+				{"name":"a","port":80,"protocol":"TCP","nodePort":30080},{"name":"b","port":80,"protocol":"UDP"},{"name":"c","port":81}]}}`,
+		},
+		"by kubectl apply, without a name": {
+			Archived: service(applied(`{"spec":{"ports":[{"port":8080,"nodePort":30080}]}}`), `"ports":[{"port":80,"nodePort":30080}]`),
+			Want:     `{"metadata":{"name":"s","namespace":"a"` + applied(`{"spec":{"ports":[{"port":8080,"nodePort":30080}]}}`) + `},"spec":{"ports":[{"port":80,"nodePort":30080}]}}`,
+		},
 		"an annotation that is no JSON states nothing": {
 			Archived: service(applied(`{"spec":`), allocated),
 			Want:     `{"metadata":{"name":"s","namespace":"a"` + applied(`{"spec":`) + `},"spec":{` + none + `}}`,

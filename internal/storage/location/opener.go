@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lease"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/storage"
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 )
 
@@ -24,6 +25,8 @@ const (
 	keyAccessKeyID     = "accessKeyID"
 	keySecretAccessKey = "secretAccessKey"
 	keySessionToken    = "sessionToken"
+	// keyCredentialsFile is the key in Secrets of Velero.
+	keyCredentialsFile = "cloud"
 )
 
 // ErrInvalidSpec means that a location cannot work with its current spec; retrying
@@ -99,7 +102,11 @@ func (o *Opener) readS3Options(ctx context.Context, bsl *v1alpha1.BackupStorageL
 	spec := bsl.Spec.S3
 	options := s3.Options{
 		Bucket: spec.Bucket, Region: spec.Region, Endpoint: spec.Endpoint,
-		ForcePathStyle: spec.ForcePathStyle, CACert: spec.CACert,
+		ForcePathStyle: spec.ForcePathStyle, CACert: spec.CACert, InsecureSkipVerify: spec.InsecureSkipTLSVerify,
+		Checksum: s3.ChecksumAlgorithm(spec.ChecksumAlgorithm),
+	}
+	if e := spec.ServerSideEncryption; e != nil {
+		options.Encryption = s3.Encryption{Algorithm: s3.EncryptionAlgorithm(e.Algorithm), KMSKeyID: e.KMSKeyID}
 	}
 	if spec.CredentialsSecret == nil {
 		return options, nil
@@ -109,12 +116,37 @@ func (o *Opener) readS3Options(ctx context.Context, bsl *v1alpha1.BackupStorageL
 	if err := o.Reader.Get(ctx, key, &secret); err != nil {
 		return options, fmt.Errorf("reading the Secret %s of the location: %w", key.Name, err)
 	}
-	options.Credentials.AccessKeyID = string(secret.Data[keyAccessKeyID])
-	options.Credentials.SecretAccessKey = string(secret.Data[keySecretAccessKey])
-	options.Credentials.SessionToken = string(secret.Data[keySessionToken])
-	if options.Credentials.AccessKeyID == "" || options.Credentials.SecretAccessKey == "" {
-		return options, fmt.Errorf("%w: Secret %s needs the keys %s and %s", ErrInvalidSpec, key.Name, keyAccessKeyID, keySecretAccessKey)
+	var err error
+	if options.Credentials, err = parseS3Secret(secret.Data, spec.Profile); err != nil {
+		return options, fmt.Errorf("%w: Secret %s %w", ErrInvalidSpec, key.Name, err)
 	}
 	o.Redactor.AddRecentValues(options.Credentials.SecretAccessKey, options.Credentials.SessionToken)
 	return options, nil
+}
+
+// parseS3Secret returns the credentials in a Secret of either form. The beginning of an error is the name of the Secret.
+func parseS3Secret(data map[string][]byte, profile string) (awscredentials.Credentials, error) {
+	_, hasID := data[keyAccessKeyID]
+	_, hasSecret := data[keySecretAccessKey]
+	file, hasFile := data[keyCredentialsFile]
+	hasKeys := hasID || hasSecret
+	switch {
+	case hasKeys && hasFile:
+		return awscredentials.Credentials{}, fmt.Errorf("has the credentials in two forms: remove either the key %s, or %s and %s",
+			keyCredentialsFile, keyAccessKeyID, keySecretAccessKey)
+	case hasFile:
+		c, err := awscredentials.ParseFile(file, profile)
+		if err != nil {
+			err = fmt.Errorf("has a wrong value in the key %s: %w", keyCredentialsFile, err)
+		}
+		return c, err
+	case profile != "":
+		return awscredentials.Credentials{}, fmt.Errorf("needs the key %s, with the credentials file whose profile spec.s3.profile names", keyCredentialsFile)
+	case len(data[keyAccessKeyID]) == 0, len(data[keySecretAccessKey]) == 0:
+		return awscredentials.Credentials{}, fmt.Errorf("needs the keys %s and %s, or the key %s with a credentials file of the AWS tools",
+			keyAccessKeyID, keySecretAccessKey, keyCredentialsFile)
+	}
+	return awscredentials.Credentials{
+		AccessKeyID: string(data[keyAccessKeyID]), SecretAccessKey: string(data[keySecretAccessKey]), SessionToken: string(data[keySessionToken]),
+	}, nil
 }

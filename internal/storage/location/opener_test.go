@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -131,6 +132,11 @@ func TestOpen_InvalidSpec(t *testing.T) {
 		"no secretAccessKey":    {keys: map[string]string{"accessKeyID": "a"}, at: bucket(server), text: "Secret keys needs the keys accessKeyID and secretAccessKey"},
 		"no accessKeyID":        {keys: map[string]string{"secretAccessKey": "s", "aws_access_key_id": "a"}, at: bucket(server), text: "Secret keys needs the keys"},
 		"empty keys":            {keys: map[string]string{"accessKeyID": "", "secretAccessKey": ""}, at: bucket(server), text: "Secret keys needs the keys"},
+		"both forms":            {keys: map[string]string{"accessKeyID": "a", "secretAccessKey": "HUSH", "cloud": "HUSH"}, at: bucket(server), text: "has the credentials in two forms"},
+		"no such profile":       {keys: map[string]string{"cloud": veleroFile(server)}, at: bucket(server, withProfile("paris")), text: `Secret keys has a wrong value in the key cloud: the credentials file has no profile "paris"`},
+		"no credentials file":   {keys: map[string]string{"cloud": "HUSH"}, at: bucket(server), text: "line 1 of the credentials file is neither"},
+		"a profile of no file":  {keys: complete, at: bucket(server, withProfile("berlin")), text: "Secret keys needs the key cloud"},
+		"unknown keys":          {keys: map[string]string{"credentials": veleroFile(server), "Cloud": "HUSH"}, at: bucket(server), text: "or the key cloud"},
 		"a bucket with a slash": {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) { s.Bucket = "a/b/c" }), text: "a/b/c"},
 		"an invalid endpoint":   {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) { s.Endpoint = "://" }), text: "endpoint"},
 		"an invalid certificate": {keys: complete, at: bucket(server, func(s *v1alpha1.S3Location) {
@@ -141,6 +147,9 @@ func TestOpen_InvalidSpec(t *testing.T) {
 			s, err := opener(tc.root, tc.keys).Open(t.Context(), tc.at)
 			if s != nil || !errors.Is(err, location.ErrInvalidSpec) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("Open: %v, want ErrInvalidSpec with %q", err, tc.text)
+			}
+			if err != nil && (strings.Contains(err.Error(), "HUSH") || strings.Contains(err.Error(), server.SecretKey)) {
+				t.Errorf("the error shows a secret: %v", err)
 			}
 		})
 	}
@@ -186,6 +195,67 @@ func TestOpen_Bucket(t *testing.T) {
 	defer func() { _ = r.Close() }()
 	if content, err := io.ReadAll(r); err != nil || string(content) != "content" {
 		t.Errorf("read %q, %v", content, err)
+	}
+}
+
+// veleroFile is the content of a Secret of Velero, whose default profile is wrong.
+func veleroFile(server *s3server.Server) string {
+	return "[default]\naws_access_key_id=wrong\naws_secret_access_key=wrong-HUSH\n" +
+		"[berlin]\naws_access_key_id = " + server.AccessKey + "\naws_secret_access_key = " + server.SecretKey + "\naws_session_token = token-of-berlin\n"
+}
+
+func withProfile(profile string) func(*v1alpha1.S3Location) {
+	return func(s *v1alpha1.S3Location) { s.Profile = profile }
+}
+
+// TestOpen_VeleroSecret stores with the profile of a Secret of Velero, and not with another one.
+func TestOpen_VeleroSecret(t *testing.T) {
+	t.Parallel()
+	server := s3server.Start(t, s3server.Options{})
+	o := opener("", map[string]string{"cloud": veleroFile(server)})
+	if err := store(t.Context(), o, bucket(server, withProfile("berlin")), "a"); err != nil {
+		t.Errorf("storing with the profile: %v", err)
+	}
+	if err := store(t.Context(), o, bucket(server), "b"); !errors.Is(err, objectstore.ErrAccess) {
+		t.Errorf("storing with the default profile: %v, want ErrAccess", err)
+	}
+	for _, secret := range []string{server.SecretKey, "token-of-berlin", "wrong-HUSH"} {
+		if text := o.Redactor.String("the server said " + secret + " is wrong"); strings.Contains(text, secret) {
+			t.Errorf("the redactor does not remove %q", text)
+		}
+	}
+}
+
+// TestOpen_BucketOptions stores in buckets that refuse a location without its options.
+func TestOpen_BucketOptions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		server s3server.Options
+		edit   func(*v1alpha1.S3Location)
+	}{
+		"encryption": {s3server.Options{RequireEncryption: "AES256"}, func(s *v1alpha1.S3Location) {
+			s.ServerSideEncryption = &v1alpha1.ServerSideEncryption{Algorithm: v1alpha1.EncryptionAlgorithmAES256}
+		}},
+		"encryption with a key": {s3server.Options{RequireEncryption: "aws:kms=alias/backups"}, func(s *v1alpha1.S3Location) {
+			s.ServerSideEncryption = &v1alpha1.ServerSideEncryption{Algorithm: v1alpha1.EncryptionAlgorithmKMS, KMSKeyID: "alias/backups"}
+		}},
+		"stored checksums": {s3server.Options{RequireChecksum: "SHA256"}, func(s *v1alpha1.S3Location) { s.ChecksumAlgorithm = "SHA256" }},
+		"no checksums":     {s3server.Options{RequireChecksum: "None"}, func(s *v1alpha1.S3Location) { s.ChecksumAlgorithm = "None" }},
+		"any certificate":  {s3server.Options{TLS: true}, func(s *v1alpha1.S3Location) { s.InsecureSkipTLSVerify = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := s3server.Start(t, tc.server)
+			o := opener("", map[string]string{"accessKeyID": server.AccessKey, "secretAccessKey": server.SecretKey})
+			if err := store(t.Context(), o, bucket(server, tc.edit), "a"); err != nil {
+				t.Errorf("storing with the option: %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a wrong certificate is retried
+			defer cancel()
+			if err := store(ctx, o, bucket(server), "b"); err == nil {
+				t.Error("the bucket can be used without the option")
+			}
+		})
 	}
 }
 

@@ -8,14 +8,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
@@ -29,6 +33,12 @@ type Options struct {
 	SecretKey string
 	// IgnoreConditions makes the server ignore the conditions of conditional writes.
 	IgnoreConditions bool
+	// RequireEncryption denies objects with another encryption: AES256, aws:kms or aws:kms=KEY.
+	RequireEncryption string
+	// RequireChecksum denies requests with another checksum. None denies those with any.
+	RequireChecksum s3.ChecksumAlgorithm
+	// TLS makes the server serve HTTPS only.
+	TLS bool
 }
 
 // Server is a running server.
@@ -40,6 +50,8 @@ type Server struct {
 	// AccessKey and SecretKey are the only credentials that the server accepts.
 	AccessKey string
 	SecretKey string
+	// CACert verifies a server with TLS.
+	CACert []byte
 
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -75,9 +87,8 @@ func StartWithContext(ctx context.Context, opts Options) (*Server, error) {
 		stderr:    &bytes.Buffer{},
 	}
 	args := []string{"-bucket", s.Bucket, "-access-key", s.AccessKey, "-secret-key", s.SecretKey}
-	if opts.IgnoreConditions {
-		args = append(args, "-ignore-conditions")
-	}
+	args = append(args, "-ignore-conditions="+strconv.FormatBool(opts.IgnoreConditions), "-tls="+strconv.FormatBool(opts.TLS),
+		"-require-encryption", opts.RequireEncryption, "-require-checksum", string(opts.RequireChecksum))
 	s.cmd = exec.CommandContext(ctx, binary, args...)
 	s.cmd.Stderr = s.stderr
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
@@ -90,12 +101,25 @@ func StartWithContext(ctx context.Context, opts Options) (*Server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the S3 server: %w", err)
 	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
+	if err := s.readAddress(bufio.NewReader(stdout), opts.TLS); err != nil {
 		return nil, errors.Join(fmt.Errorf("waiting for the URL of the S3 server: %w", err), s.Close())
 	}
-	s.URL = strings.TrimSpace(line)
 	return s, nil
+}
+
+// readAddress reads the URL that the server prints, and with TLS its certificate.
+func (s *Server) readAddress(stdout *bufio.Reader, withTLS bool) error {
+	line, err := stdout.ReadString('\n')
+	s.URL = strings.TrimSpace(line)
+	if err != nil || !withTLS {
+		return err
+	}
+	if line, err = stdout.ReadString('\n'); err != nil {
+		return err
+	}
+	der, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+	s.CACert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return err
 }
 
 // buildServer returns the path of an up-to-date binary.
@@ -131,6 +155,7 @@ func (s *Server) S3Options() s3.Options {
 		Region:         "us-east-1",
 		Endpoint:       s.URL,
 		ForcePathStyle: true,
-		Credentials:    s3.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey},
+		CACert:         s.CACert,
+		Credentials:    awscredentials.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey},
 	}
 }

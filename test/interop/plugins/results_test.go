@@ -5,6 +5,7 @@ package plugins
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,7 @@ func TestLoad_Actions(t *testing.T) {
 			{Kind: "BackupItemAction", Version: "v2", Name: actions.BackupV2},
 			{Kind: "DeleteItemAction", Version: "v1", Name: actions.Delete},
 			{Kind: "DeleteItemAction", Version: "v1", Name: actions.DeleteToo},
+			{Kind: "ItemBlockAction", Version: "v1", Name: actions.Block},
 			{Kind: "ObjectStore", Version: "v1", Name: actions.Directory},
 			{Kind: "ObjectStore", Version: "v1", Name: actions.DirectoryToo},
 			{Kind: "RestoreItemAction", Version: "v1", Name: actions.RestoreBoth},
@@ -48,10 +50,53 @@ func TestLoad_Actions(t *testing.T) {
 			{Kind: "RestoreItemAction", Version: "v1", Name: actions.RestoreV1},
 			{Kind: "RestoreItemAction", Version: "v2", Name: actions.RestoreV2},
 		}
-		if diff := cmp.Diff(want, loaded(t, release).info.Actions); diff != "" {
+		if release == "v1.14" { // ItemBlockAction came with Velero 1.15
+			want = slices.DeleteFunc(want, func(a catalog.Action) bool { return a.Kind == "ItemBlockAction" })
+		}
+		info := loaded(t, release).info
+		if diff := cmp.Diff(want, info.Actions); diff != "" {
 			t.Errorf("actions (-want +got):\n%s", diff)
 		}
+		if diff := cmp.Diff([]string{"VolumeSnapshotter " + actions.Snapshots}, info.Ignored); diff != "" {
+			t.Errorf("ignored (-want +got):\n%s", diff)
+		}
 	})
+}
+
+// TestItemBlockAction_GetRelatedItems: what an action of Velero 1.15 and later groups is archived together.
+func TestItemBlockAction_GetRelatedItems(t *testing.T) {
+	t.Parallel()
+	h := loaded(t, "v1.18")
+	block := target[pluginclient.BackupItemAction]{h.catalog.BackupItemAction(pluginObject, "ItemBlockAction", actions.Block), actions.Block, h.log.Logger()}
+	selector, err := ask(t.Context(), h, block, func(ctx context.Context, action pluginclient.BackupItemAction, on pluginclient.ItemCall) (item.Selector, error) {
+		return action.AppliesTo(ctx, on)
+	})
+	if diff := cmp.Diff(item.Selector{IncludedResources: []string{"configmaps"}}, selector); diff != "" || err != nil {
+		t.Errorf("error %v, selector (-want +got):\n%s", err, diff)
+	}
+	related := func(annotations map[string]string) (pluginclient.BackupItemAnswer, error) {
+		return ask(t.Context(), h, block, func(ctx context.Context, action pluginclient.BackupItemAction, on pluginclient.ItemCall) (pluginclient.BackupItemAnswer, error) {
+			return action.Execute(ctx, on, encode(t, configMap(annotations)), encode(t, veleroBackup()))
+		})
+	}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        pluginclient.BackupItemAnswer
+	}{
+		"something": {
+			annotations: map[string]string{actions.AnnotationBelongsTo: "token"},
+			want:        pluginclient.BackupItemAnswer{RelatedItems: []item.Ref{{Resource: "secrets", Namespace: "shop", Name: "token"}}},
+		},
+		"nothing": {},
+	} {
+		got, err := related(tc.annotations)
+		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+			t.Errorf("if %s belongs with an object: error %v, answer (-want +got):\n%s", name, err, diff)
+		}
+	}
+	if _, err := related(map[string]string{actions.AnnotationBelongsTo: ""}); err == nil || !strings.Contains(err.Error(), "the Secret of backup nightly has no name") {
+		t.Errorf("the error of an action is %v", err)
+	}
 }
 
 // itemCases are the annotations of objects with which an action succeeds.

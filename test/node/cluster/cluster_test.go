@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -129,6 +130,39 @@ func TestRecord(t *testing.T) {
 	}
 	if _, there, err := up(state); there || err == nil {
 		t.Error("a broken record is read")
+	}
+}
+
+// TestRemoveRemains refuses to take down a cluster that runs, and takes down what is left of one.
+func TestRemoveRemains(t *testing.T) {
+	own, err := proc.Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := own
+	earlier.Boot = "before"
+	for name, tc := range map[string]struct {
+		record  *record
+		isError bool
+	}{
+		"one process runs": {&record{Boot: own.Boot, Processes: map[string]proc.ID{kubelet: earlier, etcd: own}}, true},
+		"none runs":        {&record{Boot: earlier.Boot, Processes: map[string]proc.ID{etcd: earlier}}, false},
+		"there was none":   {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := testLayout(t)
+			if tc.record != nil {
+				if err := tc.record.write(l.State); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.removeRemains(t.Context(), io.Discard); (err != nil) != tc.isError {
+				t.Errorf("the error is %v", err)
+			}
+			if _, isUp, err := up(l.State); isUp != tc.isError || err != nil {
+				t.Errorf("there is a record: %v, %v", isUp, err)
+			}
+		})
 	}
 }
 

@@ -25,15 +25,22 @@ import (
 const upLimit = 10 * time.Minute
 
 // Up brings up a cluster with what is built below root, the repository, and says on out
-// how to use it. It fails if there is one already; if it fails otherwise, or ctx ends, it
-// takes down what it has brought up, and the error has the end of the log of what failed.
+// how to use it. It fails if one is running already, and takes down what is left of one that
+// was killed. If it fails otherwise, or ctx ends, it takes down what it has brought up, and
+// the error has the end of the log of what failed.
 func Up(ctx context.Context, root string, out io.Writer) error {
 	unlock, err := lock(lockName)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if os.Geteuid() != 0 {
+		return errors.New("a node needs root: run this as root")
+	}
 	l := newLayout(root)
+	if err := l.removeRemains(ctx, out); err != nil {
+		return err
+	}
 	if err := l.checkUp(); err != nil {
 		return err
 	}
@@ -58,19 +65,23 @@ func Up(ctx context.Context, root string, out io.Writer) error {
 	return err
 }
 
-// checkUp fails, before anything is changed, where a cluster cannot be brought up.
-func (l layout) checkUp() error {
-	if os.Geteuid() != 0 {
-		return errors.New("a node needs root: run this as root")
-	}
+// removeRemains takes down what is left of a cluster that was killed or whose machine was rebooted. It fails if one is running.
+func (l layout) removeRemains(ctx context.Context, out io.Writer) error {
 	r, there, err := up(l.State)
-	if err != nil {
+	if err != nil || !there {
 		return err
 	}
-	if there {
-		return fmt.Errorf("a cluster is up already, since %s, from %s: take it down first, with `make e2e-down`",
-			r.Began.Format(time.DateTime), r.Root)
+	for name := range r.Processes {
+		if r.alive(name) {
+			return fmt.Errorf("a cluster is up already, since %s, from %s: take it down first, with `make e2e-down`",
+				r.Began.Format(time.DateTime), r.Root)
+		}
 	}
+	return l.down(ctx, out)
+}
+
+// checkUp fails, before anything is changed, where a cluster cannot be brought up.
+func (l layout) checkUp() error {
 	if err := l.checkPrograms(); err != nil {
 		return err
 	}

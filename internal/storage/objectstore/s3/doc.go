@@ -7,7 +7,7 @@
 // A Put of unknown size first reads one part (16 MiB). Content that fits into one part is
 // sent as one request. A longer stream becomes a multipart upload with at most three parts
 // in memory, which is aborted if anything fails. Each request carries digests that the
-// server checks, and the stored size is compared afterwards. Every object gets a random
+// server checks (by default a Content-MD5), and the stored size is compared afterwards. Every object gets a random
 // mark in its metadata, by which a Put whose reply was lost recognizes its own object.
 // Without the mark, the retry of a conditional write would find an object of unknown
 // origin.

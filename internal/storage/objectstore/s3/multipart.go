@@ -36,10 +36,13 @@ func (p *putCall) putMultipart(ctx context.Context, first []byte, r io.Reader) e
 			return err
 		}
 	}
-	s := p.store
+	s, opts := p.store, p.putOptions(false)
+	if storedChecksums[s.checksum].IsSet() {
+		opts.UserMetadata[uploadHeader] = string(s.checksum)
+	}
 	var id string
 	err := s.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) (err error) {
-		id, err = s.client.NewMultipartUpload(ctx, s.bucket, p.key, p.putOptions(false))
+		id, err = s.client.NewMultipartUpload(ctx, s.bucket, p.key, opts)
 		return err
 	})
 	if err != nil {
@@ -130,11 +133,13 @@ func (u *upload) splitIntoParts(ctx context.Context, part []byte, r io.Reader, s
 }
 
 func (u *upload) sendPart(ctx context.Context, number int, part []byte) error {
-	md5Sum, sha256Sum := contentDigests(part)
+	digests := u.store.computeDigests(part)
 	var sent minio.ObjectPart
 	err := u.store.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) (err error) {
 		sent, err = u.store.client.PutObjectPart(ctx, u.store.bucket, u.key, u.id, number, bytes.NewReader(part), int64(len(part)),
-			minio.PutObjectPartOptions{Md5Base64: md5Sum, Sha256Hex: sha256Sum, DisableContentSha256: true})
+			minio.PutObjectPartOptions{
+				Md5Base64: digests.md5, Sha256Hex: digests.sha256, CustomHeader: digests.header(), DisableContentSha256: true,
+			})
 		return err
 	})
 	if err != nil {
@@ -142,7 +147,7 @@ func (u *upload) sendPart(ctx context.Context, number int, part []byte) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.completedParts = append(u.completedParts, minio.CompletePart{PartNumber: number, ETag: sent.ETag})
+	u.completedParts = append(u.completedParts, digests.newCompletePart(number, sent.ETag))
 	return nil
 }
 

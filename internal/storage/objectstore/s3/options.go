@@ -16,6 +16,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 )
 
 const (
@@ -45,7 +47,11 @@ type Options struct {
 	InsecureSkipVerify bool
 	// Credentials sign requests. If zero, they come from the environment (AWS_ACCESS_KEY_ID
 	// and so on, a web identity, or the instance).
-	Credentials Credentials
+	Credentials awscredentials.Credentials
+	// Encryption is what the server is requested to encrypt objects with.
+	Encryption Encryption
+	// Checksum is the algorithm of the checksums that the server verifies; by default MD5.
+	Checksum ChecksumAlgorithm
 	// PartSize of multipart uploads in bytes; 0 means 16 MiB. Amazon requires at least 5
 	// MiB. One Put needs up to three times as much memory.
 	PartSize int
@@ -70,6 +76,13 @@ func New(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening S3 store: %w", err)
 	}
+	encryption, err := opts.Encryption.newServerSide()
+	if err == nil {
+		err = opts.Checksum.validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening S3 store: %w", err)
+	}
 	secure := endpoint.Scheme == "https"
 	transport := opts.Transport
 	if transport == nil {
@@ -78,7 +91,7 @@ func New(opts Options) (*Store, error) {
 		}
 	}
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
-		Creds:        opts.Credentials.credentialsProvider(),
+		Creds:        newCredentialsProvider(opts.Credentials),
 		Secure:       secure,
 		Transport:    stallTransport{next: transport},
 		Region:       opts.Region,
@@ -89,11 +102,13 @@ func New(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("opening S3 store: %w", err)
 	}
 	return &Store{
-		client:    client,
-		bucket:    opts.Bucket,
-		partSize:  valueOrDefault(opts.PartSize, defaultPartSize),
-		maxParts:  maxParts,
-		transport: transport,
+		client:     client,
+		bucket:     opts.Bucket,
+		partSize:   valueOrDefault(opts.PartSize, defaultPartSize),
+		maxParts:   maxParts,
+		transport:  transport,
+		encryption: encryption,
+		checksum:   opts.Checksum,
 	}, nil
 }
 
@@ -164,9 +179,9 @@ func newTransport(opts Options, secure bool) (*http.Transport, error) {
 	return transport, nil
 }
 
-// credentialsProvider returns the source of credentials for the client.
-func (c Credentials) credentialsProvider() *credentials.Credentials {
-	if c != (Credentials{}) {
+// newCredentialsProvider returns the source of credentials for the client.
+func newCredentialsProvider(c awscredentials.Credentials) *credentials.Credentials {
+	if c != (awscredentials.Credentials{}) {
 		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
 	}
 	return credentials.NewChainCredentials([]credentials.Provider{

@@ -6,11 +6,7 @@ package s3
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // Content-MD5 is what every server checks; it guards against accidents only.
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -188,10 +184,13 @@ func (p *putCall) checkObjectAbsent(ctx context.Context) error {
 
 // sendObject makes one request, which the client retries if that may help.
 func (p *putCall) sendObject(ctx context.Context, data []byte, conditional bool) error {
-	md5Sum, sha256Sum := contentDigests(data)
+	digests, opts := p.store.computeDigests(data), p.putOptions(conditional)
+	for name, values := range digests.header() {
+		opts.UserMetadata[name] = values[0] // the client sends such names as they are
+	}
 	return p.store.requestWithStallLimit(ctx, maxStalls, func(ctx context.Context) error {
 		info, err := p.store.client.PutObject(ctx, p.store.bucket, p.key, bytes.NewReader(data), int64(len(data)),
-			md5Sum, sha256Sum, p.putOptions(conditional))
+			digests.md5, digests.sha256, opts)
 		if err == nil {
 			p.etag = info.ETag
 		}
@@ -205,17 +204,12 @@ func (p *putCall) putOptions(conditional bool) minio.PutObjectOptions {
 		// The digest of the whole body is signed instead of a signature per chunk, which
 		// some servers do not support.
 		DisableContentSha256: true,
+		ServerSideEncryption: p.store.encryption,
 	}
 	if conditional {
 		opts.SetMatchETagExcept("*")
 	}
 	return opts
-}
-
-func contentDigests(data []byte) (md5Sum, sha256Sum string) {
-	m := md5.Sum(data) //nolint:gosec // See the import.
-	s := sha256.Sum256(data)
-	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
 }
 
 // verifyStored compares the stored size with the sent size, and returns the server's

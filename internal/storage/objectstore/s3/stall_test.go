@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/storage/awscredentials"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore/s3"
 )
@@ -46,7 +47,7 @@ func stalling(t *testing.T, timeout time.Duration, part int, handler http.Handle
 	t.Cleanup(func() { close(over) })
 	store, err := s3.New(s3.Options{
 		Bucket: "bucket", Region: "us-east-1", Endpoint: server.URL, ForcePathStyle: true,
-		Credentials:  s3.Credentials{AccessKeyID: "key", SecretAccessKey: "secret"},
+		Credentials:  awscredentials.Credentials{AccessKeyID: "key", SecretAccessKey: "secret"},
 		StallTimeout: timeout, PartSize: part,
 	})
 	if err != nil {
@@ -346,7 +347,7 @@ func TestStore_HandshakeTimeout(t *testing.T) {
 	transport := &http.Transport{TLSHandshakeTimeout: 50 * time.Millisecond}
 	store, err := s3.New(s3.Options{
 		Bucket: "bucket", Region: "us-east-1", Endpoint: "https://" + listener.Addr().String(), ForcePathStyle: true,
-		Credentials: s3.Credentials{AccessKeyID: "key", SecretAccessKey: "secret"},
+		Credentials: awscredentials.Credentials{AccessKeyID: "key", SecretAccessKey: "secret"},
 		MaxRetries:  4, Transport: transport,
 	})
 	if err != nil {

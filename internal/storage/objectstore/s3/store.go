@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
 
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 )
@@ -23,11 +24,13 @@ import (
 // Store implements objectstore.Store in one bucket. It is safe for concurrent use. A Put
 // holds up to three parts in memory.
 type Store struct {
-	client    *minio.Core
-	bucket    string
-	partSize  int
-	maxParts  int
-	transport http.RoundTripper
+	client     *minio.Core
+	bucket     string
+	partSize   int
+	maxParts   int
+	transport  http.RoundTripper
+	encryption encrypt.ServerSide
+	checksum   ChecksumAlgorithm
 
 	conditionalWrites atomic.Int32 // whether the server supports conditional writes
 }

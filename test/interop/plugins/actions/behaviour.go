@@ -25,6 +25,8 @@ const (
 	// AnnotationAdd names additional items, as "group/resource/namespace/name"
 	// separated by commas.
 	AnnotationAdd = "interop.example.io/add"
+	// AnnotationBelongsTo names the Secret that belongs with an object, for Block.
+	AnnotationBelongsTo = "interop.example.io/belongs-to"
 	// StampPrefix is put before the last part of the name of an action. The annotation
 	// reports its input about the run.
 	StampPrefix = "stamp.interop.example.io/"

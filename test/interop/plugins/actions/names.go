@@ -29,6 +29,7 @@ const (
 	Directory      = "interop.example.io/directory"
 	DirectoryToo   = "interop.example.io/directory-too"
 	Snapshots      = "interop.example.io/snapshots"
+	Block          = "interop.example.io/block" // only since v1.18
 )
 
 // UnusableVariable is the environment variable that adds BackupUnusable, an action

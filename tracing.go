@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
+	"golang.org/x/time/rate"
 	tracingv1 "k8s.io/component-base/tracing/api/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -33,8 +34,8 @@ func (o *tracingOptions) bindFlags(flags *flag.FlagSet) {
 
 // newTracer returns the tracer that the flags describe; nil if tracing is off.
 func (o *tracingOptions) newTracer(ctx context.Context) (*tracing.Tracer, error) {
-	rate := int32(min(max(o.samplingRate, -1), math.MaxInt32))
-	tracer, err := tracing.New(ctx, tracingv1.TracingConfiguration{Endpoint: &o.endpoint, SamplingRatePerMillion: &rate}, version)
+	perMillion := int32(min(max(o.samplingRate, -1), math.MaxInt32))
+	tracer, err := tracing.New(ctx, tracingv1.TracingConfiguration{Endpoint: &o.endpoint, SamplingRatePerMillion: &perMillion}, version)
 	if err != nil {
 		return nil, fmt.Errorf("--tracing-endpoint, --tracing-sampling-rate-per-million: %w", err)
 	}
@@ -44,9 +45,15 @@ func (o *tracingOptions) newTracer(ctx context.Context) (*tracing.Tracer, error)
 // setTracingLogger logs what the exporter of traces cannot return: it works in the background.
 func setTracingLogger(logger logr.Logger) {
 	otel.SetLogger(logger)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		logger.Info("Exporting traces failed; runs continue without them", "error", err.Error())
-	}))
+	otel.SetErrorHandler(newTracingErrorHandler(logger))
+}
+
+// newTracingErrorHandler returns a handler that logs one of many errors: while a collector is down, each batch of spans has one.
+func newTracingErrorHandler(logger logr.Logger) otel.ErrorHandler {
+	seldom := &rate.Sometimes{First: 1, Interval: 10 * time.Minute}
+	return otel.ErrorHandlerFunc(func(err error) {
+		seldom.Do(func() { logger.Info("Exporting traces failed; runs continue without them", "error", err.Error()) })
+	})
 }
 
 // stopTracing sends the last spans. A collector that is down must not delay the next operator for long.

@@ -54,8 +54,8 @@ func currentStage(o Object) string {
 // exportSpans exports the stages of a run that have ended according to its written status, and the run once it is
 // finalized.
 func (d *Driver[T]) exportSpans(ctx context.Context, o T) {
-	d.Tracer.ExportStages(ctx, d.Kind.Name, o, o.Run().Timeline)
+	d.Tracer.ExportStages(ctx, d.Kind.Name, o)
 	if IsFinalized(o) {
-		d.Tracer.ExportRun(ctx, d.Kind.Name, o, o.Run(), o.GetPhase(), conditions.Get(o, v1alpha1.ConditionSucceeded).Reason)
+		d.Tracer.ExportRun(ctx, d.Kind.Name, o)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,11 +34,20 @@ func failure(succeeded bool, reason string) string {
 	return reason
 }
 
+// Run is a Backup, Restore or DeletionRun.
+type Run interface {
+	metav1.Object
+	Run() *v1alpha1.RunStatus
+	GetPhase() v1alpha1.RunPhase
+	GetConditions() []metav1.Condition
+}
+
 // ExportStages exports the stages of a run that have ended.
-func (t *Tracer) ExportStages(ctx context.Context, kind string, run metav1.Object, timeline []v1alpha1.RunStage) {
+func (t *Tracer) ExportStages(ctx context.Context, kind string, run Run) {
 	if !t.samples(run.GetUID()) {
 		return
 	}
+	timeline := run.Run().Timeline
 	for i := range timeline {
 		stage := &timeline[i]
 		if stage.CompletionTimestamp == nil {
@@ -46,22 +56,44 @@ func (t *Tracer) ExportStages(ctx context.Context, kind string, run metav1.Objec
 		t.export(ctx, span{
 			run: run.GetUID(), id: stageSpanID(run.GetUID(), stage), parent: runSpanID(run.GetUID()),
 			name: stage.Name, start: stage.StartTimestamp.Time, end: stage.CompletionTimestamp.Time,
-			attributes: newAttributes(kind, run),
+			attributes: newAttributes(kind, run), failure: stageFailure(run, i),
 		})
 	}
 }
 
-// ExportRun exports a run that is finalized. reason is that of its outcome.
-func (t *Tracer) ExportRun(ctx context.Context, kind string, run metav1.Object, status *v1alpha1.RunStatus, phase v1alpha1.RunPhase, reason string) {
+// stageFailure returns why a stage that has ended failed; empty if it did not. A failure is in a condition that became False at
+// the end of the stage: in the first stage that had not ended before. The API truncates that time to seconds, so an operator
+// that takes over may blame an earlier stage that ended in the same second.
+func stageFailure(run Run, i int) string {
+	timeline := run.Run().Timeline
+	for _, name := range []string{v1alpha1.ConditionSucceeded, v1alpha1.ConditionPostActionsSucceeded} {
+		c := meta.FindStatusCondition(run.GetConditions(), name)
+		if c == nil || c.Status != metav1.ConditionFalse {
+			continue
+		}
+		failed := c.LastTransitionTime.Truncate(time.Microsecond) // as times of stages
+		if !timeline[i].CompletionTimestamp.Time.Before(failed) && (i == 0 || timeline[i-1].CompletionTimestamp.Time.Before(failed)) {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// ExportRun exports a run that is finalized.
+func (t *Tracer) ExportRun(ctx context.Context, kind string, run Run) {
 	if !t.samples(run.GetUID()) {
 		return
 	}
+	status, phase, reason := run.Run(), run.GetPhase(), ""
 	start, end := run.GetCreationTimestamp().Time, status.CompletionTimestamp.Time
 	if stages := len(status.Timeline); stages > 0 {
 		start = status.Timeline[0].StartTimestamp.Time
 		if last := status.Timeline[stages-1].CompletionTimestamp; last != nil {
 			end = last.Time
 		}
+	}
+	if c := meta.FindStatusCondition(run.GetConditions(), v1alpha1.ConditionSucceeded); c != nil {
+		reason = c.Reason
 	}
 	t.export(ctx, span{
 		run: run.GetUID(), id: runSpanID(run.GetUID()), name: kind, start: start, end: end,

@@ -30,14 +30,21 @@ func after(seconds int) v1alpha1.MicroTime {
 	return v1alpha1.NewMicroTime(noon.Add(time.Duration(seconds) * time.Second))
 }
 
-// newBackup returns a finalized Backup with two stages.
+// newBackup returns a finalized Backup that failed in its second stage, and whose Post actions failed.
 func newBackup() *v1alpha1.Backup {
-	pre, archived, end := after(2), after(5), metav1.NewTime(noon.Add(5*time.Second))
+	pre, archived, post, end := after(2), after(5), after(6), metav1.NewTime(noon.Add(5*time.Second))
 	b := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "grapnel-system", Name: "backup-1", UID: backupUID}}
 	b.Status.Phase, b.Status.CompletionTimestamp, b.Status.Message = v1alpha1.RunPhaseFailed, &end, "secret"
 	b.Status.Timeline = []v1alpha1.RunStage{
 		{Name: "RunningPreBackupActions", StartTimestamp: after(0), CompletionTimestamp: &pre},
 		{Name: "Archiving", StartTimestamp: pre, CompletionTimestamp: &archived},
+		{Name: "RunningPostBackupActions", StartTimestamp: archived, CompletionTimestamp: &post},
+	}
+	const shortly = 400 * time.Nanosecond // an operator reads the clock for conditions before it does for stages
+	b.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse, Reason: "StoreStalled", Message: "secret", LastTransitionTime: metav1.NewTime(archived.Add(shortly))},
+		{Type: v1alpha1.ConditionPostActionsSucceeded, Status: metav1.ConditionFalse, Reason: "PostBackupActionFailed", LastTransitionTime: metav1.NewTime(post.Add(-shortly))},
+		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NotReady", LastTransitionTime: metav1.NewTime(pre.Time)},
 	}
 	return b
 }
@@ -69,10 +76,10 @@ func newOperation() *v1alpha1.AsyncOperation {
 func exportAll(ctx context.Context, t *Tracer) {
 	for range 2 {
 		b := newBackup()
-		t.ExportStages(ctx, "Backup", b, b.Status.Timeline)
+		t.ExportStages(ctx, "Backup", b)
 		t.ExportAttempts(ctx, newHookRun(), func() []v1alpha1.RunStage { return b.Status.Timeline })
 		t.ExportOperation(ctx, newOperation(), "Completed")
-		t.ExportRun(ctx, "Backup", b, &b.Status.RunStatus, b.Status.Phase, "StoreStalled")
+		t.ExportRun(ctx, "Backup", b)
 	}
 }
 
@@ -95,16 +102,18 @@ func TestTracer_Export(t *testing.T) {
 	ids := strings.NewReplacer(
 		"0b6e2f0c7f1d4d3b9a581f0d5d4c8e11", "trace", "0000000000000000", "", runSpanID(backupUID).String(), "run",
 		stageSpanID(backupUID, &newBackup().Status.Timeline[0]).String(), "pre", stageSpanID(backupUID, &newBackup().Status.Timeline[1]).String(), "archiving",
+		stageSpanID(backupUID, &newBackup().Status.Timeline[2]).String(), "post",
 		attemptSpanID("hook-uid", 1).String(), "attempt", operationSpanID("operation-uid").String(), "operation")
 	const object = "grapnel.kind=Backup grapnel.namespace=grapnel-system grapnel.name=backup-1"
 	want := []string{
 		"trace pre<run RunningPreBackupActions 0-2 Unset  " + object,
-		"trace archiving<run Archiving 2-5 Unset  " + object,
+		"trace archiving<run Archiving 2-5 Error StoreStalled " + object,
+		"trace post<run RunningPostBackupActions 5-6 Error PostBackupActionFailed " + object,
 		"trace attempt<pre PreBackup example.io/freeze 0-1 Error TimedOut grapnel.kind=HookRun grapnel.namespace=grapnel-system " +
 			"grapnel.name=hook-1 grapnel.action=example.io/freeze grapnel.attempt=1 grapnel.reason=TimedOut",
 		"trace operation<run BackupItemAction example.io/snapshot 3-4 Unset  grapnel.kind=AsyncOperation grapnel.namespace=grapnel-system " +
 			"grapnel.name=operation-1 grapnel.action=example.io/snapshot grapnel.phase=Completed grapnel.reason=Completed",
-		"trace run< Backup 0-5 Error StoreStalled " + object + " grapnel.phase=Failed grapnel.reason=StoreStalled",
+		"trace run< Backup 0-6 Error StoreStalled " + object + " grapnel.phase=Failed grapnel.reason=StoreStalled",
 	}
 	if diff := cmp.Diff(want, strings.Split(ids.Replace(strings.Join(exports[0], "\n")), "\n")); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
@@ -126,7 +135,7 @@ func TestTracer_Sampling(t *testing.T) {
 		for range runs {
 			b := newBackup()
 			b.UID = uuid.NewUUID()
-			tracer.ExportRun(t.Context(), "Backup", b, &b.Status.RunStatus, b.Status.Phase, "Completed")
+			tracer.ExportRun(t.Context(), "Backup", b)
 			if strings.HasSuffix(Traceparent(tracer.WithStage(t.Context(), b.UID, b.Status.Timeline)), "-01") {
 				sampled++
 			}
@@ -146,7 +155,7 @@ func TestTracer_Traceparent(t *testing.T) {
 		want string
 	}{
 		"no stage":  {ctx: tracer.WithStage(t.Context(), b.UID, nil), want: runSpanID(b.UID).String()},
-		"stage":     {ctx: tracer.WithStage(t.Context(), b.UID, b.Status.Timeline), want: stageSpanID(b.UID, &b.Status.Timeline[1]).String()},
+		"stage":     {ctx: tracer.WithStage(t.Context(), b.UID, b.Status.Timeline), want: stageSpanID(b.UID, &b.Status.Timeline[2]).String()},
 		"attempt":   {ctx: tracer.WithAttempt(t.Context(), newHookRun()), want: attemptSpanID("hook-uid", 2).String()},
 		"operation": {ctx: tracer.WithOperation(t.Context(), b.UID, "operation-uid"), want: operationSpanID("operation-uid").String()},
 	} {
@@ -228,8 +237,8 @@ func TestTracer_Off(t *testing.T) {
 				t.Error("there is a traceparent")
 			}
 		}
-		off.ExportStages(ctx, "Backup", b, b.Status.Timeline)
-		off.ExportRun(ctx, "Backup", b, &b.Status.RunStatus, b.Status.Phase, "Completed")
+		off.ExportStages(ctx, "Backup", b)
+		off.ExportRun(ctx, "Backup", b)
 		off.ExportAttempts(ctx, run, nil)
 		off.ExportOperation(ctx, o, "Completed")
 	})

@@ -247,7 +247,7 @@ func (p controllerSetup) newHookRunReconciler() (reconciler, error) {
 	}
 	return &hookrun.Reconciler{
 		Client: p.Client, Reader: p.Reader, Catalog: p.plugins, Recorder: p.Recorder, Logs: p.Logs, Metrics: measured,
-		Fence: p.fence,
+		Fence: p.fence, Tracer: p.Tracer,
 	}, nil
 }
 
@@ -259,7 +259,7 @@ func (p controllerSetup) newAsyncOperationReconciler() (reconciler, error) {
 	}
 	return &asyncoperation.Reconciler{
 		Client: p.Client, Reader: p.Reader, Actions: p.plugins, Recorder: p.Recorder, Redactor: p.Redactor, Logs: p.Logs,
-		Metrics: measured, Operations: p.Operations,
+		Metrics: measured, Operations: p.Operations, Tracer: p.Tracer,
 	}, nil
 }
 

@@ -85,6 +85,7 @@ type options struct {
 	defaultBackupTTL      time.Duration
 	features              string
 	pluginFeatures        string
+	tracing               tracingOptions
 }
 
 // featureAllVersions archives every served version of a group's resources.
@@ -180,6 +181,7 @@ func parseFlags() (options, zap.Options) {
 	flag.StringVar(&o.features, "features", "", "comma-separated features to enable: "+featureAllVersions)
 	flag.StringVar(&o.pluginFeatures, "plugin-features", "", "comma-separated features that plugins next to the operator get in addition to --features, "+
 		"as Velero's get those of its server, for example EnableCSI")
+	o.tracing.bindFlags(flag.CommandLine)
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
 	return o, logging
@@ -205,6 +207,7 @@ func setRedactingLogger(redactor *redact.Redactor, logging *zap.Options) {
 	logger := redactor.Logger(zap.New(zap.UseFlagOptions(logging)))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
+	setTracingLogger(logger.WithName("tracing"))
 	handler := logr.ToSlogHandler(logger)
 	slog.SetDefault(slog.New(handler))
 	failures := slog.NewLogLogger(handler, slog.LevelError).Writer() // by default, gRPC logs only errors
@@ -259,6 +262,11 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate(), validateDefaultTTL(opts.defaultBackupTTL)); err != nil {
 		return err
 	}
+	tracer, err := opts.tracing.newTracer(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopTracing(ctx, tracer)
 	exited, changed := make(chan string, 64), make(chan string, 64)
 	pluginOptions := catalogOptions(opts, redactor, election)
 	pluginOptions.Features = pluginFeatures(features, opts.pluginFeatures)
@@ -282,7 +290,7 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Logs: logs, Redactor: redactor,
 			Opener: opener, Recorder: mgr.GetEventRecorder("grapnel"), Metrics: metrics.Registry, Now: time.Now,
 			Operations: opts.operations, Limits: opts.limits, Journal: steps, AdmissionGrace: opts.admissionGrace,
-			OnOperationsChange: new(gcTuner).setOperations,
+			OnOperationsChange: new(gcTuner).setOperations, Tracer: tracer,
 		},
 	}
 	if err := p.setupControllers(ctx, exited, changed); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/grapnel-dev/grapnel/internal/operation"
@@ -32,7 +33,7 @@ func (r *Reconciler) startCall(k *trackedOperation, id string, place acquireSlot
 			return callResult{}, fmt.Errorf("waiting for other calls of the plugin: %w", err)
 		}
 		defer leave()
-		return call(ctx, k), nil
+		return call(r.Tracer.WithOperation(ctx, types.UID(k.parentRef.UID), k.uid), k), nil
 	})
 }
 

@@ -36,6 +36,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 )
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=asyncoperations,verbs=get;list;watch;create;update;patch;delete
@@ -78,7 +79,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Reconciler follows AsyncOperations. Every field but Operations, Limits and those from Now on is
+// Reconciler follows AsyncOperations. Every field but Operations, Limits and those from Tracer on is
 // required.
 type Reconciler struct {
 	Client client.Client
@@ -94,6 +95,8 @@ type Reconciler struct {
 	// Operations has the default timeout of operations, and the time to end after a Cancel.
 	Operations lifecycle.OperationDefaults
 	Limits     Limits
+	// Tracer exports the operations; nil exports none.
+	Tracer *tracing.Tracer
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 	// ServerTime returns the time of the API server; by default from a request to it.

@@ -4,6 +4,8 @@
 package asyncoperation
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,8 +23,8 @@ func succeededReason(op *v1alpha1.AsyncOperation) string {
 }
 
 // emitStatusChange logs a line if a written status has a new phase or reason, emits an event if the
-// operation did not complete or the operator cancels it, and counts finished operations.
-func (r *Reconciler) emitStatusChange(k *trackedOperation, op *v1alpha1.AsyncOperation) {
+// operation did not complete or the operator cancels it, and counts and traces finished operations.
+func (r *Reconciler) emitStatusChange(ctx context.Context, k *trackedOperation, op *v1alpha1.AsyncOperation) {
 	phase, reason := op.Status.Phase, succeededReason(op)
 	if phase == k.emittedPhase && reason == k.emittedReason {
 		return
@@ -37,6 +39,7 @@ func (r *Reconciler) emitStatusChange(k *trackedOperation, op *v1alpha1.AsyncOpe
 		"phase", phase, "reason", reason)
 	if op.Ended() {
 		r.Metrics.recordFinished(op, reason)
+		r.Tracer.ExportOperation(ctx, op, reason)
 	}
 	if !hasNews {
 		return

@@ -42,7 +42,7 @@ func (r *Reconciler) patchStatus(
 	}
 	k.replacedVersion = op.ResourceVersion
 	k.memory.RecordWritten(&op.Status)
-	r.emitStatusChange(k, op)
+	r.emitStatusChange(ctx, k, op)
 	return true, 0, nil
 }
 

@@ -48,7 +48,7 @@ func (r *Reconciler) callAction(ctx context.Context, run *v1alpha1.HookRun) (cal
 	}
 	log := r.callLogger(run, call)
 	log.Info("Calling the action")
-	answer, err := action.Execute(logr.NewContext(ctx, log), call)
+	answer, err := action.Execute(logr.NewContext(r.Tracer.WithAttempt(ctx, run), log), call)
 	if err != nil {
 		log.Error(err, "The action failed")
 	} else {

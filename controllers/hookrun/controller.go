@@ -34,8 +34,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/clock"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/lease"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/runner"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 )
 
 // +kubebuilder:rbac:groups=grapnel.dev,resources=hookruns,verbs=get;list;watch;create;update;patch;delete
@@ -55,7 +57,7 @@ type Catalog interface {
 	LoadAttempted(pluginObject string) <-chan struct{}
 }
 
-// Reconciler executes HookRuns. Every field but Now and Fence is required.
+// Reconciler executes HookRuns. Every field but Now, Fence and Tracer is required.
 type Reconciler struct {
 	Client client.Client
 	// Reader reads past the cache.
@@ -68,6 +70,8 @@ type Reconciler struct {
 	Now func() time.Time
 	// Fence delays calls while the operator may not be the leader; nil delays none.
 	Fence *lease.Fence
+	// Tracer exports the attempts; nil exports none.
+	Tracer *tracing.Tracer
 
 	calls *runner.Runner[callResult]
 	// deletedParents has the last state, by UID, of Backups and Restores that were deleted without
@@ -123,6 +127,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &run); err != nil {
 		r.nextCalls.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if controllerutil.ContainsFinalizer(&run, v1alpha1.FinalizerHookRun) {
+		r.exportAttempts(ctx, &run) // an operator that crashed may not have sent all of them
 	}
 	if run.Status.CompletionTimestamp != nil {
 		r.nextCalls.Forget(req.NamespacedName)
@@ -188,7 +195,21 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, run *v1alpha1.Hook
 	r.Metrics.recordStatusUpdate(before, run)
 	r.emitIntervention(before, run)
 	r.emitEvent(ctx, before, run)
+	r.exportAttempts(ctx, run)
 	return true, nil
+}
+
+// exportAttempts exports the attempts that have ended as children of the stages in which they began. The cache may not
+// show those stages yet, so the parent is read past it.
+func (r *Reconciler) exportAttempts(ctx context.Context, run *v1alpha1.HookRun) {
+	r.Tracer.ExportAttempts(ctx, run, func() []v1alpha1.RunStage {
+		parent, err := readParent(ctx, r.Reader, run)
+		traced, is := parent.(lifecycle.Object)
+		if err != nil || !is {
+			return nil
+		}
+		return traced.Run().Timeline
+	})
 }
 
 // ignoreConflictAndNotFound drops the error of a write that lost against a newer one, or whose object no

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/runlog"
 	"github.com/grapnel-dev/grapnel/internal/storage/location"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 )
 
 // Dependencies are what the drivers of all kinds share. Every field without a default is
@@ -52,6 +53,8 @@ type Dependencies struct {
 	// Journal records which steps are running, in order to detect that one crashed the operator.
 	// If it is nil, crashes are not counted.
 	Journal *Journal
+	// Tracer exports the traces of runs; nil exports none.
+	Tracer *tracing.Tracer
 }
 
 // validateRequiredFields returns an error if a required field is not set.

@@ -311,6 +311,7 @@ func (d *Driver[T]) patchStatus(ctx context.Context, s *Scope[T]) error {
 			d.queue.removeRun(s.Object.GetUID()) // the next run need not wait for the watch
 		}
 	}
+	d.exportSpans(ctx, written)
 	for _, f := range s.afterUpdate {
 		if err := f(ctx); err != nil {
 			return err

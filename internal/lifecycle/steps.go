@@ -48,9 +48,10 @@ func ExecuteStep[R any, T Object](d *Driver[T], s *Scope[T], name string, prepar
 		if err != nil {
 			return err
 		}
+		timeline := s.Object.Run().Timeline
 		started := d.steps.EnsureStarted(id, namespacedNameOf(s.Object), func(ctx context.Context) (any, error) {
 			defer d.Journal.Begin(journalID(s.Object.GetUID(), name))()
-			return work(ctx)
+			return work(d.Tracer.WithStage(ctx, s.Object.GetUID(), timeline))
 		})
 		if !started {
 			s.RequeueAfter(time.Second)

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -48,4 +49,13 @@ func currentStage(o Object) string {
 		return v1alpha1.ReasonFinalizing // its outcome is no stage
 	}
 	return reconciling.Reason
+}
+
+// exportSpans exports the stages of a run that have ended according to its written status, and the run once it is
+// finalized.
+func (d *Driver[T]) exportSpans(ctx context.Context, o T) {
+	d.Tracer.ExportStages(ctx, d.Kind.Name, o)
+	if IsFinalized(o) {
+		d.Tracer.ExportRun(ctx, d.Kind.Name, o)
+	}
 }

@@ -27,7 +27,7 @@ func (o *operations) startForObject(ctx context.Context, run string, object *uns
 	case p.hasInstruction("refuse"):
 		return "", p, errors.New(p["refuse"])
 	}
-	id, err := o.startOperation(run, object.GetNamespace(), object.GetName(), p)
+	id, err := o.startOperation(ctx, run, object.GetNamespace(), object.GetName(), p)
 	return id, p, err
 }
 

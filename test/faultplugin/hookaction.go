@@ -34,7 +34,7 @@ func (r *recorder) interceptUnary(ctx context.Context, req any, info *grpc.Unary
 		return handler(ctx, req)
 	}
 	point := pointFromMethod(info.FullMethod)
-	count := r.recordExecuteCall(point, in)
+	count := r.recordExecuteCall(ctx, point, in)
 	if r.shouldKillAt(point, count) && r.killBefore {
 		killParentProcess()
 	}

@@ -95,11 +95,11 @@ func newOperations(getenv func(string) string) *operations {
 }
 
 // recordOperationCall adds a call to the log, with the beginning of an ID as its key.
-func (o *operations) recordOperationCall(point, id string) {
+func (o *operations) recordOperationCall(ctx context.Context, point, id string) {
 	if o.log == "" {
 		return
 	}
-	line, err := json.Marshal(callLogEntry{Point: point, Key: id[:min(len(id), 200)]})
+	line, err := json.Marshal(callLogEntry{Point: point, Key: id[:min(len(id), 200)], Traceparent: traceparent(ctx)})
 	if err == nil {
 		err = appendLineToFile(o.log, line)
 	}
@@ -110,7 +110,7 @@ func (o *operations) recordOperationCall(point, id string) {
 
 // startOperation starts the operation of a program on an object of a run, and returns the
 // ID.
-func (o *operations) startOperation(run, namespace, name string, p operationProgram) (string, error) {
+func (o *operations) startOperation(ctx context.Context, run, namespace, name string, p operationProgram) (string, error) {
 	id := strings.Join([]string{run, namespace, name, rand.Text()}, "/")
 	switch {
 	case p.hasInstruction("sameid"):
@@ -118,7 +118,7 @@ func (o *operations) startOperation(run, namespace, name string, p operationProg
 	case p.hasInstruction("id"):
 		id = strings.Repeat("i", p.intArgumentOf("id"))
 	}
-	o.recordOperationCall("Start", id)
+	o.recordOperationCall(ctx, "Start", id)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return id, o.writeOperation(id, &operationState{Program: p})
@@ -231,7 +231,7 @@ func (s *operationState) currentProgress() *item.Progress {
 
 // cancelOperation cancels the operation according to the program.
 func (o *operations) cancelOperation(ctx context.Context, id string) error {
-	o.recordOperationCall("Cancel", id)
+	o.recordOperationCall(ctx, "Cancel", id)
 	s, err := o.updateOperation(id, func(s *operationState) {
 		s.Cancelled = s.Cancelled || !s.Program.hasInstruction("cancelfails") && !s.Program.hasInstruction("cancelhangs") && !s.Program.hasInstruction("cancelignored")
 	})

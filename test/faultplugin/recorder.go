@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"google.golang.org/grpc/metadata"
 )
 
 // executeRequest is a call of Execute of a hook or of a DeleteAction.
@@ -73,18 +76,27 @@ type callLogEntry struct {
 	Action  string `json:"action"`
 	Key     string `json:"key"`
 	Attempt int32  `json:"attempt"`
+	// Traceparent is that of the call.
+	Traceparent string `json:"traceparent,omitempty"`
+}
+
+// traceparent returns the traceparent of a call; empty if the operator has no traces.
+func traceparent(ctx context.Context) string {
+	return strings.Join(metadata.ValueFromIncomingContext(ctx, "traceparent"), ",")
 }
 
 // recordExecuteCall adds the call to the log and returns the number of calls for its point
 // so far.
-func (r *recorder) recordExecuteCall(point string, in executeRequest) int {
+func (r *recorder) recordExecuteCall(ctx context.Context, point string, in executeRequest) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.logPath == "" {
 		r.countByName[point]++
 		return r.countByName[point]
 	}
-	line, err := json.Marshal(callLogEntry{Point: point, Action: in.GetPlugin(), Key: in.GetIdempotencyKey(), Attempt: in.GetAttempt()})
+	line, err := json.Marshal(callLogEntry{
+		Point: point, Action: in.GetPlugin(), Key: in.GetIdempotencyKey(), Attempt: in.GetAttempt(), Traceparent: traceparent(ctx),
+	})
 	if err == nil {
 		err = appendLineToFile(r.logPath, line)
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
@@ -49,7 +50,7 @@ type attempt struct {
 // Execute makes one attempt; see executor.Executor.
 func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
 	a := e.newAttempt(ctx, call)
-	if err := a.prepareInputs(); err != nil {
+	if err := a.prepareInputs(ctx); err != nil {
 		return executor.Answer{}, a.newError(&failure{kind: executor.Invalid, text: err.Error(), err: err})
 	}
 	answer, failed := a.runJob(ctx)
@@ -74,7 +75,7 @@ func (a *attempt) newError(f *failure) error {
 }
 
 // prepareInputs rejects a call for which no Job can be created.
-func (a *attempt) prepareInputs() (err error) {
+func (a *attempt) prepareInputs(ctx context.Context) (err error) {
 	switch {
 	case a.call.Key == "":
 		return errors.New("the call has no idempotency key")
@@ -86,6 +87,9 @@ func (a *attempt) prepareInputs() (err error) {
 	}
 	if a.env, err = a.newEnvVars(a.call); err != nil {
 		return err
+	}
+	if traceparent := tracing.Traceparent(ctx); traceparent != "" {
+		a.env = append(a.env, corev1.EnvVar{Name: tracing.EnvVar, Value: traceparent})
 	}
 	a.files, err = encodeFiles(a.call)
 	return err

@@ -4,9 +4,11 @@
 package job
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 )
 
 func TestAnswerForExit(t *testing.T) {
@@ -96,6 +99,35 @@ func TestNewEnvVars(t *testing.T) {
 	}
 	if len(options.Env) != 1 {
 		t.Error("the options were changed")
+	}
+}
+
+func TestAttempt_Traceparent(t *testing.T) {
+	t.Parallel()
+	traced := (&tracing.Tracer{}).WithOperation(t.Context(), "0b6e2f0c-7f1d-4d3b-9a58-1f0d5d4c8e11", "operation-1")
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		want []string
+	}{
+		"off": {ctx: t.Context()},
+		"on":  {ctx: traced, want: []string{tracing.Traceparent(traced)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &attempt{call: call()}
+			if err := a.prepareInputs(tc.ctx); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, v := range a.env {
+				if v.Name == "TRACEPARENT" {
+					got = append(got, v.Value)
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("TRACEPARENT is %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/webhook"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 )
 
 // seen is a received request.
@@ -60,7 +61,8 @@ func TestExecute_BackupRequest(t *testing.T) {
 	call := newCall()
 	call.Parameters = map[string]string{"path": "/../{x}?y=$(z)", "empty": ""}
 	call.Outputs = map[string]map[string]string{"example.io/first": {"k": "v"}}
-	answer, err := newExecutor(t, opts).Execute(t.Context(), call)
+	ctx := (&tracing.Tracer{}).WithOperation(t.Context(), "0b6e2f0c-7f1d-4d3b-9a58-1f0d5d4c8e11", "operation-1")
+	answer, err := newExecutor(t, opts).Execute(ctx, call)
 	if err != nil || answer.RetryAfter != 0 || answer.Message != "" || len(answer.Outputs) != 0 {
 		t.Fatalf("answer is %+v, %v", answer, err)
 	}
@@ -70,6 +72,7 @@ func TestExecute_BackupRequest(t *testing.T) {
 	for name, want := range map[string]string{
 		"Idempotency-Key": "6f1c0e2a", "Grapnel-Attempt": "2", "User-Agent": "grapnel/1.2.3",
 		"Content-Type": "application/json", "Accept": "application/json", "Authorization": "", "Accept-Encoding": "", "Cookie": "",
+		"Traceparent": tracing.Traceparent(ctx),
 	} {
 		if value := got.header.Get(name); value != want {
 			t.Errorf("header %s is %q, want %q", name, value, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
@@ -133,6 +134,9 @@ func (e *Executor) newHTTPRequest(ctx context.Context, call executor.Call, conte
 	out.Header.Set("User-Agent", e.userAgent)
 	out.Header.Set(HeaderKey, call.Key)
 	out.Header.Set(HeaderAttempt, strconv.Itoa(int(call.Attempt)))
+	if traceparent := tracing.Traceparent(ctx); traceparent != "" {
+		out.Header.Set(tracing.Header, traceparent)
+	}
 	if token != "" {
 		out.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -12,12 +12,14 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	protobuf "google.golang.org/protobuf/proto"
 
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/text"
+	"github.com/grapnel-dev/grapnel/internal/tracing"
 	"github.com/grapnel-dev/grapnel/sdk/proto"
 	velerov1 "github.com/grapnel-dev/grapnel/sdk/proto/grapnel/velero/v1"
 )
@@ -38,7 +40,7 @@ func newCallConn(inner grpc.ClientConnInterface) *callConn {
 // Invoke makes a call.
 func (c *callConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	c.used.Store(true)
-	ctx, answered := withAnswerMark(ctx)
+	ctx, answered := withAnswerMark(withTraceparent(ctx))
 	return maskUnavailable(c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...), answered)
 }
 
@@ -47,7 +49,7 @@ func (c *callConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	c.used.Store(true)
-	ctx, answered := withAnswerMark(ctx)
+	ctx, answered := withAnswerMark(withTraceparent(ctx))
 	inner, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
 		return nil, maskUnavailable(err, answered)
@@ -82,6 +84,14 @@ type answeredKey struct{}
 func withAnswerMark(ctx context.Context) (context.Context, *atomic.Bool) {
 	answered := new(atomic.Bool)
 	return context.WithValue(ctx, answeredKey{}, answered), answered
+}
+
+// withTraceparent returns the context of a call that passes on the trace that it is part of.
+func withTraceparent(ctx context.Context) context.Context {
+	if traceparent := tracing.Traceparent(ctx); traceparent != "" {
+		return metadata.AppendToOutgoingContext(ctx, tracing.Header, traceparent)
+	}
+	return ctx
 }
 
 // answerMarker marks the calls that the other side has ended with a status: a broken

@@ -85,22 +85,35 @@ func (w *Env) callLogPath() string { return filepath.Join(w.Dir, "calls.jsonl") 
 // order, as "PreBackup name #attempt".
 func (w *Env) FaultPluginCalls(t testing.TB, ours func(key string) bool) []string {
 	t.Helper()
+	calls, _ := w.readFaultPluginCalls(t, ours)
+	return calls
+}
+
+// FaultPluginTraceparents returns the traceparents of the same calls.
+func (w *Env) FaultPluginTraceparents(t testing.TB, ours func(key string) bool) []string {
+	t.Helper()
+	_, traceparents := w.readFaultPluginCalls(t, ours)
+	return traceparents
+}
+
+func (w *Env) readFaultPluginCalls(t testing.TB, ours func(key string) bool) (calls, traceparents []string) {
+	t.Helper()
 	content, err := os.ReadFile(w.callLogPath())
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	var calls []string
 	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {
 		var call struct {
-			Point, Action, Key string
-			Attempt            int32
+			Point, Action, Key, Traceparent string
+			Attempt                         int32
 		}
 		if err := json.Unmarshal(scanner.Bytes(), &call); err != nil {
 			t.Fatal(err)
 		}
 		if ours(call.Key) {
 			calls = append(calls, fmt.Sprintf("%s %s #%d", call.Point, call.Action, call.Attempt))
+			traceparents = append(traceparents, call.Traceparent)
 		}
 	}
-	return calls
+	return calls, traceparents
 }

@@ -30,6 +30,8 @@ type Namespace struct {
 
 	args []string
 	env  *Env
+	// started are all operators that were started here. Tests may replace Operator while it runs.
+	started []*operator.Operator
 }
 
 // SharedOperator returns the operator for tests that do not need their own, in the
@@ -61,8 +63,10 @@ func (w *Env) StartOperator(t testing.TB, args ...string) *Namespace {
 		if t.Failed() {
 			t.Logf("the end of the log of the operator of %s (it ended with %v, if it did):\n%s", s.Name, s.Operator.Err(), s.Operator.LastLogLines())
 		}
-		if err := s.Operator.Stop(); err != nil {
-			t.Error(err)
+		for _, op := range s.started {
+			if err := op.Stop(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	w.WaitForPlugins(t, w.configuredPlugins()...)
@@ -97,10 +101,14 @@ func (s *Namespace) startOperator(ctx context.Context) error {
 
 // startOperatorInDir starts an operator with a given directory and additional flags.
 func (s *Namespace) startOperatorInDir(ctx context.Context, dir string, more ...string) (*operator.Operator, error) {
-	return operator.Start(ctx, operator.Options{
+	op, err := operator.Start(ctx, operator.Options{
 		Programs: s.env.Programs, Kubeconfig: s.env.ControlPlane.KubeconfigPath(), Dir: dir,
 		Args: slices.Concat([]string{"--namespace=" + s.Name}, s.args, more),
 	})
+	if err == nil {
+		s.started = append(s.started, op)
+	}
+	return op, err
 }
 
 // StartStandby starts another operator with the same store and its own directory, until the

@@ -74,8 +74,8 @@ func (c *traceCollector) Export(ctx context.Context, in *collectorpb.ExportTrace
 	return &collectorpb.ExportTraceServiceResponse{}, nil
 }
 
-// listSpans returns the spans of a trace as "parent/name start end", with times in microseconds, sorted, and their IDs by
-// that text.
+// listSpans returns the spans of a trace as "parent/name start end error", with times in microseconds, sorted, and their IDs
+// by that text.
 func (c *traceCollector) listSpans(trace string) (list []string, ids map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *traceCollector) listSpans(trace string) (list []string, ids map[string]
 		for parent := span.GetParentSpanId(); len(parent) > 0; parent = c.spans[string(parent)].GetParentSpanId() {
 			path = c.spans[string(parent)].GetName() + "/" + path
 		}
-		text := fmt.Sprintf("%s %d %d", path, span.GetStartTimeUnixNano()/1000, span.GetEndTimeUnixNano()/1000)
+		text := fmt.Sprintf("%s %d %d %s", path, span.GetStartTimeUnixNano()/1000, span.GetEndTimeUnixNano()/1000, span.GetStatus().GetMessage())
 		list = append(list, text)
 		ids[text] = hex.EncodeToString(span.GetSpanId())
 	}
@@ -110,6 +110,7 @@ var _ = Describe("Traces", Label("hooks"), func() {
 		parameter(b, pair, "fault", "until:"+goOn)
 		s.apply(t, b)
 		awaitCall(t, b, v1alpha1.HookPreBackup, pair)
+		Eventually(func() []string { return callsOf(t, b) }).WithTimeout(patience).Should(HaveLen(1), "the call must be in the log")
 		Expect(s.Operator.Kill()).To(Succeed())
 		give()
 		close(collector.responds)
@@ -119,15 +120,15 @@ var _ = Describe("Traces", Label("hooks"), func() {
 
 		trace := strings.ReplaceAll(string(b.UID), "-", "")
 		got, ids := collector.listSpans(trace)
-		spanText := func(path string, start, end v1alpha1.MicroTime) string {
-			return fmt.Sprintf("%s %d %d", path, start.UnixMicro(), end.UnixMicro())
+		spanText := func(path string, start, end v1alpha1.MicroTime, failure string) string {
+			return fmt.Sprintf("%s %d %d %s", path, start.UnixMicro(), end.UnixMicro(), failure)
 		}
 		traceparent := func(text string) string { return "00-" + trace + "-" + ids[text] + "-01" }
 		var want, traceparents []string
 		stages := b.Status.Timeline
-		want = append(want, spanText("Backup", stages[0].StartTimestamp, *stages[len(stages)-1].CompletionTimestamp))
+		want = append(want, spanText("Backup", stages[0].StartTimestamp, *stages[len(stages)-1].CompletionTimestamp, ""))
 		for _, stage := range stages {
-			text := spanText("Backup/"+stage.Name, stage.StartTimestamp, *stage.CompletionTimestamp)
+			text := spanText("Backup/"+stage.Name, stage.StartTimestamp, *stage.CompletionTimestamp, "")
 			want = append(want, text)
 			if stage.Name == v1alpha1.ReasonArchiving {
 				traceparents = append(traceparents, traceparent(text))
@@ -137,7 +138,7 @@ var _ = Describe("Traces", Label("hooks"), func() {
 			v1alpha1.HookPreBackup: v1alpha1.ReasonRunningPreActions, v1alpha1.HookPostBackup: v1alpha1.ReasonRunningPostActions,
 		} {
 			for _, attempt := range runOf(t, b, point, pair).Status.Attempts {
-				text := spanText(fmt.Sprintf("Backup/%s/%s %s", stage, point, pair), attempt.StartTimestamp, *attempt.CompletionTimestamp)
+				text := spanText(fmt.Sprintf("Backup/%s/%s %s", stage, point, pair), attempt.StartTimestamp, *attempt.CompletionTimestamp, attempt.Reason)
 				want, traceparents = append(want, text), append(traceparents, traceparent(text))
 			}
 		}
@@ -146,7 +147,7 @@ var _ = Describe("Traces", Label("hooks"), func() {
 			if o.Status.StartTimestamp != nil {
 				start = *o.Status.StartTimestamp
 			}
-			want = append(want, spanText(fmt.Sprintf("Backup/%s %s", o.Spec.Kind, o.Spec.ActionName), start, *o.Status.CompletionTimestamp))
+			want = append(want, spanText(fmt.Sprintf("Backup/%s %s", o.Spec.Kind, o.Spec.ActionName), start, *o.Status.CompletionTimestamp, ""))
 		}
 		slices.Sort(want)
 		env.CheckEqual(t, "spans", got, want)

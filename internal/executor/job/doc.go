@@ -24,6 +24,7 @@
 // These variables are always set: GRAPNEL_IDEMPOTENCY_KEY, GRAPNEL_ATTEMPT, GRAPNEL_POINT
 // ("PreBackup"), GRAPNEL_ACTION, GRAPNEL_BACKUP_NAME ("" for actions of a Backup), and the paths
 // of the files below: GRAPNEL_SUBJECT_FILE, GRAPNEL_OUTPUTS_FILE, GRAPNEL_BACKUP_OUTPUTS_FILE.
+// TRACEPARENT is set if the operator has traces.
 //
 // Each parameter is a variable GRAPNEL_PARAM_<NAME>: letters are in upper case, and everything
 // except ASCII letters and digits becomes "_". "max-lag.s" is GRAPNEL_PARAM_MAX_LAG_S. Two

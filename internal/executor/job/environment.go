@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// envPrefix is the prefix of every variable that Grapnel sets.
+	// envPrefix is the prefix of every variable that Grapnel sets, except tracing.EnvVar.
 	envPrefix          = "GRAPNEL_"
 	parameterEnvPrefix = envPrefix + "PARAM_"
 )

@@ -73,6 +73,7 @@ func TestInstall(t *testing.T) {
 	t.Run("others may only cancel AsyncOperations", s.testOperationsOfUser)
 	t.Run("an AsyncOperation goes with its Backup", s.testOperationsAreCollected)
 	t.Run("people may do what their role says", s.testPeople)
+	t.Run("a team backs up its own namespaces", s.testTenancy)
 	t.Run("the store moves to a volume of several nodes", s.testSharedVolume)
 }
 

@@ -158,6 +158,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 	if manifests < 3 {
 		t.Errorf("found only %d manifests in the documents", manifests)
 	}
+	t.Run("kubectl", func(t *testing.T) { testKubectl(t, plane) })
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -232,22 +233,6 @@ func TestFaultTestsExist(t *testing.T) {
 	}
 	if len(names) < 50 {
 		t.Errorf("found only %d names", len(names))
-	}
-}
-
-func TestTargetsExist(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, text := range documents(t) {
-		for _, match := range regexp.MustCompile("(?m)(?:^    |`)make ([a-z][a-z0-9 -]*)").FindAllStringSubmatch(text, -1) {
-			for target := range strings.FieldsSeq(match[1]) {
-				if !strings.Contains(string(makefile), "\n"+target+":") {
-					t.Errorf("%s names make %s, which the Makefile does not have", path, target)
-				}
-			}
-		}
 	}
 }
 

@@ -44,6 +44,8 @@ var _ = Describe("Grapnel", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
+	describeQuickstart()
+
 	Context("with one operator", Ordered, func() {
 		BeforeAll(func(ctx SpecContext) { c.install(ctx, "one") }, NodeTimeout(5*time.Minute))
 		describeInstallation()

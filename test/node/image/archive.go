@@ -58,7 +58,7 @@ func writeArchive(out io.Writer, i Image, layer *os.File, digest string) error {
 	}
 	sum := sha256.Sum256(configuration)
 	configName, layerName := hex.EncodeToString(sum[:])+".json", digest+"/layer.tar"
-	list, err := json.Marshal([]manifest{{Config: configName, RepoTags: []string{i.Name}, Layers: []string{layerName}}})
+	list, err := json.Marshal([]manifest{{Config: configName, RepoTags: i.names(), Layers: []string{layerName}}})
 	if err != nil {
 		return err
 	}

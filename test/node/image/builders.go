@@ -25,6 +25,12 @@ const (
 	PostgresName  = "docker.io/local/postgres:1"
 )
 
+// The names by which the quickstart of README.md has two of them.
+const (
+	busyboxQuickstart = "docker.io/library/busybox:1.37"
+	grapnelQuickstart = "docker.io/library/grapnel:quickstart"
+)
+
 // busyboxPath is where Debian's busybox-static is.
 const busyboxPath = "/bin/busybox"
 
@@ -36,7 +42,7 @@ func Busybox(ctx context.Context) (Image, error) {
 		return Image{}, err
 	}
 	return Image{
-		Name: BusyboxName, User: NonRoot, Content: content,
+		Name: BusyboxName, Aliases: []string{busyboxQuickstart}, User: NonRoot, Content: content,
 		Entrypoint: []string{"/usr/bin/env"}, Cmd: []string{"sh"},
 	}, nil
 }
@@ -84,7 +90,7 @@ func Grapnel(ctx context.Context, root string) (Image, error) {
 		return Image{}, err
 	}
 	return Image{
-		Name: GrapnelName, User: NonRoot, Entrypoint: []string{"/manager"},
+		Name: GrapnelName, Aliases: []string{grapnelQuickstart}, User: NonRoot, Entrypoint: []string{"/manager"},
 		Content: []Item{
 			File{Path: "/manager", Source: manager, Mode: 0o755}, File{Path: "/plugins/csi", Source: csi, Mode: 0o755},
 		},

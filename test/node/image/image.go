@@ -20,6 +20,8 @@ type Image struct {
 	// Name is the full name with registry and tag. Without a registry, or with the tag
 	// latest, the node would look for the image elsewhere.
 	Name string
+	// Aliases are further names, which documents use.
+	Aliases []string
 	// Entrypoint is the program and its first arguments, Cmd are further arguments that
 	// the pod's replace.
 	Entrypoint, Cmd []string
@@ -66,15 +68,22 @@ func (i Image) Save(path string) error {
 
 // check refuses what a node would take for something else.
 func (i Image) check() error {
-	registry, rest, _ := strings.Cut(i.Name, "/")
-	_, tag, tagged := strings.Cut(rest, ":")
-	switch {
-	case !strings.ContainsAny(registry, ".:") || rest == "":
-		return fmt.Errorf("the name %q of the image has no registry: write docker.io/local/NAME:TAG", i.Name)
-	case !tagged || tag == "" || tag == "latest":
-		return fmt.Errorf("the name %q of the image needs a tag other than latest: nodes pull latest", i.Name)
-	case len(i.Entrypoint) == 0:
+	for _, name := range i.names() {
+		registry, rest, _ := strings.Cut(name, "/")
+		_, tag, tagged := strings.Cut(rest, ":")
+		switch {
+		case !strings.ContainsAny(registry, ".:") || rest == "":
+			return fmt.Errorf("the name %q of the image has no registry: write docker.io/local/NAME:TAG", name)
+		case !tagged || tag == "" || tag == "latest":
+			return fmt.Errorf("the name %q of the image needs a tag other than latest: nodes pull latest", name)
+		}
+	}
+	if len(i.Entrypoint) == 0 {
 		return fmt.Errorf("the image %s has no entrypoint", i.Name)
 	}
 	return nil
+}
+
+func (i Image) names() []string {
+	return append([]string{i.Name}, i.Aliases...)
 }

@@ -64,7 +64,7 @@ func example(t *testing.T) Image {
 		t.Fatal(err)
 	}
 	return Image{
-		Name: "docker.io/local/hello:1", Entrypoint: []string{"/opt/hello"}, Cmd: []string{"world"}, User: NonRoot,
+		Name: "docker.io/local/hello:1", Aliases: []string{"docker.io/library/hello:quickstart"}, Entrypoint: []string{"/opt/hello"}, Cmd: []string{"world"}, User: NonRoot,
 		Env: []string{"A=1"}, Content: []Item{File{Path: "/opt/hello", Source: source, Mode: 0o755}},
 	}
 }
@@ -83,7 +83,7 @@ func TestArchive(t *testing.T) {
 	archive := save(t, i)
 	names, _, contents := members(t, bytes.NewReader(archive))
 	list := decode[[]manifest](t, contents["manifest.json"])
-	if len(names) != 3 || len(list) != 1 || !slices.Equal(list[0].RepoTags, []string{i.Name}) || len(list[0].Layers) != 1 {
+	if len(names) != 3 || len(list) != 1 || !slices.Equal(list[0].RepoTags, []string{i.Name, i.Aliases[0]}) || len(list[0].Layers) != 1 {
 		t.Fatalf("the members are %q, the manifest is %+v", names, list)
 	}
 	sum := func(content string) string {
@@ -117,6 +117,7 @@ func TestImage_SaveErrors(t *testing.T) {
 		"no registry":         func(i *Image) { i.Name = "local/hello:1" },
 		"no tag":              func(i *Image) { i.Name = "docker.io/local/hello" },
 		"a tag to pull":       func(i *Image) { i.Name = "docker.io/local/hello:latest" },
+		"an alias to pull":    func(i *Image) { i.Aliases = []string{"docker.io/library/hello:latest"} },
 		"a registry alone":    func(i *Image) { i.Name = "localhost:5000" },
 		"no entrypoint":       func(i *Image) { i.Entrypoint = nil },
 		"no such file":        func(i *Image) { i.Content = []Item{File{Path: "/x", Source: "/nowhere"}} },

@@ -189,13 +189,17 @@ deploy: $(KUBECTL_BUILT) ## Install the CRDs, the operator (image IMG) and its p
 
 # Neither the CRDs nor the namespace with the volume of the store: removing the
 # operator must not delete backups. Everything that is removed has a label, so that it is
-# found, whichever overlay it came from. The Deployment goes first, with its pods: until
-# they have ended, they need their rights and the network to record the progress of a
-# backup. The policies go last: until then, only the operator can write what it wrote.
+# found, whichever overlay it came from. Alerts go first, as they would fire, and then the
+# Deployment with its pods: until they have ended, they need their rights and the network to
+# record the progress of a backup. The policies go last: until then, only the operator can
+# write what it wrote.
 GRAPNEL := -l app.kubernetes.io/name=grapnel --ignore-not-found
 
 .PHONY: undeploy
 undeploy: $(KUBECTL_BUILT) ## Remove the operator; CRDs, their objects and stored backups stay.
+	$(KUBECTL) get crd servicemonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com --ignore-not-found -o name | \
+		sed 's|.*/||' | xargs -r -I{} $(KUBECTL) delete {} -n grapnel-system $(GRAPNEL)
+	$(KUBECTL) delete configmap -n grapnel-system grapnel-dashboard --ignore-not-found
 	$(KUBECTL) delete deployment -n grapnel-system $(GRAPNEL) --cascade=foreground --timeout=5m
 	$(KUBECTL) delete poddisruptionbudget,service,networkpolicy -n grapnel-system $(GRAPNEL)
 	$(KUBECTL) delete secret -n grapnel-system grapnel-restore-stamp-key --ignore-not-found

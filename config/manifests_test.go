@@ -216,6 +216,26 @@ func TestInstallations_Labels(t *testing.T) {
 	}
 }
 
+// TestInstallations_Images compares the images of the pods with those that docs/guides/operate.md lists for clusters
+// without access to the internet. It has those of plugins by their component.
+func TestInstallations_Images(t *testing.T) {
+	t.Parallel()
+	page := readText(t, "../docs/guides/operate.md")
+	for name, i := range installations {
+		objects := i.render(t)
+		for _, deployment := range ofKind[appsv1.Deployment](t, objects, "Deployment") {
+			for _, container := range deployment.Spec.Template.Spec.Containers {
+				if image, _, _ := strings.Cut(container.Image, ":"); !strings.Contains(page, "| `"+image+"` |") {
+					t.Errorf("%s: docs/guides/operate.md does not list the image %s", name, container.Image)
+				}
+			}
+		}
+		if others := ofKind[unstructured.Unstructured](t, objects, "CronJob", "DaemonSet", "Job", "Pod", "StatefulSet"); len(others) > 0 {
+			t.Errorf("%s has other workloads, whose images docs/guides/operate.md does not list: %v", name, others)
+		}
+	}
+}
+
 // TestHighAvailability_VolumeAccessMode builds installations with a second operator, and with a
 // volume that one node mounts.
 func TestHighAvailability_VolumeAccessMode(t *testing.T) {

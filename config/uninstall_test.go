@@ -103,7 +103,13 @@ func (l *life) uninstall(t *testing.T) {
 	if err := l.op.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	monitoring := []string{"-l", "app.kubernetes.io/component=monitoring"}
+	l.kubectl(t, installations["alerts"].manifests(t), append([]string{"apply", "-f", "-"}, monitoring...)...)
 	l.undeploy(t)
+	kinds := "servicemonitors.monitoring.coreos.com,prometheusrules.monitoring.coreos.com,configmaps"
+	if stays := l.kubectl(t, "", append([]string{"get", kinds, "-n", namespace, "-o", "name"}, monitoring...)...); stays != "" {
+		t.Errorf("make undeploy leaves of the component monitoring: %s", stays)
+	}
 	left := slices.Sorted(maps.Keys(l.everything(t)))
 	for _, object := range left {
 		if strings.Contains(object, "/grapnel-") && !strings.HasPrefix(object, "Namespace") && !strings.HasPrefix(object, "PersistentVolumeClaim ") {

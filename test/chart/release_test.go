@@ -5,15 +5,18 @@ package chart_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli"
+	helmcmd "helm.sh/helm/v4/pkg/cmd"
 	"helm.sh/helm/v4/pkg/kube"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +55,7 @@ func TestRelease(t *testing.T) {
 	t.Setenv("KUBECACHEDIR", t.TempDir())
 	c := startCluster(t)
 
-	c.install(t, "grapnel", withLocation, nil)
+	c.install(t, "grapnel", withLocation)
 	c.wantKept(t, true)
 	pluginID, locationID := c.uid(t, plugin), c.uid(t, location)
 	if pluginID == "" || locationID == "" {
@@ -69,29 +72,105 @@ func TestRelease(t *testing.T) {
 		t.Error("an upgrade without them leaves the Plugin and the location")
 	}
 
-	_, err := c.newInstall(t, "another").Run(loadChart(t), map[string]any{})
-	if err == nil || !strings.Contains(err.Error(), "exists and cannot be imported into the current release") {
-		t.Errorf("a second release: %v", err)
-	}
+	c.followDocuments(t)
+}
 
+// followDocuments runs each helm of the documents as it is there: it installs once more, and changes to kustomize
+// and back.
+func (c *cluster) followDocuments(t *testing.T) {
+	t.Helper()
+	t.Chdir(c.root)
+	commands := readHelmCommands(t)
+	run := func(prefix string) {
+		t.Helper()
+		for command := range commands {
+			if strings.HasPrefix(command, prefix) {
+				delete(commands, command)
+				if err := c.helm(t, command); err != nil {
+					t.Fatalf("helm %s: %v", command, err)
+				}
+				return
+			}
+		}
+		t.Fatalf("no document has helm %s", prefix)
+	}
+	for _, second := range []string{"another charts/grapnel -n grapnel-system", "grapnel charts/grapnel -n elsewhere --create-namespace"} {
+		if err := c.helm(t, "install "+second); err == nil || !strings.Contains(err.Error(), "exists and cannot be imported into the current release") {
+			t.Errorf("a second release, %s: %v", second, err)
+		}
+	}
+	if c.uid(t, "namespace/elsewhere") != "" {
+		t.Error("a second release that is refused leaves its namespace")
+	}
 	claimID := c.uid(t, claim)
-	c.uninstall(t)
+	run("uninstall grapnel")
 	c.wantKept(t, false)
-
-	// To kustomize, and back.
-	c.kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(c.root, "config", "default"))
-	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:latest")
+	run("install grapnel charts/grapnel -n grapnel-system --create-namespace")
+	c.wantImage(t, "registry.example.com/grapnel:v0.1.0")
 	accountID := c.uid(t, account)
-	c.install(t, "grapnel", "image: {tag: v0.1.0}", func(install *action.Install) {
-		install.TakeOwnership, install.ForceConflicts = true, true
-	})
-	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:v0.1.0")
-	c.kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(c.root, "config", "default"))
-	c.kubectl(t, "delete", "secret", "-n", namespace, "-l", "owner=helm,name=grapnel")
-	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:latest")
-	if c.uid(t, account) != accountID || c.uid(t, claim) != claimID {
-		t.Error("moving between the chart and kustomize replaces objects")
+	run("upgrade grapnel")
+	c.wantImage(t, "registry.example.com/grapnel:v0.2.0")
+
+	text, err := os.ReadFile("docs/guides/operate.md")
+	if err != nil {
+		t.Fatal(err)
 	}
+	toKustomize := regexp.MustCompile(`(?m)^kubectl (.*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(toKustomize) != 2 {
+		t.Fatalf("docs/guides/operate.md has %d commands that change to kustomize, want 2", len(toKustomize))
+	}
+	for _, command := range toKustomize {
+		c.kubectl(t, strings.Fields(command[1])...)
+	}
+	c.wantImage(t, "ghcr.io/grapnel-dev/grapnel:latest")
+	run("install grapnel charts/grapnel -n grapnel-system --wait --take-ownership")
+	c.wantImage(t, "registry.example.com/grapnel:v0.1.0")
+	if c.uid(t, account) != accountID || c.uid(t, claim) != claimID {
+		t.Error("changing between the chart and kustomize replaces objects")
+	}
+	run("package charts/grapnel")
+	for command := range commands {
+		t.Errorf("no test runs helm %s of a document", command)
+	}
+}
+
+// readHelmCommands returns the commands of Helm in the documents, without mere names of commands.
+func readHelmCommands(t *testing.T) map[string]bool {
+	t.Helper()
+	commands := map[string]bool{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range regexp.MustCompile("(?m)(?:^|^    |`)helm ([a-z]+ [^`\n]+)").FindAllSubmatch(text, -1) {
+				commands[string(match[1])] = true
+			}
+		}
+	}
+	return commands
+}
+
+// helm runs Helm itself in the working directory.
+func (c *cluster) helm(t *testing.T, line string) error {
+	t.Helper()
+	args := append(strings.Fields(line), "--kubeconfig="+c.KubeconfigPath())
+	if strings.HasPrefix(line, "package ") {
+		args = append(args, "--destination="+t.TempDir())
+	}
+	command, err := helmcmd.NewRootCmd(io.Discard, args, func(bool) {})
+	if err != nil {
+		return err
+	}
+	command.SetArgs(args)
+	command.SetOut(io.Discard)
+	command.SetErr(io.Discard)
+	return command.ExecuteContext(t.Context())
 }
 
 func startCluster(t *testing.T) *cluster {
@@ -129,21 +208,12 @@ func (c *cluster) newConfiguration(t *testing.T) *action.Configuration {
 	return configuration
 }
 
-// newInstall is helm install -n grapnel-system --create-namespace --wait.
-func (c *cluster) newInstall(t *testing.T, name string) *action.Install {
+// install is helm install -n grapnel-system --create-namespace --wait.
+func (c *cluster) install(t *testing.T, name, values string) {
 	t.Helper()
 	install := action.NewInstall(c.newConfiguration(t))
 	install.ReleaseName, install.Namespace, install.CreateNamespace = name, namespace, true
 	install.WaitStrategy, install.Timeout = kube.StatusWatcherStrategy, 3*time.Minute
-	return install
-}
-
-func (c *cluster) install(t *testing.T, name, values string, set func(*action.Install)) {
-	t.Helper()
-	install := c.newInstall(t, name)
-	if set != nil {
-		set(install)
-	}
 	c.runReady(t)
 	if _, err := install.Run(loadChart(t), parseValues(t, values)); err != nil {
 		t.Fatal(err)
@@ -155,15 +225,6 @@ func (c *cluster) upgrade(t *testing.T, values string) {
 	upgrade := action.NewUpgrade(c.newConfiguration(t))
 	upgrade.Namespace, upgrade.WaitStrategy, upgrade.ServerSideApply = namespace, kube.HookOnlyStrategy, "auto"
 	if _, err := upgrade.Run("grapnel", loadChart(t), parseValues(t, values)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (c *cluster) uninstall(t *testing.T) {
-	t.Helper()
-	uninstall := action.NewUninstall(c.newConfiguration(t))
-	uninstall.WaitStrategy = kube.HookOnlyStrategy
-	if _, err := uninstall.Run("grapnel"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -290,14 +290,25 @@ type WebhookExecutor struct {
 
 // BuiltinExecutor names a part of Grapnel. Exactly one is set.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.quiesce)",message="set quiesce"
+// +kubebuilder:validation:XValidation:rule="has(self.quiesce) != has(self.veleroHooks)",message="set quiesce or veleroHooks"
 type BuiltinExecutor struct {
 	// quiesce stops workloads before a Backup, and starts them again after it. Its actions
 	// of the kinds PreBackupAction and PreRestoreAction stop workloads, those of
 	// PostBackupAction and PostRestoreAction start them.
 	// +optional
 	Quiesce *QuiesceExecutor `json:"quiesce,omitempty"`
+
+	// veleroHooks runs the commands that pods have in Velero's annotations, in the
+	// namespaces that a Backup or Restore includes. PreBackupAction and PostBackupAction,
+	// a pair, run those of the pods that the Backup selects; PostRestoreAction runs those of
+	// restored pods, and with it, restored pods get the init containers of their annotations.
+	// The operator needs the right to run commands in pods.
+	// +optional
+	VeleroHooks *VeleroHooksExecutor `json:"veleroHooks,omitempty"`
 }
+
+// VeleroHooksExecutor runs commands that the owners of pods wrote. It has no settings.
+type VeleroHooksExecutor struct{}
 
 // QuiesceKind is a kind of workload.
 // +kubebuilder:validation:Enum=Deployment;StatefulSet;ReplicaSet;DaemonSet;CronJob;Job

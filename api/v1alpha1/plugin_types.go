@@ -61,7 +61,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, !has(a.command) || has(self.executor.job) || has(self.executor.podExec))",message="command is for actions of the executors job and podExec"
 // +kubebuilder:validation:XValidation:rule="!has(self.executor.podExec) || has(self.executor.podExec.command) || (has(self.actions) && self.actions.all(a, has(a.command)))",message="set command in podExec or in each action"
 // +kubebuilder:validation:XValidation:rule="!has(self.actions) || self.actions.all(a, !has(a.path) || has(self.executor.webhook))",message="path is for actions of the executor webhook"
-// +kubebuilder:validation:XValidation:rule="!has(self.executor.builtin) || !has(self.actions) || self.actions.all(a, a.kind != 'DeleteAction')",message="quiesce has no DeleteAction"
+// +kubebuilder:validation:XValidation:rule="!has(self.executor.builtin) || !has(self.actions) || self.actions.all(a, a.kind != 'DeleteAction')",message="a builtin executor has no DeleteAction"
 type PluginSpec struct {
 	// executor is how the plugin is run.
 	// +required

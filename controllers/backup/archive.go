@@ -82,8 +82,11 @@ func (r *Reconciler) newArchiveStep(s *scope) func(context.Context, *storage.Sto
 	if s.IsCancelRequested() {
 		work, planned = r.Runner.FindCommitted, nil
 	}
-	report := r.driver.NewProgressReporter(s.Object)
-	return func(ctx context.Context, store *storage.Store, request backup.Request) (backup.Result, error) {
+	report, hooks := r.driver.NewProgressReporter(s.Object), slices.Concat(s.Pre, s.Post)
+	return func(ctx context.Context, store *storage.Store, request backup.Request) (_ backup.Result, err error) {
+		if request.RunsPodHooks, err = lifecycle.HasBuiltinAction(ctx, r.Client, hooks, lifecycle.RunsVeleroHooks); err != nil {
+			return backup.Result{}, err
+		}
 		if err := lifecycle.WaitForPlugins(ctx, r.Client, r.Actions, planned); err != nil {
 			return backup.Result{}, err
 		}

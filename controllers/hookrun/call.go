@@ -107,10 +107,14 @@ func errActionRemoved(run *v1alpha1.HookRun, call executor.Call, err error) erro
 
 // newCall returns the call of the last attempt, without the input that must be read.
 func newCall(run *v1alpha1.HookRun) executor.Call {
-	return executor.Call{
+	call := executor.Call{
 		Point: string(run.Spec.Hook), Action: run.Spec.ActionName,
 		Key: string(run.UID), Attempt: run.Status.Attempt, Parameters: lifecycle.ToStringMap(run.Spec.Parameters),
 	}
+	if len(run.Status.Outputs) > 0 {
+		call.Progress = lifecycle.ToStringMap(run.Status.Outputs)
+	}
+	return call
 }
 
 // resumableExecutor returns the executor that stops the action of a HookRun, and whether the plugin

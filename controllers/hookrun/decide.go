@@ -305,6 +305,9 @@ func recordCallOutcome(run *v1alpha1.HookRun, seen observed, now time.Time) deci
 
 func decideAfterCall(run *v1alpha1.HookRun, ended callOutcome, seen observed, now time.Time) decision {
 	interruption := executor.ErrorKindOf(ended.Err) == executor.Interrupted
+	if failed, ok := errors.AsType[*executor.Error](ended.Err); ok && failed.Progress != nil {
+		recordOutputs(run, failed.Progress)
+	}
 	switch {
 	case ended.Value.notAttempted:
 		return retryResume(run, seen, now)
@@ -334,6 +337,9 @@ func scheduleNextCall(run *v1alpha1.HookRun, value executor.Answer, now time.Tim
 	}
 	if !now.Before(next.Time) {
 		return failTimedOut(run, now)
+	}
+	if value.Progress != nil {
+		recordOutputs(run, value.Progress)
 	}
 	run.Status.NextCallTimestamp = &next
 	run.Status.Message = cmp.Or(value.Message, "Not done yet")
@@ -370,15 +376,24 @@ func messageForError(err error) string {
 }
 
 func recordSuccess(run *v1alpha1.HookRun, value executor.Answer, now time.Time) decision {
+	recordOutputs(run, value.Outputs)
+	closeAttempt(run, "", "", now)
+	reason := v1alpha1.ReasonCompleted
+	if value.Ignored {
+		reason = v1alpha1.ReasonIgnored
+	}
+	return finishHookRun(run, v1alpha1.HookRunPhaseCompleted, reason, cmp.Or(value.Message, "Done"), now)
+}
+
+// recordOutputs replaces the outputs of a HookRun.
+func recordOutputs(run *v1alpha1.HookRun, outputs map[string]string) {
 	run.Status.Outputs = nil
-	for k, v := range value.Outputs {
+	for k, v := range outputs {
 		if run.Status.Outputs == nil {
 			run.Status.Outputs = map[string]v1alpha1.ParameterValue{}
 		}
 		run.Status.Outputs[k] = v1alpha1.ParameterValue(v)
 	}
-	closeAttempt(run, "", "", now)
-	return finishHookRun(run, v1alpha1.HookRunPhaseCompleted, v1alpha1.ReasonCompleted, cmp.Or(value.Message, "Done"), now)
 }
 
 // recordFailure records a failed attempt and decides whether to retry.

@@ -4,6 +4,7 @@
 package hookrun
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/conditions"
+	"github.com/grapnel-dev/grapnel/internal/executor"
 )
 
 // TestDecide_OwedRetries: owed clean-up is retried after every kind of failure.
@@ -146,5 +148,64 @@ func TestDecide_OutputsAndDuration(t *testing.T) {
 	run = build(calledAt(0), answeredAt(time.Minute, done))
 	if run.Status.Duration != "1m0s" {
 		t.Errorf("a HookRun of 1m, of which this operator saw the last 42ms, has the duration %q", run.Status.Duration)
+	}
+}
+
+// TestDecide_Progress: what an unfinished or failed attempt did is known to the next call, and to the
+// action that undoes it.
+func TestDecide_Progress(t *testing.T) {
+	t.Parallel()
+	progress := map[string]string{"done": "pod-a"}
+	want := map[string]v1alpha1.ParameterValue{"done": "pod-a"}
+	again, fails, cutOff := notDone, failed(executor.Failed), failed(executor.Interrupted)
+	again.Value.Progress = progress
+	for _, outcome := range []*callOutcome{&fails, &cutOff} {
+		known := (*executor.Error)(nil)
+		if !errors.As(outcome.Err, &known) {
+			t.Fatal(outcome.Err)
+		}
+		known.Progress = progress
+	}
+	for name, tc := range map[string]struct {
+		run  *v1alpha1.HookRun
+		want map[string]v1alpha1.ParameterValue
+	}{
+		"not done":      {build(calledAt(0), answeredAt(0, again)), want},
+		"fails":         {build(calledAt(0), answeredAt(0, fails)), want},
+		"retried":       {build(retries(1), calledAt(0), answeredAt(0, fails), calledAt(time.Second), answeredAt(time.Second, broken)), want},
+		"interrupted":   {build(calledAt(0), answeredAt(0, cutOff)), want},
+		"done":          {build(calledAt(0), answeredAt(0, again), calledAt(5*time.Second), answeredAt(6*time.Second, done)), map[string]v1alpha1.ParameterValue{"replicas": "3"}},
+		"says not more": {build(calledAt(0), answeredAt(0, again), calledAt(5*time.Second), answeredAt(6*time.Second, notDone)), want},
+	} {
+		if diff := cmp.Diff(tc.want, tc.run.Status.Outputs); diff != "" {
+			t.Errorf("%s: outputs (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(tc.want, toParameterValues(newCall(tc.run).Progress)); diff != "" {
+			t.Errorf("%s: the next call (-want +got):\n%s", name, diff)
+		}
+	}
+	if progress := newCall(build()).Progress; progress != nil {
+		t.Errorf("the first call has %v", progress)
+	}
+}
+
+func toParameterValues(values map[string]string) map[string]v1alpha1.ParameterValue {
+	converted := map[string]v1alpha1.ParameterValue{}
+	for key, value := range values {
+		converted[key] = v1alpha1.ParameterValue(value)
+	}
+	return converted
+}
+
+// TestDecide_IgnoredFailure: an action that completed may have ignored failures, which are a warning of
+// the run.
+func TestDecide_IgnoredFailure(t *testing.T) {
+	t.Parallel()
+	some := done
+	some.Value.Ignored = true
+	run := build(calledAt(0), answeredAt(0, some))
+	c := conditions.Get(run, v1alpha1.ConditionSucceeded)
+	if run.Status.Phase != completed || c.Reason != v1alpha1.ReasonIgnored || c.Status != metav1.ConditionTrue || run.Status.Outputs == nil {
+		t.Errorf("the status is %+v", run.Status)
 	}
 }

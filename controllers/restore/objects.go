@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/restore"
@@ -79,7 +76,11 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Res
 	if err != nil {
 		return nil, err
 	}
-	starts, err := r.hasUnquiesceAction(ctx, s)
+	starts, err := r.hasBuiltinAction(ctx, s, func(builtin *v1alpha1.BuiltinExecutor) bool { return builtin.Quiesce != nil })
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := r.hasBuiltinAction(ctx, s, lifecycle.RunsVeleroHooks)
 	if err != nil {
 		return nil, err
 	}
@@ -103,30 +104,20 @@ func (r *Reconciler) startRestore(ctx context.Context, s *scope) (*lifecycle.Res
 			return restore.RunResult{}, err
 		}
 		request.Engine.Resumed = resumed
-		request.Engine.StampKey, request.Engine.StartsQuiesced = key, starts
+		request.Engine.StampKey, request.Engine.StartsQuiesced, request.Engine.RunsPodHooks = key, starts, hooks
 		request.Warnings = append(request.Warnings, preferred.warnings...)
 		request.Engine.Progress, request.Engine.Priorities, request.Engine.PrioritizedResources = report, preferred.all, preferred.named
 		return r.Runner.Restore(ctx, store, request)
 	}), nil
 }
 
-// hasUnquiesceAction reports whether an action of the plan starts workloads that are restored
-// quiesced. For a dry run it returns true, because such a run needs no warning about that.
-func (r *Reconciler) hasUnquiesceAction(ctx context.Context, s *scope) (bool, error) {
+// hasBuiltinAction reports whether a matching part of Grapnel executes an action after the restore. For
+// a dry run it returns true: such a run has no actions, and needs no warning about what they would do.
+func (r *Reconciler) hasBuiltinAction(ctx context.Context, s *scope, matches func(*v1alpha1.BuiltinExecutor) bool) (bool, error) {
 	if s.Object.Spec.DryRun {
 		return true, nil
 	}
-	for _, post := range s.Post {
-		var plugin v1alpha1.Plugin
-		err := r.Client.Get(ctx, types.NamespacedName{Name: post.Spec.PluginRef.Name}, &plugin)
-		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("reading Plugin %s: %w", post.Spec.PluginRef.Name, err)
-		}
-		if plugin.Spec.Executor.Builtin != nil {
-			return true, nil
-		}
-	}
-	return false, nil
+	return lifecycle.HasBuiltinAction(ctx, r.Client, s.Post, matches)
 }
 
 // reconcileOutcome stores the results of the operations, if there were any, and records the

@@ -47,6 +47,7 @@ func (c *collection) runActions(ctx context.Context, batch *rawclient.Batch) err
 			c.nonEmptyNamespaces.LoadOrStore(namespace, struct{}{})
 		}
 		c.recordClaim(item)
+		c.recordPodHooks(item)
 	}
 	batch.Items = kept
 	return nil

@@ -30,6 +30,7 @@ func (j *Runner) storeContents(ctx context.Context, attempt *storage.Attempt, re
 		made, err = j.Engine.WriteArchive(ctx, ArchiveRequest{
 			Selection: req.Selection, AllVersions: req.AllVersions, StartTime: req.Start, Progress: req.Progress,
 			Actions: actions, OnOperationStarted: req.OnOperationStarted, RequireCaptured: req.RequireCaptured,
+			RunsPodHooks: req.RunsPodHooks,
 		}, w)
 		return err
 	}, func(ctx context.Context, r io.Reader) error {

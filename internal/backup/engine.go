@@ -109,6 +109,9 @@ type ArchiveRequest struct {
 	OnlyClaims bool
 	// RequireCaptured makes claims without data errors instead of warnings.
 	RequireCaptured bool
+	// RunsPodHooks reports that an action runs the commands that Velero's annotations on pods have.
+	// Otherwise there is a warning about such pods.
+	RunsPodHooks bool
 	// StartTime is the modification time of the files in the archive.
 	StartTime time.Time
 	// Progress, if set, is called after each batch with the number of objects known so far,

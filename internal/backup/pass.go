@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/archive"
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/panics"
+	"github.com/grapnel-dev/grapnel/internal/podhook"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
@@ -46,6 +47,7 @@ type enginePass struct {
 	// nonEmptyNamespaces are the namespaces with at least one archived object.
 	nonEmptyNamespaces sync.Map
 	claims             claimRecorder
+	disabledPods       podhook.DisabledPods
 
 	// expected is how many objects the API server returned or announced but that are not
 	// read yet.

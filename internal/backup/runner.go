@@ -58,6 +58,8 @@ type Request struct {
 	Attempt int32
 	// RequireCaptured makes claims without data errors.
 	RequireCaptured bool
+	// RunsPodHooks reports that an action runs the commands that Velero's annotations on pods have.
+	RunsPodHooks bool
 	// OnOperationStarted records an operation that an item action started; see
 	// backup.ArchiveRequest.
 	OnOperationStarted func(ctx context.Context, op itemaction.Operation) error

@@ -123,6 +123,7 @@ func (r *enginePass) buildArchiveResult() ArchiveResult {
 		ResourceList: make(map[string][]string, len(r.namesByResource)),
 		Volumes:      r.reportClaims(),
 	}
+	r.reportPodHooks()
 	out.Results = r.results.Results()
 	if r.plan != nil && r.plan.selection != nil && !r.req.hasOnlyItems() {
 		out.MissingNamespaces = r.plan.selection.MissingNamespaces()

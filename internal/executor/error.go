@@ -47,6 +47,8 @@ type Error struct {
 	// Text is the message without the name of the action in front, for places that already name the
 	// action.
 	Text string
+	// Progress is like that of an Answer: a failed attempt may be repeated, or undone.
+	Progress map[string]string
 	// Err is the cause, for errors.Is and errors.As. Its text may contain anything and must not be
 	// shown to users.
 	Err error

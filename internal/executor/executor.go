@@ -91,6 +91,8 @@ type Call struct {
 	Parameters map[string]string
 	// Outputs are the outputs of earlier actions of the same run, by action name.
 	Outputs map[string]map[string]string
+	// Progress is what an earlier call of the same run returned as its Progress, nil if none did.
+	Progress map[string]string
 	// BackupName is the name of the backup that a Restore restores, even if the Restore names a
 	// schedule; "" for actions of a Backup.
 	BackupName string
@@ -109,6 +111,12 @@ type Answer struct {
 	RetryAfter time.Duration
 	// Message is one redacted line for users, of at most MaxMessageLength bytes.
 	Message string
+	// Ignored reports that something failed that does not matter to the run; Message says what. It
+	// is a warning of the run.
+	Ignored bool
+	// Progress is what the next call and the action that undoes this one have to know, if the action
+	// is not done yet. It is recorded as its outputs, with their limits, until there are Outputs.
+	Progress map[string]string
 	// Outputs are values for later actions of the run. Their number and size
 	// are within the limits that package sdk/hook documents.
 	Outputs map[string]string

@@ -34,7 +34,7 @@ func (r *enginePass) createObject(ctx context.Context, it *item, outcome Outcome
 		return itemResult{outcome: outcome, warnings: it.creationWarnings}
 	}
 	r.stampObject(it.target, it.object, outcome)
-	body, err := json.Marshal(it.object.Object)
+	body, err := json.Marshal(r.addInitContainer(it).Object)
 	if err != nil {
 		return failedResult(fmt.Errorf("encoding the object: %w", err))
 	}

@@ -117,6 +117,7 @@ func (r *enginePass) restoreEntry(ctx context.Context, t startedEntry) itemResul
 	if v.hasChanged() && it.resource == crdResource {
 		r.writtenCRDs.addWrittenCRD(it.object)
 	}
+	r.recordPodHooks(it, v)
 	v.warnings = slices.Concat(v.warnings, it.unconditionalWarnings)
 	v.deferredErrors = it.deferredErrors
 	r.recordOutcome(it.listEntry, it.target, v)

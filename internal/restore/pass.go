@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/discovery"
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
+	"github.com/grapnel-dev/grapnel/internal/podhook"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
 	"github.com/grapnel-dev/grapnel/internal/restore/version"
@@ -81,6 +82,8 @@ type enginePass struct {
 	backupLabels  backupLabels
 	// storageClasses has the names of those that are known to exist.
 	storageClasses sync.Map
+	// disabledPods are created pods whose hooks do not run.
+	disabledPods podhook.DisabledPods
 	// modifierMatches counts the objects that each rule of the request's modifiers matched.
 	modifierMatches []atomic.Int64
 
@@ -164,6 +167,7 @@ func (r *enginePass) restoreArchive(ctx context.Context) error {
 	r.outcomes.reportRefusals(&r.results)
 	r.warnAboutUncalledActions()
 	r.warnAboutUnmatchedModifiers()
+	r.warnAboutDisabledPods()
 	r.reportProgress(true)
 	return nil
 }

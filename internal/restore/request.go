@@ -77,6 +77,10 @@ type Request struct {
 	// StartsQuiesced reports that workloads that were archived while they were quiesced are
 	// started afterwards. Otherwise there is a warning about each.
 	StartsQuiesced bool
+	// RunsPodHooks adds the init containers of Velero's annotations to created pods, and reports that an
+	// action runs the commands of the annotations afterwards. Otherwise there is a warning about such
+	// pods.
+	RunsPodHooks bool
 	// TakeOver restores Schedules and storage locations unchanged. Otherwise they are
 	// restored suspended and read-only, existing ones keep these settings, and there is a
 	// warning about each.

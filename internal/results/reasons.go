@@ -12,6 +12,8 @@ const (
 	ReasonNotRestored = "NotRestored"
 	// ReasonDataNotCaptured means that the backup has the objects of a volume and not its data.
 	ReasonDataNotCaptured = "DataNotCaptured"
+	// ReasonVeleroHooksNotRun means that pods tell Velero to run commands, and the run did not.
+	ReasonVeleroHooksNotRun = "VeleroHooksNotRun"
 	// ReasonEmpty means that the backup contains no object.
 	ReasonEmpty = "Empty"
 	// ReasonNamespaceNotFound means that an included namespace does not exist.

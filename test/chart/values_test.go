@@ -36,6 +36,9 @@ func TestValues_Refused(t *testing.T) {
 		"traffic that is allowed where nothing is denied": {
 			values: "network: {enabled: false, extraEgress: [{ports: [{port: 9000}]}]}", want: "network.extraEgress without network.enabled would close everything else",
 		},
+		"commands in pods, without the right to run them": {
+			values: "veleroHooks: {enabled: true}", want: "veleroHooks.enabled runs commands in pods: set podExec.enabled to true, too",
+		},
 		"a directory without a store": {
 			values: "store: {type: None}\nlocations: [{name: main, spec: {filesystem: {path: main}}}]", want: "the location main has the type filesystem, which needs a store",
 		},
@@ -119,7 +122,7 @@ func TestDocs_Values(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	names := regexp.MustCompile("`((?:crds|csi|backupOnly|highAvailability|monitoring|namespace|network|plugins|podExec|quiesce|store)\\.[a-zA-Z.]+)").
+	names := regexp.MustCompile("`((?:crds|csi|backupOnly|highAvailability|monitoring|namespace|network|plugins|podExec|quiesce|store|veleroHooks)\\.[a-zA-Z.]+)").
 		FindAllStringSubmatch(string(text), -1)
 	for _, name := range names {
 		var value any = loadChart(t).Values

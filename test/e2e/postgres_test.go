@@ -87,7 +87,48 @@ actions:
     command: [psql, -qAt, -U, postgres, -c, "SET default_transaction_read_only = off", -c, "ALTER SYSTEM RESET default_transaction_read_only", -c, "SELECT pg_reload_conf()"]
 `
 
+// annotated is a Plugin that runs what pods have in Velero's annotations.
+const annotated = `
+executor:
+  builtin:
+    veleroHooks: {}
+actions:
+  - name: e2e.example.io/velero-hooks
+    kind: PreBackupAction
+    order: 1
+    selector: {matchLabels: {story: annotated}}
+    timeout: 1m
+  - name: e2e.example.io/velero-hooks
+    kind: PostBackupAction
+    order: 1
+    selector: {matchLabels: {story: annotated}}
+    timeout: 1m
+`
+
 func describePostgres() {
+	It("freezes a database whose pod has Velero's annotations, and thaws it", func(ctx SpecContext) {
+		c.createNamespace(ctx, "bank")
+		c.apply(ctx, database)
+		c.rolledOut(ctx, "bank", "statefulset/db", "deployment/client")
+		const psql = `command=["psql","-qAt","-U","postgres","-c","%s","-c","SELECT pg_reload_conf()"]`
+		c.kubectl(ctx, "annotate", "pod/db-0", "-n", "bank", "pre.hook.backup.velero.io/container=postgres",
+			fmt.Sprintf("pre.hook.backup.velero.io/"+psql, "ALTER SYSTEM SET default_transaction_read_only = on"),
+			fmt.Sprintf("post.hook.backup.velero.io/"+psql, `SET default_transaction_read_only = off","-c","ALTER SYSTEM RESET default_transaction_read_only`))
+		c.plugin(ctx, "velero-hooks", annotated)
+		c.plugin(ctx, "hold-annotated", script("annotated", "PreBackupAction", "e2e.example.io/hold", "sleep 4", "order: 2"))
+		c.paysOn(ctx, "bank")
+
+		c.backup(ctx, "bank-annotated", "bank", "annotated")
+		b := &v1alpha1.Backup{}
+		b.Namespace, b.Name = namespace, "bank-annotated"
+		c.hookRunning(ctx, b, "e2e.example.io/hold")
+		_, err := c.try(ctx, "exec", "-n", "bank", "deployment/client", "--", "psql", "-h", "db", "-U", "postgres", "bank", "-c", "INSERT INTO paid DEFAULT VALUES")
+		Expect(err).To(MatchError(ContainSubstring("read-only transaction")))
+		b = c.backupEnds(ctx, "bank-annotated", v1alpha1.RunPhaseCompleted)
+		Expect(c.hookRun(ctx, b, v1alpha1.HookPostBackup, "e2e.example.io/velero-hooks").Status.Message).To(Equal("1 pod: 1 ok"))
+		c.paysOn(ctx, "bank")
+	}, SpecTimeout(minutes(5)))
+
 	It("freezes a database while it is backed up, and thaws it", func(ctx SpecContext) {
 		c.createNamespace(ctx, "bank")
 		c.apply(ctx, database)

@@ -50,6 +50,7 @@ func TestBuild_ActionKinds(t *testing.T) {
 		"podExec": {aPodExec(), []v1alpha1.ActionKind{preBackup, postBackup, preRestore, postRestore, deletion}},
 		"webhook": {aWebhook("https://a"), []v1alpha1.ActionKind{preBackup, postBackup, preRestore, postRestore, deletion}},
 		"quiesce": {aQuiesce(), []v1alpha1.ActionKind{preBackup, postBackup, preRestore, postRestore}},
+		"hooks":   {veleroHooks().Spec.Executor, []v1alpha1.ActionKind{preBackup, postBackup, postRestore}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,6 +199,8 @@ func TestBuild_InvalidPlugins(t *testing.T) {
 			want: `allowCIDRs: "10.0.0.1" is not a network: write it like`,
 		},
 		"nothing to quiesce when a backup is deleted": {of: aQuiesce(), kind: deletion, want: "quiesce has no DeleteAction"},
+		"commands before a backup alone":              {of: veleroHooks().Spec.Executor, kind: preBackup, want: "veleroHooks needs a PostBackupAction of the same name"},
+		"commands before a restore":                   {of: veleroHooks().Spec.Executor, kind: preRestore, want: "veleroHooks has no PreRestoreAction"},
 		"unknown operator, quiesce": {
 			of:   v1alpha1.Executor{Builtin: &v1alpha1.BuiltinExecutor{Quiesce: &v1alpha1.QuiesceExecutor{Selector: &unknown}}},
 			want: "the selector of workloads: ",

@@ -25,6 +25,9 @@ const eventActionUnquiesce = "Unquiesce"
 // newBuiltinExecutor returns the executor of a built-in action.
 func (b *Builder) newBuiltinExecutor(a action) (executor.Executor, error) {
 	from := a.plugin.Spec.Executor.Builtin.Quiesce
+	if from == nil {
+		return b.newPodHookExecutor(a)
+	}
 	run := &quiesceExecutor{builder: b}
 	run.template.WaitForPods = true
 	run.template.WhenManaged = quiesce.Policy(cmp.Or(from.WhenManaged, v1alpha1.WhenManagedFail))

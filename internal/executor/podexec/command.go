@@ -24,6 +24,8 @@ const (
 	outcomeSucceeded outcome = iota
 	// outcomeUnfinished: the command has to be called again.
 	outcomeUnfinished
+	// outcomeIgnored: the command failed, which the pod says to ignore.
+	outcomeIgnored
 	// outcomePodGone: the command failed in a pod that no longer exists.
 	outcomePodGone
 	// outcomeUnreachable: the command was not started.
@@ -53,6 +55,9 @@ func (r *invocation) runInPod(ctx context.Context, t target) *podResult {
 	switch {
 	case ctx.Err() != nil:
 		return nil
+	case t.command != nil:
+		r.runOwnCommand(ctx, res)
+		return res
 	case t.containerMissing:
 		res.outcome, res.text = outcomeFailed, fmt.Sprintf("has no container %q", t.container)
 		return res
@@ -65,26 +70,33 @@ func (r *invocation) runInPod(ctx context.Context, t target) *podResult {
 		res.text, res.err = "the call cannot be encoded", err
 		return res
 	}
-	log := logr.FromContextOrDiscard(ctx).WithValues("pod", namespacedName(t.pod), "container", t.container)
+	r.execute(ctx, res, r.Command, input)
+	return res
+}
+
+// execute runs a command in the container of a result, and sets the result.
+func (r *invocation) execute(ctx context.Context, res *podResult, command []string, input []byte) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("pod", namespacedName(res.pod), "container", res.container)
 	out := newCommandOutput(log, r.Redactor)
 	log.Info("Running the command")
-	res.err = r.CommandRunner.Exec(ctx, t.pod.Namespace, t.pod.Name, t.container, slices.Clone(r.Command),
+	res.err = r.CommandRunner.Exec(ctx, res.pod.Namespace, res.pod.Name, res.container, slices.Clone(command),
 		bytes.NewReader(input), out.stdout, out.stderr)
 	out.close()
-	r.setOutcome(res, out)
+	r.setOutcome(res, out, command[0])
 	if res.err != nil {
 		// The details are only logged: they contain addresses and differ from time to time.
 		log.Info("The command failed", "error", r.Redactor.String(res.err.Error()))
 	}
-	return res
 }
 
 // setOutcome derives the outcome from the end of a command.
-func (r *invocation) setOutcome(res *podResult, out *commandOutput) {
+func (r *invocation) setOutcome(res *podResult, out *commandOutput, program string) {
 	res.started = true
 	var exit exec.ExitError
 	var notStarted *NotStartedError
 	switch {
+	case res.err == nil && res.command != nil:
+		res.outcome = outcomeSucceeded
 	case res.err == nil:
 		r.readAnswer(res, out)
 	case errors.As(res.err, &exit):
@@ -94,7 +106,7 @@ func (r *invocation) setOutcome(res *podResult, out *commandOutput) {
 		}
 	case isNotExecutable(res.err.Error()):
 		res.started = false
-		res.outcome, res.text = outcomeFailed, fmt.Sprintf("%s cannot be started in container %s: is it there, and executable?", r.Command[0], res.container)
+		res.outcome, res.text = outcomeFailed, fmt.Sprintf("%s cannot be started in container %s: is it there, and executable?", program, res.container)
 	case errors.As(res.err, &notStarted) || isStartRefused(res.err.Error()):
 		res.started = false
 		res.text = notStartedReason(res.err, res.container)

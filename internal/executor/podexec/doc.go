@@ -12,6 +12,7 @@
 //	invocation.go   one call: the lists of pods, and the state of failed ones
 //	pods.go         which pods, which of their containers
 //	eachpod.go      every pod once, including pods that appear during the call
+//	podcommand.go   commands that pods have themselves, and waiting for their containers
 //	anypod.go       one pod, the next if the command could not be started
 //	pendingpods.go  pods that do not run yet, but must be called
 //	command.go      one command in one pod, and what its end means
@@ -76,6 +77,13 @@
 // that has not created the replacement when the pods are listed for the last time, except for an
 // action that undoes another ([Undo]): the effect to undo may be in a volume, and comes back with
 // the next pod. Such an action also fails as Unreachable while a matching pod does not run yet.
+//
+// # Commands of pods
+//
+// With [Options].CommandFor, each pod has a command of its own: Velero's annotations are such. Such a
+// command gets no input and has no answer, has a timeout of its own, may say that its failure is to be
+// ignored, and may wait for its container: the call is then to be repeated. The caller remembers from
+// OnOutcome in which pods a command need not run again, because commands of others are not idempotent.
 //
 // # Errors
 //

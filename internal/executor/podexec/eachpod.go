@@ -53,8 +53,12 @@ func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 	// A failure is a result here, not an error.
 	_ = group.Wait()
 	for _, res := range results {
-		if res != nil {
-			r.results = append(r.results, res)
+		if res == nil {
+			continue
+		}
+		r.results = append(r.results, res)
+		if r.OnOutcome != nil {
+			r.OnOutcome(res.pod, res.toPodOutcome())
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (r *invocation) listPods(ctx context.Context) ([]*corev1.Pod, error) {
 		}
 	}
 	slices.SortStableFunc(pods, comparePodsByName)
-	return pods, nil
+	return r.filterPods(pods), nil
 }
 
 // listPodsWithRetry lists the pods of one namespace. A short outage of the API server must not turn
@@ -134,9 +134,9 @@ func (r *invocation) selectNewTargets(ctx context.Context, pods []*corev1.Pod) [
 			continue
 		}
 		why := skipReason(pod)
-		if why == "" {
+		if why == "" || r.isWaiting(pod) {
 			delete(r.skipReasons, pod.UID)
-			targets = append(targets, newTarget(pod, r.Container))
+			targets = append(targets, r.newTarget(pod))
 		} else if why != r.skipReasons[pod.UID] {
 			logr.FromContextOrDiscard(ctx).Info("Skipping a pod", "pod", namespacedName(pod), "why", why)
 			r.skipReasons[pod.UID] = why

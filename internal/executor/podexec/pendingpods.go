@@ -35,7 +35,7 @@ func (r *invocation) recordPendingPods(pods []*corev1.Pod) {
 }
 
 func (r *invocation) recordUnreachable(pod *corev1.Pod, text string) {
-	r.results = append(r.results, &podResult{target: newTarget(pod, r.Container), outcome: outcomeUnreachable, answer: &answer{}, text: text})
+	r.results = append(r.results, &podResult{target: r.newTarget(pod), outcome: outcomeUnreachable, answer: &answer{}, text: text})
 }
 
 // isExpectedToRun reports whether the effect to undo may exist in a pod that does not run, once it

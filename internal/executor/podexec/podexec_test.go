@@ -30,13 +30,16 @@ func TestNew_InvalidOptions(t *testing.T) {
 		change func(*podexec.Options)
 		want   string
 	}{
-		"no reader":          {func(o *podexec.Options) { o.Reader = nil }, "needs Reader"},
-		"no stream":          {func(o *podexec.Options) { o.CommandRunner = nil }, "needs Reader, CommandRunner"},
-		"no namespaces":      {func(o *podexec.Options) { o.Namespaces = nil }, "and Namespaces"},
-		"no selector":        {func(o *podexec.Options) { o.Selector = nil }, "has no selector"},
-		"selector of all":    {func(o *podexec.Options) { o.Selector = labels.Everything() }, "has no selector"},
-		"no command":         {func(o *podexec.Options) { o.Command = nil }, "has no command"},
-		"no program":         {func(o *podexec.Options) { o.Command = []string{""} }, "has no command"},
+		"no reader":       {func(o *podexec.Options) { o.Reader = nil }, "needs Reader"},
+		"no stream":       {func(o *podexec.Options) { o.CommandRunner = nil }, "needs Reader, CommandRunner"},
+		"no namespaces":   {func(o *podexec.Options) { o.Namespaces = nil }, "and Namespaces"},
+		"no selector":     {func(o *podexec.Options) { o.Selector = nil }, "has no selector"},
+		"selector of all": {func(o *podexec.Options) { o.Selector = labels.Everything() }, "has no selector"},
+		"no command":      {func(o *podexec.Options) { o.Command = nil }, "has no command"},
+		"no program":      {func(o *podexec.Options) { o.Command = []string{""} }, "has no command"},
+		"two commands": {func(o *podexec.Options) {
+			o.CommandFor = func(*corev1.Pod) *podexec.PodCommand { return nil }
+		}, "remove one of them"},
 		"unknown target":     {func(o *podexec.Options) { o.Target = "all" }, `target "all"`},
 		"unknown on missing": {func(o *podexec.Options) { o.OnMissing = "Wait" }, `policy "Wait"`},
 		"too parallel":       {func(o *podexec.Options) { o.Parallel = 65 }, "use 1 to 64"},

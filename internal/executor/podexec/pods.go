@@ -23,6 +23,8 @@ type target struct {
 	// container does not run; the command cannot be started then.
 	containerMissing bool
 	notRunningReason string
+	// command is the pod's own command; nil if all pods have the same.
+	command *PodCommand
 }
 
 // toReference returns the form in which commands and messages name the target.

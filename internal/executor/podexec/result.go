@@ -4,6 +4,7 @@
 package podexec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ func (r *invocation) combineResults() (executor.Answer, error) {
 	case r.countOutcome(outcomeUnreachable) > 0:
 		return executor.Answer{}, r.newError(executor.Unreachable, text)
 	}
-	answer := executor.Answer{Message: r.redactToLine(text)}
+	answer := executor.Answer{Message: r.redactToLine(text), Ignored: r.countOutcome(outcomeIgnored) > 0}
 	for _, res := range r.results {
 		answer.RetryAfter = max(answer.RetryAfter, res.answer.retryAfter)
 	}
@@ -69,6 +70,9 @@ func (r *invocation) answerFromLastPod() (executor.Answer, error) {
 // answerWithoutPods returns the answer if no pod runs.
 func (r *invocation) answerWithoutPods() (executor.Answer, error) {
 	text := fmt.Sprintf("no pod that matches %q runs in the %s included", r.Selector.String(), namespaceCountText(len(r.namespaces)))
+	if r.CommandFor != nil {
+		text = fmt.Sprintf("no pod with a command runs in the %s included", namespaceCountText(len(r.namespaces)))
+	}
 	if len(r.skipReasons) > 0 {
 		text += fmt.Sprintf(" (%s found: %s)", podCountText(len(r.skipReasons)),
 			strings.Join(slices.Compact(slices.Sorted(maps.Values(r.skipReasons))), ", "))
@@ -105,7 +109,7 @@ func (r *invocation) countOutcome(o outcome) int {
 // most important results first.
 func (r *invocation) summarizeResults() string {
 	var counts, details []string
-	for _, o := range []outcome{outcomeSucceeded, outcomeUnfinished, outcomePodGone, outcomeUnreachable, outcomeFailed} {
+	for _, o := range []outcome{outcomeSucceeded, outcomeUnfinished, outcomeIgnored, outcomePodGone, outcomeUnreachable, outcomeFailed} {
 		if n := r.countOutcome(o); n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, o))
 		}
@@ -128,7 +132,7 @@ func (r *invocation) summarizeResults() string {
 func (res *podResult) describeResult() string {
 	switch res.outcome {
 	case outcomeSucceeded, outcomeUnfinished:
-		return res.answer.message
+		return cmp.Or(res.answer.message, res.text)
 	case outcomePodGone:
 		return "is gone; " + res.text
 	default:
@@ -143,6 +147,8 @@ func (o outcome) String() string {
 		return "ok"
 	case outcomeUnfinished:
 		return "not done yet"
+	case outcomeIgnored:
+		return "failed and ignored"
 	case outcomePodGone:
 		return "gone"
 	case outcomeUnreachable:

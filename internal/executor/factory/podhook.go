@@ -1,0 +1,264 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package factory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+	"github.com/grapnel-dev/grapnel/internal/names"
+	"github.com/grapnel-dev/grapnel/internal/podhook"
+	"github.com/grapnel-dev/grapnel/internal/selection"
+)
+
+// maxParallelHooks is in how many pods commands of annotations run at once.
+const maxParallelHooks = 16
+
+// podHookExecutor runs the commands that pods have in Velero's annotations. It is safe for concurrent
+// use.
+//
+// Such commands are often not idempotent: a file system that is frozen cannot be frozen again. So the
+// progress of a call has the pods in which they ran, and the action after a backup runs them only in
+// pods in which the action before it did, if that is known.
+type podHookExecutor struct {
+	builder *Builder
+	// newCommands returns the commands of the pods for one call.
+	newCommands func(podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error)
+	onMissing   podexec.MissingPolicy
+}
+
+// podHookCall is what the commands of a call depend on.
+type podHookCall struct {
+	subject podHookSubject
+	// before has the pods in which the action before the backup started a command.
+	before podSet
+}
+
+// podHookSubject has the fields that are read from a Backup or Restore.
+type podHookSubject struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	// Spec has the field names of a Backup.
+	Spec   selection.Spec `json:"spec"`
+	Status struct {
+		CompletionTimestamp metav1.Time `json:"completionTimestamp"`
+	} `json:"status"`
+}
+
+// newPodHookExecutor returns the executor of an action that runs the commands of Velero's annotations.
+func (b *Builder) newPodHookExecutor(a action) (executor.Executor, error) {
+	run := &podHookExecutor{builder: b, onMissing: podexec.Skip}
+	switch a.Kind {
+	case v1alpha1.ActionKindPreBackup:
+		if !a.hasAction(v1alpha1.ActionKindPostBackup) {
+			return nil, errors.New("veleroHooks needs a PostBackupAction of the same name: it runs the commands that undo those before the backup")
+		}
+		run.newCommands = newPreBackupCommands
+	case v1alpha1.ActionKindPostBackup:
+		run.newCommands = newPostBackupCommands
+		if a.isCleanupAction() {
+			run.onMissing = podexec.Undo
+		}
+	case v1alpha1.ActionKindPostRestore:
+		run.newCommands = newPostRestoreCommands
+	default:
+		return nil, fmt.Errorf("veleroHooks has no %s", a.Kind)
+	}
+	return run, nil
+}
+
+// hasAction reports whether the Plugin has an action of this kind with the same name.
+func (a action) hasAction(kind v1alpha1.ActionKind) bool {
+	return slices.ContainsFunc(a.plugin.Spec.Actions, func(other v1alpha1.PluginAction) bool { return other.Name == a.Name && other.Kind == kind })
+}
+
+// Execute makes one attempt; see executor.Executor.
+func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
+	of := podHookCall{before: parsePodSet(call.Outputs[call.Action], keyStarted)}
+	if err := json.Unmarshal(call.Subject, &of.subject); err != nil {
+		return executor.Answer{}, executor.NewError(executor.Invalid, call, "decoding the Backup or Restore of the call failed", err)
+	}
+	commands, err := e.newCommands(of)
+	if err != nil {
+		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.builder.Redactor.String(err.Error()), err)
+	}
+	progress := parsePodHookProgress(call.Progress)
+	earlier := progress.done.clone()
+	run, err := podexec.New(podexec.Options{
+		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor,
+		Namespaces: e.builder.targetPodNamespaces, Target: podexec.Each, Parallel: maxParallelHooks, OnMissing: e.onMissing,
+		CommandFor: func(pod *corev1.Pod) *podexec.PodCommand {
+			if earlier.contains(pod.UID) {
+				return nil
+			}
+			return commands(pod)
+		},
+		OnOutcome: func(pod *corev1.Pod, outcome podexec.PodOutcome) {
+			outcome.Ignored = e.builder.Redactor.String(outcome.Ignored)
+			progress.record(pod, outcome)
+			logIgnoredAnnotations(ctx, call.Point, pod)
+		},
+	})
+	if err != nil {
+		return executor.Answer{}, executor.NewError(executor.Invalid, call, err.Error(), err)
+	}
+	answer, err := run.Execute(ctx, call)
+	return addProgress(call, answer, err, earlier, progress)
+}
+
+// addProgress adds what later calls need to the result of a call, and what earlier calls did.
+func addProgress(
+	call executor.Call, answer executor.Answer, err error, earlier podSet, progress *podHookProgress,
+) (executor.Answer, error) {
+	if failed := (*executor.Error)(nil); errors.As(err, &failed) {
+		failed.Progress = progress.toOutputs()
+		return executor.Answer{}, failed
+	}
+	if answer.RetryAfter > 0 {
+		answer.Progress = progress.toOutputs()
+		return answer, nil
+	}
+	if n := len(earlier.digests); n > 0 {
+		answer.Message = executor.OneLine(fmt.Sprintf("%s (%d in earlier calls)", answer.Message, n))
+	}
+	if progress.ignored != "" && !answer.Ignored {
+		answer.Ignored, answer.Message = true, executor.OneLine(answer.Message+"; failed and ignored: "+progress.ignored)
+	}
+	if call.Point == executor.PointPreBackup {
+		answer.Outputs = map[string]string{keyStarted: progress.started.String()}
+	}
+	return answer, nil
+}
+
+// logIgnoredAnnotations logs which annotations of a pod have no effect because their values are invalid.
+func logIgnoredAnnotations(ctx context.Context, point string, pod *corev1.Pod) {
+	hook := podhook.PreBackupHook(pod.Annotations)
+	switch point {
+	case executor.PointPostBackup:
+		hook = podhook.PostBackupHook(pod.Annotations)
+	case executor.PointPostRestore:
+		hook = nil
+		if restored := podhook.PostRestoreHook(pod.Annotations); restored != nil {
+			hook = &restored.Hook
+		}
+	}
+	if hook != nil && len(hook.Ignored) > 0 {
+		logr.FromContextOrDiscard(ctx).Info("Ignoring annotations with invalid values", "pod", pod.Namespace+"/"+pod.Name,
+			"annotations", strings.Join(hook.Ignored, ", "))
+	}
+}
+
+// newPreBackupCommands returns the commands before a backup, in the pods that it selects.
+func newPreBackupCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error) {
+	selects, err := newPodSelector(of.subject.Spec)
+	return func(pod *corev1.Pod) *podexec.PodCommand {
+		if !selects(pod) {
+			return nil
+		}
+		return toPodCommand(pod, podhook.PreBackupHook(pod.Annotations))
+	}, err
+}
+
+// newPostBackupCommands returns the commands after a backup. A pod that has one before it gets the one
+// after it only if the former was started, so that what replaces a pod is not thawed. If that is
+// unknown, it gets it: a pod that stays frozen is worse than a command that fails.
+func newPostBackupCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error) {
+	selects, err := newPodSelector(of.subject.Spec)
+	return func(pod *corev1.Pod) *podexec.PodCommand {
+		hasPre := podhook.PreBackupHook(pod.Annotations) != nil
+		if !selects(pod) || hasPre && !of.before.mayContain(pod.UID) {
+			return nil
+		}
+		return toPodCommand(pod, podhook.PostBackupHook(pod.Annotations))
+	}, err
+}
+
+// newPostRestoreCommands returns the commands in the pods that a Restore created.
+func newPostRestoreCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error) {
+	restore := of.subject
+	return func(pod *corev1.Pod) *podexec.PodCommand {
+		// The policy update labels pods that were there before.
+		if pod.Labels[v1alpha1.LabelRestoreName] != names.LabelValue(restore.Name) || pod.CreationTimestamp.Before(&restore.CreationTimestamp) {
+			return nil
+		}
+		hook := podhook.PostRestoreHook(pod.Annotations)
+		if hook == nil {
+			return nil
+		}
+		command := toPodCommand(pod, &hook.Hook)
+		command.Wait = &podexec.ContainerWait{Ready: hook.WaitForReady, Timeout: hook.WaitTimeout}
+		if hook.WaitTimeout > 0 {
+			command.Wait.Until = restore.waitStart().Add(hook.WaitTimeout)
+		}
+		return command
+	}, nil
+}
+
+// waitStart is when commands begin to wait for their containers.
+func (s podHookSubject) waitStart() time.Time {
+	if at := s.Status.CompletionTimestamp.Time; !at.IsZero() {
+		return at
+	}
+	return s.CreationTimestamp.Time
+}
+
+// toPodCommand converts a hook of a pod; nil if there is none.
+func toPodCommand(pod *corev1.Pod, hook *podhook.Hook) *podexec.PodCommand {
+	if hook == nil {
+		return nil
+	}
+	command := &podexec.PodCommand{
+		Container: hook.Container, Command: hook.Command, Timeout: hook.Timeout, IgnoreFailure: hook.Continue, Problem: hook.Problem,
+	}
+	if command.Container == "" && len(pod.Spec.Containers) > 0 {
+		command.Container = pod.Spec.Containers[0].Name // and not the default of kubectl
+	}
+	return command
+}
+
+// newPodSelector returns a function that reports whether a backup selects a pod of an included
+// namespace.
+func newPodSelector(spec selection.Spec) (func(*corev1.Pod) bool, error) {
+	spec.IncludedNamespaces, spec.ExcludedNamespaces, spec.OrderedResources = nil, nil, nil // the namespaces are known
+	chosen, err := selection.Compile(spec, podResolver{}, nil)
+	if err != nil {
+		return func(*corev1.Pod) bool { return false }, fmt.Errorf("determining which pods are included: %w", err)
+	}
+	included := chosen.ResourceInclusion(podResource, true) == selection.Included
+	return func(pod *corev1.Pod) bool {
+		return included && chosen.MatchesLabels(pod.Labels) && !selection.IsExcludedByLabel(pod.Labels)
+	}, nil
+}
+
+var podResource = schema.GroupResource{Resource: "pods"}
+
+// podResolver is a cluster with no other resources than pods.
+type podResolver struct{}
+
+// Resolve implements selection.Resolver.
+func (podResolver) Resolve(name string) (schema.GroupResource, bool) {
+	switch strings.ToLower(name) {
+	case "pods", "pod", "po":
+		return podResource, true
+	}
+	return schema.GroupResource{}, false
+}
+
+// Scopes implements selection.Resolver.
+func (podResolver) Scopes() map[schema.GroupResource]bool {
+	return map[schema.GroupResource]bool{podResource: true}
+}

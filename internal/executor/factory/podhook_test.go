@@ -1,0 +1,286 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package factory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/exec"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/executor"
+)
+
+// failing are commands that fail, by namespace, pod and program.
+type failing map[string]bool
+
+// Exec implements podexec.CommandRunner.
+func (f failing) Exec(_ context.Context, namespace, pod, _ string, words []string, _ io.Reader, _, _ io.Writer) error {
+	if f[namespace+"/"+pod+" "+words[0]] {
+		return exec.CodeExitError{Err: errors.New("command terminated with exit code 1"), Code: 1}
+	}
+	return nil
+}
+
+func veleroHooks(kinds ...v1alpha1.ActionKind) *v1alpha1.Plugin {
+	return pluginOf(v1alpha1.Executor{Builtin: &v1alpha1.BuiltinExecutor{VeleroHooks: &v1alpha1.VeleroHooksExecutor{}}}, kinds...)
+}
+
+// hookedPod returns a running pod with commands before and after a backup.
+func hookedPod(namespace, name string) *corev1.Pod {
+	pod := runningPod(namespace, name)
+	pod.Annotations = map[string]string{
+		"pre.hook.backup.velero.io/command": `["freeze","` + name + `"]`, "pre.hook.backup.velero.io/container": "tools",
+		"post.hook.backup.velero.io/command": "thaw",
+		// kubectl exec uses it, and Velero does not.
+		"kubectl.kubernetes.io/default-container": "tools",
+	}
+	return pod
+}
+
+// addPod adds a pod with its status.
+func (w *world) addPod(pod *corev1.Pod) {
+	w.t.Helper()
+	status := pod.Status
+	err := w.client.Create(w.t.Context(), pod)
+	pod.Status = status
+	if err = errors.Join(err, w.client.Status().Update(w.t.Context(), pod)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ranCommands returns the commands that ran, as "pod container command".
+func (w *world) ranCommands() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, c := range w.commands {
+		all = append(all, c.pod+" "+c.container+" "+strings.Join(c.words, " "))
+	}
+	w.commands = nil
+	return all
+}
+
+func TestPodHookExecutor_Backup(t *testing.T) {
+	t.Parallel()
+	objects := func() []client.Object {
+		excluded, labeled, ended := hookedPod("shop", "excluded"), hookedPod("shop", "web"), hookedPod("shop", "ended")
+		excluded.Labels["velero.io/exclude-from-backup"] = "true"
+		labeled.Labels = map[string]string{"app": "web"}
+		ended.Status.Phase = corev1.PodFailed
+		return append(namespaces("shop", "stall", operatorNamespace), hookedPod("shop", "db-0"), runningPod("shop", "none"), ended, excluded, labeled,
+			hookedPod("stall", "db-0"), hookedPod(operatorNamespace, "operator"))
+	}
+	for name, tc := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"a namespace":   {`"includedNamespaces":["shop"]`, []string{"shop/db-0 tools freeze db-0", "shop/web tools freeze web"}},
+		"labels":        {`"includedNamespaces":["shop"],"labelSelector":{"matchLabels":{"app":"db"}}`, []string{"shop/db-0 tools freeze db-0"}},
+		"one of labels": {`"includedNamespaces":["shop"],"orLabelSelectors":[{"matchLabels":{"app":"x"}},{"matchLabels":{"app":"web"}}]`, []string{"shop/web tools freeze web"}},
+		"no pods":       {`"includedNamespaces":["shop"],"excludedResources":["po"]`, nil},
+		"only claims":   {`"includedNamespaces":["shop"],"includedResources":["persistentvolumeclaims"]`, nil},
+		"among others":  {`"includedNamespaces":["stall"],"includedResources":["pvc","Pods"]`, []string{"stall/db-0 tools freeze db-0"}},
+		"scoped lists":  {`"includedNamespaces":["stall"],"excludedNamespaceScopedResources":["pods"]`, nil},
+		"all":           {``, []string{"shop/db-0 tools freeze db-0", "shop/web tools freeze web", "stall/db-0 tools freeze db-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, objects()...)
+			call := callFor(executor.PointPreBackup, `{"kind":"Backup","metadata":{"uid":"b-1"},"spec":{`+tc.spec+`}}`)
+			if _, err := w.build(veleroHooks(preBackup, postBackup), preBackup).Execute(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			got := w.ranCommands()
+			// The pods are called in parallel.
+			if diff := cmp.Diff(tc.want, sorted(got)); diff != "" {
+				t.Errorf("commands (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPodHookExecutor_Pair: a pod gets the command after the backup if the one before it was started
+// there, whatever happened, and once.
+func TestPodHookExecutor_Pair(t *testing.T) {
+	t.Parallel()
+	onlyPost := hookedPod("shop", "only-post")
+	delete(onlyPost.Annotations, "pre.hook.backup.velero.io/command")
+	crashed := hookedPod("shop", "crashed")
+	crashed.Status.ContainerStatuses[1].State = corev1.ContainerState{}
+	w := newWorld(t, append(namespaces("shop"), hookedPod("shop", "db-0"), hookedPod("shop", "db-1"), crashed, onlyPost)...)
+	plugin := veleroHooks(preBackup, postBackup)
+	w.CommandRunner = failing{"shop/db-1 freeze": true}
+	call := callFor(executor.PointPreBackup, aBackup)
+	_, err := w.build(plugin, preBackup).Execute(t.Context(), call)
+	wantError(t, err, executor.Failed, "3 pods: 1 ok, 1 not reached, 1 failed (shop/db-1: exit code 1")
+	failed := (*executor.Error)(nil)
+	if !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+
+	// A repeated attempt leaves out what succeeded.
+	w.CommandRunner = w
+	call.Attempt, call.Progress = 2, failed.Progress
+	_, err = w.build(plugin, preBackup).Execute(t.Context(), call)
+	wantError(t, err, executor.Unreachable, "2 pods: 1 ok, 1 not reached (shop/crashed: its container tools does not run")
+	if diff := cmp.Diff([]string{"shop/db-1 tools freeze db-1"}, w.ranCommands()); diff != "" || !errors.As(err, &failed) {
+		t.Errorf("commands of the second attempt (-want +got):\n%s", diff)
+	}
+
+	// The pod that was not reached is up after that, and another one is new.
+	crashed.Status.ContainerStatuses[1].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	if err := w.client.Status().Update(t.Context(), crashed); err != nil {
+		t.Fatal(err)
+	}
+	w.addPod(hookedPod("shop", "late"))
+	after := callFor(executor.PointPostBackup, aBackup)
+	after.Outputs = map[string]map[string]string{"freeze": failed.Progress}
+	w.CommandRunner = failing{"shop/db-0 thaw": true}
+	_, err = w.build(plugin, postBackup).Execute(t.Context(), after)
+	wantError(t, err, executor.Failed, "3 pods: 2 ok, 1 failed (shop/db-0: exit code 1")
+	if !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	w.CommandRunner = w
+	after.Attempt, after.Progress = 2, failed.Progress
+	answer, err := w.build(plugin, postBackup).Execute(t.Context(), after)
+	if err != nil || answer.Message != "1 pod: 1 ok (2 in earlier calls)" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	if diff := cmp.Diff([]string{"shop/db-0 db thaw"}, w.ranCommands()); diff != "" {
+		t.Errorf("commands of the second clean-up (-want +got):\n%s", diff)
+	}
+
+	// What an operator that crashed did is unknown: all pods are thawed.
+	after.Attempt, after.Progress, after.Outputs = 1, nil, nil
+	if _, err := w.build(plugin, postBackup).Execute(t.Context(), after); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"shop/crashed db thaw", "shop/db-0 db thaw", "shop/db-1 db thaw", "shop/late db thaw", "shop/only-post db thaw"}
+	if diff := cmp.Diff(want, sorted(w.ranCommands())); diff != "" {
+		t.Errorf("commands after a crash (-want +got):\n%s", diff)
+	}
+}
+
+// TestPodHookExecutor_Outputs: the action before a backup passes the pods on to the one after it.
+func TestPodHookExecutor_Outputs(t *testing.T) {
+	t.Parallel()
+	objects := namespaces("shop")
+	for i := range 402 {
+		objects = append(objects, hookedPod("shop", fmt.Sprintf("db-%03d", i)))
+	}
+	w := newWorld(t, objects...)
+	plugin := veleroHooks(preBackup, postBackup)
+	answer, err := w.build(plugin, preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup))
+	if err != nil || len(answer.Outputs["started"]) > 4096 || !strings.HasSuffix(answer.Outputs["started"], ",more") {
+		t.Fatalf("got %+v, %v", answer, err)
+	}
+	// More pods than the outputs hold are thawed nevertheless.
+	w.ranCommands()
+	after := callFor(executor.PointPostBackup, aBackup)
+	after.Outputs = map[string]map[string]string{"freeze": answer.Outputs}
+	if answer, err = w.build(plugin, postBackup).Execute(t.Context(), after); err != nil || len(w.ranCommands()) != 402 {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	// Without pods that have commands before it, none is thawed.
+	none := newWorld(t, namespaces("shop")...)
+	if answer, err = none.build(plugin, preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup)); err != nil {
+		t.Fatal(err)
+	}
+	none.addPod(hookedPod("shop", "late"))
+	after.Outputs["freeze"] = answer.Outputs
+	if answer, err = none.build(plugin, postBackup).Execute(t.Context(), after); err != nil || len(none.ranCommands()) > 0 {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
+func TestPodHookExecutor_Continue(t *testing.T) {
+	t.Parallel()
+	pod := hookedPod("shop", "db-0")
+	pod.Annotations["pre.hook.backup.velero.io/on-error"] = "Continue"
+	pod.Annotations["pre.hook.backup.velero.io/timeout"] = "soon"
+	w := newWorld(t, append(namespaces("shop"), pod)...)
+	w.CommandRunner = failing{"shop/db-0 freeze": true}
+	answer, err := w.build(veleroHooks(preBackup, postBackup), preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup))
+	if err != nil || !answer.Ignored || !strings.Contains(answer.Message, "1 failed and ignored (shop/db-0: exit code 1") {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
+// TestPodHookExecutor_Restore: the commands run in the pods that the Restore created, as soon as their
+// containers run, and once in each.
+func TestPodHookExecutor_Restore(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2026, 11, 28, 20, 0, 0, 0, time.UTC)
+	restored := func(name string, created time.Time, annotations map[string]string) *corev1.Pod {
+		pod := runningPod("shop", name)
+		pod.CreationTimestamp = metav1.NewTime(created)
+		pod.Labels[v1alpha1.LabelRestoreName] = "restore-1"
+		pod.Annotations = map[string]string{"post.hook.restore.velero.io/command": "load", "post.hook.restore.velero.io/on-error": "Fail"}
+		for key, value := range annotations {
+			pod.Annotations["post.hook.restore.velero.io/"+key] = value
+		}
+		return pod
+	}
+	pending := restored("pending", begun.Add(time.Second), map[string]string{"wait-timeout": "1h"})
+	pending.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	other := restored("other", begun.Add(time.Second), nil)
+	other.Labels[v1alpha1.LabelRestoreName] = "restore-2"
+	objects := []client.Object{
+		restored("up", begun.Add(time.Second), nil), pending, other, restored("before", begun.Add(-time.Second), nil),
+		restored("ignored", begun.Add(time.Second), map[string]string{"on-error": "Continue"}),
+	}
+	w := newWorld(t, append(namespaces("shop"), objects...)...)
+	run := w.build(veleroHooks(postRestore), postRestore)
+	call := callFor(executor.PointPostRestore, fmt.Sprintf(
+		`{"kind":"Restore","metadata":{"name":"restore-1","creationTimestamp":%q},"spec":{"includedNamespaces":["shop"]},"status":{"completionTimestamp":%q}}`,
+		begun.Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339)))
+	w.CommandRunner = failing{"shop/ignored load": true}
+	answer, err := run.Execute(t.Context(), call)
+	if err != nil || answer.RetryAfter <= 0 || !strings.Contains(answer.Message, "shop/pending: its container db does not run yet") {
+		t.Fatalf("got %+v, %v", answer, err)
+	}
+	pending.Status = runningPod("shop", "pending").Status
+	if err := w.client.Status().Update(t.Context(), pending); err != nil {
+		t.Fatal(err)
+	}
+	w.CommandRunner, call.Progress = w, answer.Progress
+	// Another operator may make the next call.
+	answer, err = w.build(veleroHooks(postRestore), postRestore).Execute(t.Context(), call)
+	if err != nil || !answer.Ignored || answer.Message != "1 pod: 1 ok (2 in earlier calls); failed and ignored: shop/ignored: exit code 1" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	if diff := cmp.Diff([]string{"shop/pending db load"}, w.ranCommands()); diff != "" {
+		t.Errorf("commands of the second call (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodHookExecutor_InvalidSubject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, namespaces("shop")...)
+	for subject, want := range map[string]string{
+		`{"kind":`: "decoding the Backup or Restore",
+		`{"kind":"Backup","spec":{"labelSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}}`: "determining which pods are included",
+	} {
+		_, err := w.build(veleroHooks(preBackup, postBackup), preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, subject))
+		wantError(t, err, executor.Invalid, want)
+	}
+}
+
+func sorted(words []string) []string {
+	slices.Sort(words)
+	return words
+}

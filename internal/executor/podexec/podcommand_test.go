@@ -1,0 +1,154 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podexec_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
+)
+
+// withCommands gives the pods of a world commands of their own, and returns their outcomes.
+func (w *world) withCommands(commands map[string]*podexec.PodCommand) map[string]podexec.PodOutcome {
+	outcomes := map[string]podexec.PodOutcome{}
+	w.options.Selector, w.options.Command = nil, nil
+	w.options.CommandFor = func(pod *corev1.Pod) *podexec.PodCommand { return commands[pod.Name] }
+	w.options.OnOutcome = func(pod *corev1.Pod, outcome podexec.PodOutcome) { outcomes[pod.Name] = outcome }
+	return outcomes
+}
+
+func podCommand(change func(*podexec.PodCommand)) *podexec.PodCommand {
+	c := &podexec.PodCommand{Container: "main", Command: []string{"freeze", "--now"}, Timeout: time.Minute}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+func TestExecute_PodCommands(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		command *podexec.PodCommand
+		pod     func(*corev1.Pod)
+		fails   error
+		// kind is that of the error, "" for an answer; text is in either.
+		kind    executor.ErrorKind
+		text    string
+		outcome podexec.PodOutcome
+		again   bool
+	}{
+		"succeeds":               {command: podCommand(nil), text: "1 pod: 1 ok", outcome: podexec.PodOutcome{Started: true, Done: true}},
+		"fails":                  {command: podCommand(nil), fails: exitCode(3), kind: executor.Failed, text: "1 failed (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true}},
+		"fails, ignored":         {command: podCommand(func(c *podexec.PodCommand) { c.IgnoreFailure = true }), fails: exitCode(3), text: "1 failed and ignored (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true, Done: true, Ignored: "exit code 3"}},
+		"cannot be run":          {command: podCommand(func(c *podexec.PodCommand) { c.Problem = "no program" }), kind: executor.Failed, text: "shop/db-0: no program"},
+		"cannot be run, ignored": {command: podCommand(func(c *podexec.PodCommand) { c.Problem, c.IgnoreFailure = "no program", true }), text: "shop/db-0: no program", outcome: podexec.PodOutcome{Done: true, Ignored: "no program"}},
+		"no such container":      {command: podCommand(func(c *podexec.PodCommand) { c.Container = "other" }), kind: executor.Failed, text: `has no container "other"`},
+		"container crashes": {
+			command: podCommand(nil), kind: executor.Unreachable, text: "its container main does not run: CrashLoopBackOff",
+			pod: func(pod *corev1.Pod) {
+				pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+			},
+		},
+		"pod has ended": {command: podCommand(nil), pod: func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }, text: "no pod with a command runs in the 1 namespace included (1 pod found: Succeeded): nothing was done"},
+		"waits": {
+			command: podCommand(func(c *podexec.PodCommand) { c.Wait = &podexec.ContainerWait{} }),
+			pod:     func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{Phase: corev1.PodPending} },
+			text:    "1 not done yet (shop/db-0: its container main does not run yet)", again: true,
+		},
+		"waits no longer": {
+			command: podCommand(func(c *podexec.PodCommand) {
+				c.Wait = &podexec.ContainerWait{Timeout: time.Minute, Until: time.Now().Add(-time.Second)}
+			}),
+			pod:  func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{Phase: corev1.PodPending} },
+			kind: executor.Failed, text: "its container main does not run after 1m0s",
+		},
+		"is not ready": {
+			command: podCommand(func(c *podexec.PodCommand) {
+				c.Wait = &podexec.ContainerWait{Ready: true, Until: time.Now().Add(time.Hour)}
+			}),
+			text: "1 not done yet (shop/db-0: its container main is not ready yet)", again: true,
+		},
+		"is ready": {
+			command: podCommand(func(c *podexec.PodCommand) { c.Wait = &podexec.ContainerWait{Ready: true} }),
+			pod:     func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Ready = true },
+			text:    "1 pod: 1 ok", outcome: podexec.PodOutcome{Started: true, Done: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := running("shop", "db-0")
+			if tc.pod != nil {
+				tc.pod(pod)
+			}
+			w := newWorld(t, pod, running("shop", "without"))
+			w.options.OnMissing = podexec.Skip
+			outcomes := w.withCommands(map[string]*podexec.PodCommand{"db-0": tc.command})
+			w.handle = func(context.Context, *command) error { return tc.fails }
+			answer, err := w.execute(t.Context(), aCall)
+			if tc.kind != "" {
+				wantError(t, err, tc.kind, tc.text)
+			} else if err != nil || !strings.Contains(answer.Message, tc.text) {
+				t.Errorf("got %+v, %v; want %q", answer, err, tc.text)
+			}
+			if answer.Ignored != (tc.outcome.Ignored != "") || (answer.RetryAfter > 0) != tc.again {
+				t.Errorf("answer is %+v", answer)
+			}
+			if got, want := outcomes["db-0"], tc.outcome; got != want {
+				t.Errorf("outcome is %+v, want %+v", got, want)
+			}
+			for _, c := range w.calls() {
+				if diff := cmp.Diff([]string{"freeze", "--now"}, c.command); diff != "" || c.pod != "db-0" || c.stdin != "" {
+					t.Errorf("in pod %s with input %q: %s", c.pod, c.stdin, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestExecute_PodCommandTimeout: a command that hangs does not hold the others, and is not taken for
+// a lost connection.
+func TestExecute_PodCommandTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("shop", "db-0"), running("shop", "db-1"))
+	outcomes := w.withCommands(map[string]*podexec.PodCommand{
+		"db-0": podCommand(func(c *podexec.PodCommand) { c.Timeout = time.Millisecond }), "db-1": podCommand(nil),
+	})
+	w.handle = func(ctx context.Context, c *command) error {
+		if c.pod == "db-1" {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err := w.execute(t.Context(), aCall)
+	wantError(t, err, executor.Failed, "2 pods: 1 ok, 1 failed (shop/db-0: the command did not end within 1ms; it may still run in container main)")
+	if !outcomes["db-0"].Started || outcomes["db-0"].Done || !outcomes["db-1"].Done {
+		t.Errorf("outcomes are %+v", outcomes)
+	}
+}
+
+// TestExecute_PodCommandInterrupted: the end of the call is no failure that a pod may ignore.
+func TestExecute_PodCommandInterrupted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("shop", "db-0"))
+	outcomes := w.withCommands(map[string]*podexec.PodCommand{"db-0": podCommand(func(c *podexec.PodCommand) { c.IgnoreFailure = true })})
+	ctx, cancel := context.WithCancel(t.Context())
+	w.handle = func(context.Context, *command) error {
+		cancel()
+		return errors.New("closed")
+	}
+	_, err := w.execute(ctx, aCall)
+	wantError(t, err, executor.Interrupted, "may still run in pod shop/db-0")
+	if want := (podexec.PodOutcome{Started: true}); outcomes["db-0"] != want {
+		t.Errorf("outcome is %+v", outcomes["db-0"])
+	}
+}

@@ -29,7 +29,7 @@ const (
 		"spec: {provider: aws, objectStorage: {bucket: backups}}\n"
 	veleroSecret = "apiVersion: v1\nkind: Secret\nmetadata: {name: cloud-credentials, namespace: velero}\n" +
 		"stringData: {cloud: \"[default]\\naws_access_key_id=AKID\\naws_secret_access_key=swordfish\\n\"}\n"
-	swordfish = "c3dvcmRmaXNo" // in base64
+	swordfish = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPUFLSUQKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PXN3b3JkZmlzaAo=" // the file in base64
 )
 
 func TestMigrateVelero(t *testing.T) {
@@ -47,7 +47,7 @@ func TestMigrateVelero(t *testing.T) {
 		},
 		"without Secrets": {input: veleroSecret + "---\n" + veleroLocation, out: "name: default-credentials\n", errOut: "convert it with --include-secrets"},
 		"with Secrets": {
-			input: veleroSecret + "---\n" + veleroLocation, flags: []string{"--include-secrets"}, out: "secretAccessKey: " + swordfish + "\n",
+			input: veleroSecret + "---\n" + veleroLocation, flags: []string{"--include-secrets"}, out: "cloud: " + swordfish + "\n",
 			errOut: "it becomes Secret default-credentials",
 		},
 		"an invalid object": {input: veleroSchedule + "---\nkind: x\n", code: exitFailure, errOut: "velero.yaml, document 2: apiVersion is missing"},

@@ -93,7 +93,7 @@ func TestTracer_Export(t *testing.T) {
 		for _, s := range exporter.GetSpans() {
 			attributes := []string{}
 			for _, a := range s.Attributes {
-				attributes = append(attributes, string(a.Key)+"="+a.Value.Emit())
+				attributes = append(attributes, string(a.Key)+"="+a.Value.String())
 			}
 			exports[i] = append(exports[i], fmt.Sprintf("%s %s<%s %s %d-%d %s %s %s", s.SpanContext.TraceID(), s.SpanContext.SpanID(), s.Parent.SpanID(),
 				s.Name, s.StartTime.Sub(noon)/time.Second, s.EndTime.Sub(noon)/time.Second, s.Status.Code, s.Status.Description, strings.Join(attributes, " ")))
@@ -151,7 +151,7 @@ func TestTracer_Traceparent(t *testing.T) {
 	t.Parallel()
 	tracer, b := newTracer(DefaultSamplingRate), newBackup()
 	for name, tc := range map[string]struct {
-		ctx  context.Context
+		ctx  context.Context //nolint:containedctx // It is the input.
 		want string
 	}{
 		"no stage":  {ctx: tracer.WithStage(t.Context(), b.UID, nil), want: runSpanID(b.UID).String()},

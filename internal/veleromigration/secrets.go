@@ -152,7 +152,7 @@ func convertCredentials(secret *unstructured.Unstructured, use secretUse) (map[s
 	}
 	if use.isAWS {
 		if _, err := awscredentials.ParseFile(content, use.profile); err != nil {
-			return nil, fmt.Errorf("Secret %s, key %.80q: %w", objectName(secret), use.key, err)
+			return nil, fmt.Errorf("key %.80q of Secret %s: %w", use.key, objectName(secret), err)
 		}
 	}
 	return map[string]any{use.targetKey(): base64.StdEncoding.EncodeToString(content)}, nil

@@ -106,7 +106,7 @@ func TestAttempt_Traceparent(t *testing.T) {
 	t.Parallel()
 	traced := (&tracing.Tracer{}).WithOperation(t.Context(), "0b6e2f0c-7f1d-4d3b-9a58-1f0d5d4c8e11", "operation-1")
 	for name, tc := range map[string]struct {
-		ctx  context.Context
+		ctx  context.Context //nolint:containedctx // It is the input.
 		want []string
 	}{
 		"off": {ctx: t.Context()},

@@ -37,7 +37,7 @@ func (Credentials) GoString() string { return "awscredentials.Credentials{[redac
 // The settings of a profile that matter.
 const (
 	settingAccessKeyID     = "aws_access_key_id"
-	settingSecretAccessKey = "aws_secret_access_key"
+	settingSecretAccessKey = "aws_secret_access_key" //nolint:gosec // the name of a setting
 	settingSessionToken    = "aws_session_token"
 )
 

@@ -57,7 +57,7 @@ var installations = map[string]installation{
 	"alerts":                   {resource: "overlays/ha", components: []string{"monitoring"}},
 	"for backups, with hooks":  {resource: "overlays/s3", components: []string{"backup-only", "quiesce", "pod-exec", "csi"}},
 	"everything": {resource: "base", rest: image, components: []string{
-		"store-shared-volume", "high-availability", "plugins-initcontainer", "plugins-image-volume", "pod-exec", "quiesce", "csi",
+		"store-shared-volume", "high-availability", "plugins-initcontainer", "plugins-image-volume", "pod-exec", "velero-hooks", "quiesce", "csi",
 		"monitoring",
 	}},
 }

@@ -308,6 +308,7 @@ type BuiltinExecutor struct {
 }
 
 // VeleroHooksExecutor runs commands that the owners of pods wrote. It has no settings.
+// +kubebuilder:validation:MaxProperties=0
 type VeleroHooksExecutor struct{}
 
 // QuiesceKind is a kind of workload.

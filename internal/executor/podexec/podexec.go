@@ -159,7 +159,7 @@ func New(options Options) (*Executor, error) {
 	return &Executor{options: options}, nil
 }
 
-func validateOptions(o Options) error {
+func validateOptions(o Options) error { //nolint:gocyclo // A list of rules that do not depend on each other.
 	switch {
 	case o.Reader == nil || o.CommandRunner == nil || o.Namespaces == nil:
 		return errors.New("podExec needs Reader, CommandRunner and Namespaces")

@@ -503,3 +503,17 @@ func TestCommitTime(t *testing.T) {
 		t.Errorf("the time of the commit is %v, want %v", from.time, want)
 	}
 }
+
+// TestCommandLine_Windows finds what only compiles for Unix, without compiling it.
+func TestCommandLine_Windows(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+	list.Dir, list.Env = filepath.Join("..", "..", commandLine.dir), append(os.Environ(), "GOOS=windows", "CGO_ENABLED=0")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(out))
+	if slices.Contains(packages, "golang.org/x/sys/unix") || !slices.Contains(packages, "golang.org/x/sys/windows") {
+		t.Error("the command line for Windows has system calls of Unix")
+	}
+}

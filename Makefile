@@ -17,9 +17,8 @@ IMG ?= ghcr.io/grapnel-dev/grapnel:latest
 OVERLAY ?= config/default
 # Additional arguments of `make deploy` for `kubectl apply`, for example a selector.
 APPLY_ARGS ?=
-# docker, or a tool with the same arguments, for example podman.
-CONTAINER_TOOL ?= docker
-PLATFORMS ?= linux/amd64,linux/arm64
+# What `make image` builds for; a release is for linux/amd64 and linux/arm64.
+PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 BIN := $(CURDIR)/bin
 DIST ?= $(CURDIR)/dist
 TOOLS := $(BIN)/tools
@@ -40,6 +39,8 @@ PROTOGEN := $(TOOLS)/protogen
 PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc
 CRD_REF_DOCS := $(TOOLS)/crd-ref-docs
+
+RELEASE := CGO_ENABLED=0 GOWORK=off $(GO) run -C hack/release .
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -120,7 +121,7 @@ chaos: control-plane ## Disturb operators at random for DURATION, and check inva
 ##@ End-to-end tests, on a throw-away cluster on this machine, as root
 
 .PHONY: e2e
-e2e: e2e-packages browser-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS are passed to its tests.
+e2e: e2e-packages browser-packages e2e-programs ## Bring up the cluster, run test/e2e in it, take it down; E2E_ARGS are passed to its tests, E2E_LAYOUT is the image.
 	test/node/test.sh
 
 .PHONY: e2e-up
@@ -156,18 +157,27 @@ build: ## Build the operator, the command line, and the plugins.
 	cd plugins/csi && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/plugins/csi .
 	cd test/exampleplugin && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(BIN)/plugins/example .
 
-.PHONY: docker-build
-docker-build: ## Build the image IMG for this machine.
-	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) -t $(IMG) .
+.PHONY: image
+image: ## Build the image IMG for PLATFORMS, without a container engine: dist/image, an OCI layout, and dist/image.tar.
+	$(RELEASE) image -version $(VERSION) -name $(IMG) -platforms $(PLATFORMS) -out $(DIST)/image
 
-.PHONY: docker-buildx
-docker-buildx: ## Build and push the image IMG for all PLATFORMS.
-	docker buildx build --build-arg VERSION=$(VERSION) --platform $(PLATFORMS) -t $(IMG) --push .
+.PHONY: image-push
+image-push: ## Push the image of make image to the registry of IMG.
+	$(RELEASE) push -layout $(DIST)/image $(IMG)
 
 .PHONY: build-installer
 build-installer: $(KUBECTL_BUILT) ## Write dist/install.yaml, which installs what `make deploy` installs.
 	mkdir -p $(DIST)
 	$(RENDER) >$(DIST)/install.yaml
+
+# Every file of it is the same for the same commit and the same version of Go.
+.PHONY: release
+release: ## Build everything that is released as VERSION, such as v0.1.0, into dist/VERSION.
+	$(RELEASE) release -version $(VERSION) -out $(DIST)/$(VERSION)
+
+.PHONY: release-push
+release-push: ## Push the image of the release VERSION to REGISTRY, such as ghcr.io/grapnel-dev.
+	$(RELEASE) push -layout $(DIST)/$(VERSION)/image $(if $(REGISTRY),$(REGISTRY),$(error set REGISTRY, for example to ghcr.io/grapnel-dev))/grapnel:$(VERSION)
 
 .PHONY: clean
 clean: ## Remove everything that was built.

@@ -330,3 +330,12 @@ func wantProbes(t *testing.T, name string, deployment *appsv1.Deployment) {
 		t.Errorf("%s: both of %d operators end at the same time for an update", name, replicas)
 	}
 }
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

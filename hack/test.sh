@@ -5,7 +5,7 @@
 # Runs tests and sums them up:
 #
 #   test.sh all          every test of the operator's module and of the nested
-#                        modules below plugins/ and test/
+#                        modules below plugins/, test/ and hack/release
 #   test.sh unit         those of the operator's module that need no API server
 #   test.sh integration  the others
 #
@@ -105,7 +105,7 @@ if [ "$which" != unit ]; then
 	while read -r mod; do
 		dir=$(dirname "$mod")
 		run "${dir//\//-}" "$dir" -p 2 ./...
-	done < <(find plugins test -name go.mod -not -path 'test/e2e/*' -not -path 'test/node/coredns/*' | sort)
+	done < <(find plugins test hack/release -name go.mod -not -path 'test/e2e/*' -not -path 'test/node/coredns/*' | sort)
 fi
 wait
 

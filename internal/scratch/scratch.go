@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -65,12 +63,9 @@ func (d *Dir) CreateFile(expected int64) (*File, error) {
 	if err := f.checkFreeSpace(expected); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(d.Path, ".grapnel-scratch-*")
+	file, err := createUnnamed(d.Path)
 	if err != nil {
 		return nil, toUnusableError(err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, toUnusableError(errors.Join(err, file.Close()))
 	}
 	f.file = file
 	return f, nil
@@ -147,19 +142,9 @@ func (f *File) checkFreeSpace(more int64) error {
 	return nil
 }
 
-// statVolumeSpace calls statfs(2).
-func statVolumeSpace(path string) (size, free int64, err error) {
-	var volume unix.Statfs_t
-	if err := unix.Statfs(path, &volume); err != nil {
-		return 0, 0, fmt.Errorf("reading the free space of %s: %w", path, err)
-	}
-	block := uint64(volume.Bsize)                                          //nolint:gosec // a block size is positive
-	return int64(volume.Blocks * block), int64(volume.Bavail * block), nil //nolint:gosec // no volume has more than 8 EiB
-}
-
 // toUnusableError marks an error as one of the directory.
 func toUnusableError(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if isFull(err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnusable, err)

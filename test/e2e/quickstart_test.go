@@ -18,7 +18,7 @@ import (
 )
 
 // describeQuickstart runs the commands of the quickstart as README.md has them. The cluster and its images exist
-// already: here, kind and docker are programs that do nothing.
+// already: here, kind, docker and make image do nothing.
 func describeQuickstart() {
 	It("brings an application back with the five commands of the README", func(ctx SpecContext) {
 		programs := quickstartPrograms(ctx)
@@ -60,8 +60,13 @@ func readRepository(path string) string {
 func quickstartPrograms(ctx context.Context) string {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
-	for _, name := range []string{"kind", "docker"} {
-		Expect(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700)).To(Succeed()) //nolint:gosec // a program
+	make, err := exec.LookPath("make")
+	Expect(err).NotTo(HaveOccurred())
+	for name, script := range map[string]string{
+		"kind": "", "docker": "",
+		"make": `[ "$1" = image ] || exec ` + make + ` "$@"` + "\n",
+	} {
+		Expect(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700)).To(Succeed()) //nolint:gosec // a program
 	}
 	Expect(program.Build(ctx, "../../cmd/kubectl-grapnel", filepath.Join(dir, "kubectl-grapnel"))).To(Succeed())
 	if filepath.IsAbs(c.program) {

@@ -6,7 +6,7 @@
 // and lacks.
 //
 //	cluster/    brings it up and down
-//	image/      packs images; the ones that tests need
+//	images/     the images that tests need
 //	debian/     unpacks packages of the distribution, for images
 //	smoke/      checks that the cluster works
 //	pki/        certificates

@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
+	"github.com/grapnel-dev/grapnel/hack/release/image"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	"github.com/grapnel-dev/grapnel/test/node/cluster"
-	"github.com/grapnel-dev/grapnel/test/node/image"
+	"github.com/grapnel-dev/grapnel/test/node/images"
 	"github.com/grapnel-dev/grapnel/test/node/smoke"
 )
 
@@ -25,8 +27,13 @@ const usage = `usage: bin/e2e/e2e COMMAND
   load IMAGE.tar...  put images on its node
   smoke              check that pods, logs, exec, names, Services, volumes and webhooks work
   enforce KUBECONFIG enforce NetworkPolicies until it is signaled; up starts it
-  image NAME OUT.tar build an image: busybox, endpoints, grapnel, pause or postgres
+  image NAME OUT.tar build an image: busybox, endpoints, grapnel, pause or postgres;
+                     grapnel is that of the OCI layout $E2E_LAYOUT, if it is set
 `
+
+// layoutVariable names an OCI layout, below the root of the repository or absolute, whose image is
+// installed instead of one that is built.
+const layoutVariable = "E2E_LAYOUT"
 
 var errUsage = errors.New("unknown command line")
 
@@ -84,15 +91,19 @@ func saveImage(ctx context.Context, root, name, file string) error {
 	var err error
 	switch name {
 	case "busybox":
-		i, err = image.Busybox(ctx)
+		i, err = images.Busybox(ctx)
 	case "endpoints":
-		i, err = image.Endpoints(ctx, root)
+		i, err = images.Endpoints(ctx, root)
 	case "grapnel":
-		i, err = image.Grapnel(ctx, root)
+		layout := os.Getenv(layoutVariable)
+		if layout != "" && !filepath.IsAbs(layout) {
+			layout = filepath.Join(root, layout)
+		}
+		return images.SaveGrapnel(ctx, root, layout, file)
 	case "pause":
-		i, err = image.Pause(ctx, root)
+		i, err = images.Pause(ctx, root)
 	case "postgres":
-		return image.SavePostgres(ctx, root, file)
+		return images.SavePostgres(ctx, root, file)
 	default:
 		return errUsage
 	}

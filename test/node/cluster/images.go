@@ -10,8 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/grapnel-dev/grapnel/hack/release/image"
 	"github.com/grapnel-dev/grapnel/test/node/host"
-	"github.com/grapnel-dev/grapnel/test/node/image"
+	"github.com/grapnel-dev/grapnel/test/node/images"
 )
 
 // namespace is where containerd has what is Kubernetes'.
@@ -22,7 +23,7 @@ func (l layout) ctr(ctx context.Context, args ...string) (string, error) {
 	return host.Run(ctx, "ctr", append([]string{"--address=" + l.socket(), "--namespace=" + namespace}, args...)...)
 }
 
-// Load puts images from files as `docker save` or package image writes them on the node
+// Load puts images from files as package image or `docker save` writes them on the node
 // of the cluster that is up, and returns their names.
 func Load(ctx context.Context, files ...string) (string, error) {
 	l := newLayout("")
@@ -60,7 +61,7 @@ func (l layout) snapshotterInUse() string {
 // importImages loads what pods need before any other can be loaded.
 func (p *processes) importImages(ctx context.Context) error {
 	l := p.layout
-	pause, err := image.Pause(ctx, l.Root)
+	pause, err := images.Pause(ctx, l.Root)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/grapnel-dev/grapnel/test/node/host"
-	"github.com/grapnel-dev/grapnel/test/node/image"
+	"github.com/grapnel-dev/grapnel/test/node/images"
 )
 
 // There is one cluster on a machine, always at the same place: addresses, names of
@@ -117,7 +117,7 @@ func (l layout) values(cni, snapshotter string) values {
 		Node: nodeName, Domain: domain, Address: bridgeAddress,
 		PodNetwork: podNetwork, DNS: dnsService,
 		CNIPrograms: cni, Snapshotter: snapshotter,
-		PauseImage: image.PauseName, CoreDNSImage: coreDNSImage,
+		PauseImage: images.PauseName, CoreDNSImage: coreDNSImage,
 	}
 	for i := range volumes {
 		v.Volumes = append(v.Volumes, "e2e-"+strconv.Itoa(i))

@@ -17,10 +17,11 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/hack/release/image"
 	"github.com/grapnel-dev/grapnel/internal/testing/csi"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	"github.com/grapnel-dev/grapnel/test/node/host"
-	"github.com/grapnel-dev/grapnel/test/node/image"
+	"github.com/grapnel-dev/grapnel/test/node/images"
 	"github.com/grapnel-dev/grapnel/test/node/pki"
 )
 
@@ -140,7 +141,7 @@ func (o Options) loadImages(ctx context.Context, dir string) error {
 	if err := program.Build(ctx, filepath.Join(o.Root, "test/node/smoke/webhook"), server); err != nil {
 		return err
 	}
-	busybox, err := image.Busybox(ctx)
+	busybox, err := images.Busybox(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func render(text string) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]string{
-		"Namespace": Namespace, "Busybox": image.BusyboxName, "Webhook": webhookImage,
+		"Namespace": Namespace, "Busybox": images.BusyboxName, "Webhook": webhookImage,
 		"StorageClass": csi.WaitClassName, "SnapshotClass": csi.ClassName,
 		"Certificate":       base64.StdEncoding.EncodeToString(server.Certificate),
 		"Key":               base64.StdEncoding.EncodeToString(server.Key),

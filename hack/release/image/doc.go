@@ -1,9 +1,9 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image packs container images without a container engine or a registry, as the
-// tar files that `docker save` writes and `ctr images import`, `kind load
-// image-archive` and `docker load` read.
+// Package image packs container images without a container engine or a registry, as OCI
+// layouts and as archives of them, which `kind load image-archive`, `ctr images import` and
+// `skopeo copy oci-archive:` read.
 //
 //	err := image.Image{
 //		Name:       "docker.io/local/hello:1",
@@ -15,10 +15,7 @@
 // The content is a list of [File], [Data], [Link], [Directory] and [Tree], packed in its
 // order into one layer; a later item replaces an earlier one with the same path. Every
 // image has a world-writable /tmp and an /etc/passwd with root and
-// the user of [NonRoot]. The same content gives the same bytes, and so the same image ID.
+// the user of [NonRoot]. The same content gives the same bytes, and so the same digest.
 //
-// [Busybox], [Endpoints], [Grapnel], [Pause] and [SavePostgres] make the images that tests need.
-// They are built from this repository and from packages of the distribution.
-//
-// It is not for production code.
+// [Grapnel] is the image of the operator: that of a release, and that of the tests.
 package image

@@ -5,8 +5,6 @@ package image
 
 import (
 	"archive/tar"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,10 +16,6 @@ import (
 	"strings"
 	"time"
 )
-
-// epoch is when everything in an image was last changed: when it was packed must not
-// make a difference.
-var epoch = time.Unix(0, 0).UTC()
 
 // Item is a part of an image's content: [File], [Data], [Link], [Directory] or [Tree].
 type Item interface {
@@ -73,27 +67,25 @@ type entry struct {
 // layer is the content of an image by paths without a slash at their beginning.
 type layer map[string]entry
 
-// writeLayer writes a layer with all items, and with what every image has, and returns
-// the SHA-256 of it in hexadecimal.
-func writeLayer(out io.Writer, items []Item) (string, error) {
+// writeLayer writes a layer with all items, and with what every image has. Everything in it was
+// last changed at one time.
+func writeLayer(out io.Writer, items []Item, changed time.Time) error {
 	l := layer{}
 	for _, item := range append(base(), items...) {
 		if err := item.add(&l); err != nil {
-			return "", err
+			return err
 		}
 	}
-	sum := sha256.New()
-	archive := tar.NewWriter(io.MultiWriter(out, sum))
+	archive := tar.NewWriter(out)
 	// Sorted, a directory comes before what lies in it.
 	for _, name := range slices.Sorted(maps.Keys(l)) {
-		if err := l[name].write(archive); err != nil {
-			return "", fmt.Errorf("adding /%s: %w", name, err)
+		e := l[name]
+		e.header.ModTime = changed
+		if err := e.write(archive); err != nil {
+			return fmt.Errorf("adding /%s: %w", name, err)
 		}
 	}
-	if err := archive.Close(); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return archive.Close()
 }
 
 func base() []Item {
@@ -142,7 +134,7 @@ func (l layer) put(name string, e entry) error {
 	if old, there := l[name]; there && old.header.Typeflag == tar.TypeDir && e.header.Typeflag != tar.TypeDir {
 		return fmt.Errorf("/%s is a directory already", name)
 	}
-	e.header.Name, e.header.ModTime, e.header.Format = name, epoch, tar.FormatPAX
+	e.header.Name, e.header.Format = name, tar.FormatPAX
 	if e.header.Typeflag == tar.TypeDir {
 		e.header.Name += "/"
 	}
@@ -154,7 +146,7 @@ func (l layer) putParents(name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		parent, there := l[dir]
 		if !there {
-			l[dir] = entry{header: tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: epoch, Format: tar.FormatPAX}}
+			l[dir] = entry{header: tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, Format: tar.FormatPAX}}
 			continue
 		}
 		if parent.header.Typeflag != tar.TypeDir {

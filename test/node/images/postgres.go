@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package image
+package images
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/grapnel-dev/grapnel/hack/release/image"
 	"github.com/grapnel-dev/grapnel/test/node/debian"
 )
 
@@ -57,21 +58,21 @@ func SavePostgres(ctx context.Context, root, file string) error {
 }
 
 // postgres puts the shell first: what the packages have replaces its commands.
-func postgres(items []Item, dir, version string) Image {
+func postgres(items []image.Item, dir, version string) image.Image {
 	// The data is one directory below: the directory of a mounted volume has another owner.
 	const home = "/var/lib/postgresql"
 	user := fmt.Sprintf("%d:%d", postgresUser, postgresUser)
 	items = append(items,
-		Tree{Source: dir},
-		Data{Path: "/etc/passwd", Mode: 0o644, Content: "root:x:0:0:root:/root:/bin/sh\npostgres:x:" + user + ":postgres:" + home + ":/bin/sh\n"},
-		Data{Path: "/etc/group", Mode: 0o644, Content: "root:x:0:\npostgres:x:" + fmt.Sprint(postgresUser) + ":\n"},
-		Data{Path: "/usr/local/bin/start-postgres", Mode: 0o755, Content: postgresScript},
-		Directory{Path: home, Mode: 0o700, Owner: postgresUser},
-		Directory{Path: home + "/data", Mode: 0o700, Owner: postgresUser},
-		Directory{Path: "/var/run/postgresql", Mode: 0o777 | fs.ModeSticky},
-		Directory{Path: "/tmp", Mode: 0o777 | fs.ModeSticky},
+		image.Tree{Source: dir},
+		image.Data{Path: "/etc/passwd", Mode: 0o644, Content: "root:x:0:0:root:/root:/bin/sh\npostgres:x:" + user + ":postgres:" + home + ":/bin/sh\n"},
+		image.Data{Path: "/etc/group", Mode: 0o644, Content: "root:x:0:\npostgres:x:" + fmt.Sprint(postgresUser) + ":\n"},
+		image.Data{Path: "/usr/local/bin/start-postgres", Mode: 0o755, Content: postgresScript},
+		image.Directory{Path: home, Mode: 0o700, Owner: postgresUser},
+		image.Directory{Path: home + "/data", Mode: 0o700, Owner: postgresUser},
+		image.Directory{Path: "/var/run/postgresql", Mode: 0o777 | fs.ModeSticky},
+		image.Directory{Path: "/tmp", Mode: 0o777 | fs.ModeSticky},
 	)
-	return Image{
+	return image.Image{
 		Name: PostgresName, User: user, WorkingDir: home,
 		Entrypoint: []string{"/usr/local/bin/start-postgres"},
 		Env: []string{

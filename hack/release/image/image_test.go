@@ -6,17 +6,19 @@ package image
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"crypto/x509"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 // members reads an archive; directories are in it without content.
@@ -69,46 +71,93 @@ func example(t *testing.T) Image {
 	}
 }
 
-func decode[T any](t *testing.T, content string) T {
-	t.Helper()
-	var value T
-	if err := json.Unmarshal([]byte(content), &value); err != nil {
-		t.Fatalf("%v in %s", err, content)
-	}
-	return value
-}
-
-func TestArchive(t *testing.T) {
+// TestSave reads what a node would load.
+func TestSave(t *testing.T) {
 	i := example(t)
+	i.Labels, i.Aliases = map[string]string{"a": "b"}, nil
 	archive := save(t, i)
+	dir := t.TempDir()
 	names, _, contents := members(t, bytes.NewReader(archive))
-	list := decode[[]manifest](t, contents["manifest.json"])
-	if len(names) != 3 || len(list) != 1 || !slices.Equal(list[0].RepoTags, []string{i.Name, i.Aliases[0]}) || len(list[0].Layers) != 1 {
-		t.Fatalf("the members are %q, the manifest is %+v", names, list)
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(contents[name]), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	sum := func(content string) string {
-		digest := sha256.Sum256([]byte(content))
-		return hex.EncodeToString(digest[:])
+	index, descriptor, err := ReadLayout(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	configuration, layer := contents[list[0].Config], contents[list[0].Layers[0]]
-	if list[0].Config != sum(configuration)+".json" {
-		t.Errorf("the configuration is named %s", list[0].Config)
+	if name := descriptor.Annotations["io.containerd.image.name"]; name != i.Name || descriptor.Annotations["org.opencontainers.image.ref.name"] != "1" {
+		t.Errorf("the annotations of %s are %v", i.Name, descriptor.Annotations)
 	}
-	c := decode[config](t, configuration)
-	if !slices.Equal(c.RootFS.DiffIDs, []string{"sha256:" + sum(layer)}) {
-		t.Errorf("the layers' digests are %q, want that of the layer", c.RootFS.DiffIDs)
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
 	}
-	e := c.Config
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 || manifest.Manifests[0].Platform.String() != "linux/"+runtime.GOARCH {
+		t.Fatalf("it is for %v", manifest.Manifests)
+	}
+	loaded, err := index.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := loaded.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := config.Config
 	if e.User != NonRoot || !slices.Equal(e.Entrypoint, i.Entrypoint) || !slices.Equal(e.Cmd, i.Cmd) || e.WorkingDir != "/" ||
-		e.Env[0] != "A=1" || !strings.HasPrefix(e.Env[1], "PATH=") {
+		e.Env[0] != "A=1" || !strings.HasPrefix(e.Env[1], "PATH=") || e.Labels["a"] != "b" {
 		t.Errorf("the execution is %+v", e)
 	}
-	if _, headers, content := members(t, strings.NewReader(layer)); content["opt/hello"] != "\x7fELF" || headers["opt/hello"].Mode != 0o755 ||
+	layers, err := loaded.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("it has %d layers, %v", len(layers), err)
+	}
+	layer, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = layer.Close() }()
+	if _, headers, content := members(t, layer); content["opt/hello"] != "\x7fELF" || headers["opt/hello"].Mode != 0o755 ||
 		headers["tmp/"].Mode != 0o1777 || !strings.Contains(content["etc/passwd"], ":65532:65532:") {
 		t.Errorf("the layer has %v", content)
 	}
 	if again := save(t, i); !bytes.Equal(archive, again) {
 		t.Error("packed again, it differs")
+	}
+}
+
+// TestWriteArchive_Name has the tests install what a release has, under their own name.
+func TestWriteArchive_Name(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "image.tar")
+	if err := errors.Join(WriteLayout(dir, example(t)), WriteArchive(dir, file, "ghcr.io/a/b:e2e", "ghcr.io/a/c:e2e")); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = archive.Close() }()
+	_, _, contents := members(t, archive)
+	_, descriptor, err := ReadLayout(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if index := contents["index.json"]; !strings.Contains(index, `"ghcr.io/a/b:e2e"`) || !strings.Contains(index, `"ghcr.io/a/c:e2e"`) || strings.Contains(index, "hello") || !strings.Contains(index, descriptor.Digest.String()) {
+		t.Errorf("the index of the archive is %s", index)
+	}
+}
+
+// TestGrapnel_Authorities checks what a connection to a bucket needs.
+func TestGrapnel_Authorities(t *testing.T) {
+	list := listAuthorities()
+	if count := strings.Count(list, "BEGIN CERTIFICATE"); count < 80 || !x509.NewCertPool().AppendCertsFromPEM([]byte(list)) {
+		t.Errorf("the image has %d certificates of public authorities", count)
 	}
 }
 
@@ -153,13 +202,13 @@ func TestItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	var layer bytes.Buffer
-	if _, err := writeLayer(&layer, []Item{
+	if err := writeLayer(&layer, []Item{
 		Tree{Source: tree},
 		Tree{Source: filepath.Join(tree, "usr"), Path: "/copy"},
 		Data{Path: "/replaced", Content: "new", Mode: 0o640},
 		Link{Path: "/usr/bin/other", Target: "tool"},
 		Directory{Path: "/data", Mode: 0o700, Owner: 999},
-	}); err != nil {
+	}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	names, headers, contents := members(t, &layer)

@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package image
+package images
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/hack/release/image"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 	"github.com/grapnel-dev/grapnel/test/node/host"
 )
@@ -28,26 +29,26 @@ const (
 // The names by which the quickstart of README.md has two of them.
 const (
 	busyboxQuickstart = "docker.io/library/busybox:1.37"
-	grapnelQuickstart = "docker.io/library/grapnel:quickstart"
+	grapnelQuickstart = "docker.io/local/grapnel:quickstart"
 )
 
 // busyboxPath is where Debian's busybox-static is.
 const busyboxPath = "/bin/busybox"
 
 // Busybox returns an image with the static busybox of this machine and links for all of
-// its commands. It runs what its arguments say, or a shell, as [NonRoot].
-func Busybox(ctx context.Context) (Image, error) {
+// its commands. It runs what its arguments say, or a shell, as [image.NonRoot].
+func Busybox(ctx context.Context) (image.Image, error) {
 	content, err := busyboxItems(ctx)
 	if err != nil {
-		return Image{}, err
+		return image.Image{}, err
 	}
-	return Image{
-		Name: BusyboxName, Aliases: []string{busyboxQuickstart}, User: NonRoot, Content: content,
+	return image.Image{
+		Name: BusyboxName, Aliases: []string{busyboxQuickstart}, User: image.NonRoot, Content: content,
 		Entrypoint: []string{"/usr/bin/env"}, Cmd: []string{"sh"},
 	}, nil
 }
 
-func busyboxItems(ctx context.Context) ([]Item, error) {
+func busyboxItems(ctx context.Context) ([]image.Item, error) {
 	if err := checkStatic(busyboxPath); err != nil {
 		return nil, fmt.Errorf("%w: run test/node/packages.sh as root, which installs busybox-static", err)
 	}
@@ -55,10 +56,10 @@ func busyboxItems(ctx context.Context) ([]Item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking busybox for its commands: %w", err)
 	}
-	items := []Item{File{Path: "/usr/bin/busybox", Source: busyboxPath, Mode: 0o755}, Link{Path: "/bin", Target: "usr/bin"}}
+	items := []image.Item{image.File{Path: "/usr/bin/busybox", Source: busyboxPath, Mode: 0o755}, image.Link{Path: "/bin", Target: "usr/bin"}}
 	for command := range strings.FieldsSeq(list) {
 		if command != "busybox" {
-			items = append(items, Link{Path: "/usr/bin/" + command, Target: "busybox"})
+			items = append(items, image.Link{Path: "/usr/bin/" + command, Target: "busybox"})
 		}
 	}
 	return items, nil
@@ -68,7 +69,7 @@ func busyboxItems(ctx context.Context) ([]Item, error) {
 func checkStatic(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
-		return fmt.Errorf("looking at %s: %w", path, err)
+		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	defer func() { _ = file.Close() }()
 	for _, part := range file.Progs {
@@ -79,43 +80,45 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// Grapnel builds the operator with its plugins and returns its image, which is as that of the Dockerfile.
-func Grapnel(ctx context.Context, root string) (Image, error) {
+// SaveGrapnel writes the image of the operator with its plugins to a file, under its name in tests.
+// It is that of an OCI layout, if there is one: of a release, for example. Without one, the programs
+// are built as all tests build them, so that nothing is compiled twice, and packed as a release packs them.
+func SaveGrapnel(ctx context.Context, root, layout, file string) error {
+	if layout != "" {
+		return image.WriteArchive(layout, file, GrapnelName, grapnelQuickstart)
+	}
 	manager, err := build(ctx, root, ".", "manager")
 	if err != nil {
-		return Image{}, err
+		return err
 	}
 	csi, err := build(ctx, root, "plugins/csi", "csi")
 	if err != nil {
-		return Image{}, err
+		return err
 	}
-	return Image{
-		Name: GrapnelName, Aliases: []string{grapnelQuickstart}, User: NonRoot, Entrypoint: []string{"/manager"},
-		Content: []Item{
-			File{Path: "/manager", Source: manager, Mode: 0o755}, File{Path: "/plugins/csi", Source: csi, Mode: 0o755},
-		},
-	}, nil
+	grapnel := image.Grapnel(GrapnelName, manager, csi)
+	grapnel.Aliases = []string{grapnelQuickstart}
+	return grapnel.Save(file)
 }
 
 // Pause builds the image of the process that keeps a pod's namespaces.
-func Pause(ctx context.Context, root string) (Image, error) {
+func Pause(ctx context.Context, root string) (image.Image, error) {
 	return single(ctx, root, "pause", PauseName)
 }
 
 // Endpoints builds the image of what Plugins can call in another pod.
-func Endpoints(ctx context.Context, root string) (Image, error) {
+func Endpoints(ctx context.Context, root string) (image.Image, error) {
 	return single(ctx, root, "endpoints", EndpointsName)
 }
 
 // single builds the image of one of the programs below test/node.
-func single(ctx context.Context, root, name, imageName string) (Image, error) {
+func single(ctx context.Context, root, name, imageName string) (image.Image, error) {
 	built, err := build(ctx, root, filepath.Join("test/node", name), name)
 	if err != nil {
-		return Image{}, err
+		return image.Image{}, err
 	}
-	return Image{
-		Name: imageName, User: NonRoot, Entrypoint: []string{"/" + name},
-		Content: []Item{File{Path: "/" + name, Source: built, Mode: 0o755}},
+	return image.Image{
+		Name: imageName, User: image.NonRoot, Entrypoint: []string{"/" + name},
+		Content: []image.Item{image.File{Path: "/" + name, Source: built, Mode: 0o755}},
 	}, nil
 }
 

@@ -67,7 +67,7 @@ func TestMakeCommands(t *testing.T) {
 				if !isVariable && !strings.Contains(string(makefile), "\n"+word+":") {
 					t.Errorf("%s: make %s: the Makefile has no target %s", path, command, word)
 				}
-				if isVariable && !strings.Contains(string(makefile), "\n"+variable+" ?=") && !strings.Contains(string(makefile), " "+word+" ") {
+				if isVariable && !regexp.MustCompile(`\b`+variable+`\b`).Match(makefile) {
 					t.Errorf("%s: make %s: the Makefile has no variable %s", path, command, variable)
 				}
 				if _, err := os.Stat(filepath.Join("..", value)); variable == "OVERLAY" && err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc/grpclog"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -262,6 +263,9 @@ func runOperator(ctx context.Context, opts options, redactor *redact.Redactor) e
 	if err := errors.Join(opts.operations.Validate(), opts.limits.Validate(), validateDefaultTTL(opts.defaultBackupTTL)); err != nil {
 		return err
 	}
+	if err := checkCRDs(ctx, mgr); err != nil {
+		return err
+	}
 	tracer, err := opts.tracing.newTracer(ctx)
 	if err != nil {
 		return err
@@ -351,6 +355,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(apiextensionsv1.AddToScheme(scheme)) // read by checkCRDs
 	serving := metricsserver.Options{BindAddress: opts.metricsAddress, SecureServing: opts.secureMetrics}
 	if opts.secureMetrics {
 		serving.FilterProvider = filters.WithAuthenticationAndAuthorization
@@ -383,11 +388,7 @@ func newManager(ctx context.Context, cfg *rest.Config, opts options, election el
 	if err := errors.Join(mgr.AddHealthzCheck("reconciles", watchdog.Check), mgr.Add(watchdog)); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
-	caches := &health.Caches{Cache: mgr.GetCache(), Kinds: []client.Object{
-		&v1alpha1.Backup{}, &v1alpha1.Restore{}, &v1alpha1.HookRun{}, &v1alpha1.AsyncOperation{},
-		&v1alpha1.BackupStorageLocation{}, &v1alpha1.Plugin{}, &v1alpha1.DeletionRun{}, &v1alpha1.Schedule{},
-		&v1alpha1.DownloadRequest{}, &v1alpha1.BackupPreview{},
-	}}
+	caches := &health.Caches{Cache: mgr.GetCache(), Kinds: newKinds()}
 	if err := errors.Join(mgr.AddReadyzCheck("caches", caches.Check), mgr.Add(caches)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}

@@ -44,6 +44,7 @@ func TestInstallation_Lifecycle(t *testing.T) {
 	before := l.everything(t)
 	l.kubectl(t, "", "apply", "-k", "crd")
 	l.kubectl(t, readText(t, "testdata/older.yaml"), "apply", "--validate=strict", "-f", "-")
+	l.operateWithOlderCRD(t)
 	l.operate(t)
 	l.configure(t)
 	kept := l.backUp(t, "kept", v1alpha1.RunPhaseCompleted)
@@ -114,6 +115,22 @@ func (l *life) operate(t *testing.T) {
 	l.op = operate(t, operatorprocess.Options{
 		Programs: l.programs, Kubeconfig: l.kubeconfig, Dir: l.dir, Args: []string{"--leader-elect"},
 	})
+}
+
+// operateWithOlderCRD starts an operator whose Backups have a field that the cluster would drop.
+func (l *life) operateWithOlderCRD(t *testing.T) {
+	t.Helper()
+	const ttl = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ttl"
+	l.kubectl(t, "", "patch", "crd", "backups.grapnel.dev", "--type=json", "-p", `[{"op":"remove","path":"`+ttl+`"}]`)
+	op, err := operatorprocess.Start(t.Context(), operatorprocess.Options{Programs: l.programs, Kubeconfig: l.kubeconfig, Dir: l.dir})
+	const want = "the CRD backups.grapnel.dev is older than the operator: it lacks .spec.ttl; apply the CRDs of the operator's version (config/crd)"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with an older CRD: %v", err)
+	}
+	if op != nil {
+		t.Error(op.Stop())
+	}
+	l.kubectl(t, "", "apply", "-k", "crd")
 }
 
 // operate starts an operator until the test ends.

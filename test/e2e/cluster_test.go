@@ -123,3 +123,13 @@ func (c *cluster) apply(ctx context.Context, objects string) {
 	_, err := c.run(ctx, objects, "apply", "--validate=strict", "-f", "-")
 	Expect(err).NotTo(HaveOccurred())
 }
+
+// helm runs the Helm of test/chart, in its directory.
+func (c *cluster) helm(ctx context.Context, line string) {
+	GinkgoHelper()
+	args := append([]string{"run", "helm.sh/helm/v4/cmd/helm", "--kubeconfig=" + c.kubeconfig}, strings.Fields(line)...)
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = "../chart"
+	out, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "helm %s: %s", line, out)
+}

@@ -29,7 +29,7 @@ func (c *cluster) moveStore(ctx context.Context) {
 	_, text, found := strings.Cut(string(content), "### From the volume to one that several nodes mount\n")
 	Expect(found).To(BeTrue(), "docs/installation.md does not say how the store is moved")
 	text, _, _ = strings.Cut(text, "\n### ")
-	text = strings.NewReplacer("config/overlays/ha-shared-volume", "config/two", "busybox:1.37", busyboxImage).Replace(text)
+	text = strings.NewReplacer("config/overlays", "../../config/overlays", "busybox:1.37", busyboxImage).Replace(text)
 	steps := strings.Split(text, "```sh\n")
 	Expect(steps).To(HaveLen(4), "before the Job, after it, and the installation")
 	c.documented(ctx, steps[1])

@@ -62,7 +62,7 @@ var _ = Describe("Grapnel", Ordered, ContinueOnFailure, func() {
 	Context("with two operators", Ordered, func() {
 		BeforeAll(func(ctx SpecContext) {
 			c.moveStore(ctx)
-			c.install(ctx, "two")
+			c.installChart(ctx)
 		}, NodeTimeout(8*time.Minute))
 		describeMove()
 		describeLeaders()
@@ -78,6 +78,24 @@ func (c *cluster) install(ctx context.Context, name string) {
 	c.kubectl(ctx, "apply", "-k", "../../config/crd")
 	c.kubectl(ctx, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 	c.kubectl(ctx, "apply", "-k", "config/"+name)
+	c.awaitOperator(ctx)
+}
+
+// installChart installs two operators and a volume that both mount: the chart takes over what was installed with
+// kustomize, as docs/guides/operate.md has it.
+func (c *cluster) installChart(ctx context.Context) {
+	GinkgoHelper()
+	_, text, found := strings.Cut(readRepository("docs/guides/operate.md"), "\nhelm install grapnel charts/grapnel ")
+	Expect(found).To(BeTrue(), "docs/guides/operate.md does not say how the chart takes over")
+	flags, _, found := strings.Cut(text, " --set ")
+	Expect(found).To(BeTrue())
+	c.helm(ctx, "install grapnel ../../charts/grapnel "+flags+" --timeout=3m --values=../e2e/config/two/values.yaml")
+	c.awaitOperator(ctx)
+}
+
+// awaitOperator waits until the operator runs and its location is available.
+func (c *cluster) awaitOperator(ctx context.Context) {
+	GinkgoHelper()
 	c.kubectl(ctx, "rollout", "status", "deployment/grapnel-controller-manager", "-n", namespace, "--timeout=180s")
 	c.apply(ctx, location)
 	Eventually(ctx, func() (string, error) {

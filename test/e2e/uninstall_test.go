@@ -19,10 +19,14 @@ func describeUninstall() {
 			{"delete", "deletionruns.grapnel.dev", "--all", "-n", namespace, "--timeout=1m"},
 			{"delete", "plugins.grapnel.dev", "--all", "--timeout=1m"},
 			{"delete", "backupstoragelocations.grapnel.dev", "--all", "-n", namespace},
-			{"delete", "-k", "config/two", "--ignore-not-found", "--timeout=3m"},
 		} {
 			c.kubectl(ctx, args...)
 		}
+		c.helm(ctx, "uninstall grapnel -n "+namespace+" --wait --timeout=3m")
+		Expect(c.kubectl(ctx, "get", "pvc", "-n", namespace, "-o", "name")).
+			To(ContainSubstring("grapnel-store-shared"), "the stored backups stay")
+		c.kubectl(ctx, "delete", "-k", "../../config/crd", "--timeout=3m")
+		c.kubectl(ctx, "delete", "namespace", namespace, "--timeout=3m")
 		By("having none of its kinds, accounts, roles and policies")
 		for _, kinds := range []string{
 			"customresourcedefinitions", "namespaces", "clusterroles", "clusterrolebindings",

@@ -23,6 +23,7 @@ BIN := $(CURDIR)/bin
 DIST ?= $(CURDIR)/dist
 TOOLS := $(BIN)/tools
 CONTROL_PLANE := $(BIN)/controlplane
+OLDEST := $(BIN)/controlplane-oldest
 NODE := $(BIN)/node
 CSI := $(BIN)/csi
 # The kubectl for deployments: the installed one, because building one takes minutes,
@@ -50,7 +51,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*##"} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z0-9-]+:.*##/ {printf "  %-18s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*##/ {printf "  %-22s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 ##@ Development
 
@@ -109,6 +110,10 @@ test-unit: ## Run the tests of the operator's module that need no API server.
 .PHONY: test-integration
 test-integration: control-plane csi-programs ## Run the tests that need an API server, and the nested test modules.
 	hack/test.sh integration
+
+.PHONY: test-oldest
+test-oldest: control-plane-oldest ## Run the tests that show that the oldest Kubernetes is new enough; not part of make test.
+	hack/test.sh oldest
 
 # How long `make chaos` disturbs operators, and its seed; without one, it is random.
 DURATION ?= 5m
@@ -228,6 +233,15 @@ $(CONTROL_PLANE)/etcd: hack/controlplane/build.sh hack/controlplane/etcd/go.mod 
 # One build produces the three programs; kubectl is the last of them.
 $(CONTROL_PLANE)/kubectl: hack/controlplane/build.sh hack/controlplane/kubernetes/go.mod hack/controlplane/kubernetes/go.sum
 	hack/controlplane/build.sh $(CONTROL_PLANE) kubernetes
+
+.PHONY: control-plane-oldest
+control-plane-oldest: $(OLDEST)/etcd $(OLDEST)/kubectl ## Build the oldest Kubernetes that Grapnel runs on (minutes, once).
+
+$(OLDEST)/etcd: hack/controlplane/build.sh hack/controlplane/etcd/go.mod hack/controlplane/etcd/go.sum
+	hack/controlplane/build.sh $(OLDEST) etcd
+
+$(OLDEST)/kubectl: hack/controlplane/build.sh hack/controlplane/oldest/go.mod hack/controlplane/oldest/go.sum
+	hack/controlplane/build.sh $(OLDEST) oldest
 
 .PHONY: csi-programs
 csi-programs: $(CSI)/snapshot-controller ## Build the sidecars of CSI drivers: csi-provisioner, snapshot-controller, csi-snapshotter.

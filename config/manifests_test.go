@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/grapnel-dev/grapnel/internal/archive"
+	"github.com/grapnel-dev/grapnel/internal/testing/controlplane"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
 )
 
@@ -103,11 +104,11 @@ func writeKustomization(t *testing.T, text string) string {
 // kustomize builds a directory, as kubectl does.
 func kustomize(t *testing.T, dir string) (manifests string, err error) {
 	t.Helper()
-	root, err := program.ModuleRoot()
+	programs, err := controlplane.FindBinaryDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return output(t.Context(), exec.CommandContext(t.Context(), filepath.Join(root, "bin", "controlplane", "kubectl"), "kustomize", dir))
+	return output(t.Context(), exec.CommandContext(t.Context(), filepath.Join(programs, "kubectl"), "kustomize", dir))
 }
 
 // output runs a command; its error has what it wrote.

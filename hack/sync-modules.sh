@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 modules=$(git ls-files '*go.mod' | xargs -n 1 dirname |
-	grep -vxE 'hack/controlplane/(etcd|kubernetes)|hack/tools/(golangci-lint|kustomize)|test/interop/(velero|plugins/.*)')
+	grep -vxE 'hack/controlplane/(etcd|kubernetes|oldest)|hack/tools/(golangci-lint|kustomize)|test/interop/(velero|plugins/.*)')
 
 case ${1:-} in
 -check)

@@ -8,6 +8,8 @@
 #                        modules below plugins/, test/ and hack/release
 #   test.sh unit         those of the operator's module that need no API server
 #   test.sh integration  the others
+#   test.sh oldest       those that show that the API server of bin/controlplane-oldest
+#                        accepts the manifests, decides as a newer one, and serves the operator
 #
 # The output of each run goes to bin/test/NAME.json, the summary to
 # bin/test/summary.txt; its last line says how many passed and failed. ARGS are
@@ -74,8 +76,16 @@ case $which in
 all) packages=$all ;;
 unit) packages=$(grep -vxFf <(with_api_server) <<<"$all") ;;
 integration) packages=$(grep -xFf <(with_api_server) <<<"$all") ;;
+oldest)
+	packages=
+	export GRAPNEL_CONTROL_PLANE=$PWD/bin/controlplane-oldest
+	run api . ./api/v1alpha1
+	run config . -run '^Test(Install|Installations|Samples)$' ./config
+	run chart test/chart -run '^TestRelease$' .
+	run operator . -p 1 ./test/integration ./test/restore -ginkgo.label-filter=oldest
+	;;
 *)
-	echo "usage: $0 all|unit|integration" >&2
+	echo "usage: $0 all|unit|integration|oldest" >&2
 	exit 2
 	;;
 esac
@@ -101,7 +111,7 @@ if [ -n "$tested" ]; then
 	CGO_ENABLED=$cgo run operator . -p 2 $race $tested
 fi
 # test/e2e needs a cluster; test/node/coredns has no tests and takes minutes to compile.
-if [ "$which" != unit ]; then
+if [ "$which" = all ] || [ "$which" = integration ]; then
 	while read -r mod; do
 		dir=$(dirname "$mod")
 		run "${dir//\//-}" "$dir" -p 2 ./...

@@ -6,6 +6,7 @@
 #
 #   build.sh DIR etcd         etcd
 #   build.sh DIR kubernetes   kube-apiserver, kube-controller-manager and kubectl
+#   build.sh DIR oldest       the same of the oldest version that Grapnel runs on
 #   build.sh DIR node         kubelet, kube-proxy and kube-scheduler, which only
 #                             test/node needs
 #   build.sh DIR csi          csi-provisioner, snapshot-controller and csi-snapshotter
@@ -18,7 +19,7 @@
 set -euo pipefail
 
 if [ $# -ne 2 ]; then
-	echo "usage: $0 DIR etcd|kubernetes|node|csi" >&2
+	echo "usage: $0 DIR etcd|kubernetes|oldest|node|csi" >&2
 	exit 2
 fi
 mkdir -p "$1"
@@ -27,8 +28,8 @@ part=$2
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 case $part in
-kubernetes | node)
-	cd kubernetes
+kubernetes | oldest | node)
+	cd "${part/node/kubernetes}"
 	version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 	# Without a version the programs cannot parse their own: kubectl fails and
 	# the API server says v0.0.0-master.

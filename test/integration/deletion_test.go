@@ -75,7 +75,7 @@ func (s site) gone(t testing.TB, b *v1alpha1.Backup) {
 }
 
 var _ = Describe("The deletion of backups", Label("deletion"), func() {
-	It("deletes the data, the objects and what plugins created", func() {
+	It("deletes the data, the objects and what plugins created", Label("oldest"), func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}
 		b := outcome(t, env.Create(t, world.Client, s.NewBackup(world.CreateApp(t, 3))), v1alpha1.RunPhaseCompleted)

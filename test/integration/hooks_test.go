@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("Hooks", Label("hooks"), func() {
-	It("runs actions in order, and their counterparts in reverse order", func() {
+	It("runs actions in order, and their counterparts in reverse order", Label("oldest"), func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}
 		app := world.CreateApp(t, 2)

@@ -74,7 +74,7 @@ func (s site) backupOfClaims(app string) *v1alpha1.Backup {
 }
 
 var _ = Describe("The operations of the example plugin", Label("operations"), func() {
-	It("copy the data of a claim away and back", func() {
+	It("copy the data of a claim away and back", Label("oldest"), func() {
 		t := suite.Spec(GinkgoTB())
 		s, app := site{world.SharedOperator(t)}, world.CreateApp(t, 0)
 		files := []string{"orders", "index/1", "index/2"}

@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("The hooks of a Restore", Label("restore"), func() {
-	It("runs actions in order, with the outputs of the backup", func() {
+	It("runs actions in order, with the outputs of the backup", Label("oldest"), func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}
 		app := world.CreateApp(t, 2)

@@ -21,7 +21,7 @@ import (
 
 var _ = Describe("The objects of a Restore", Label("restore"), func() {
 	// The namespace has one object as in the backup, one that differs, and none of the third.
-	It("follows the policy for existing objects", func() {
+	It("follows the policy for existing objects", Label("oldest"), func() {
 		t := suite.Spec(GinkgoTB())
 		s := site{world.SharedOperator(t)}
 		app := world.CreateApp(t, 3)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -71,7 +73,7 @@ type ControlPlane struct {
 // Start starts a control plane and waits until it serves. The context limits only the
 // start: call Stop to end the control plane. On an error nothing is left behind.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
-	binaries, err := findBinaryDir()
+	binaries, err := FindBinaryDir()
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +160,23 @@ func (c *ControlPlane) KubeconfigPath() string {
 // KubectlPath returns the path of a kubectl of the API server's version.
 func (c *ControlPlane) KubectlPath() string {
 	return filepath.Join(c.binaryDir, "kubectl")
+}
+
+// IsAtLeast compares the version of the API server with one such as "1.31".
+func (c *ControlPlane) IsAtLeast(wanted string) (bool, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(c.Config())
+	if err != nil {
+		return false, fmt.Errorf("creating a client: %w", err)
+	}
+	served, err := client.ServerVersion()
+	if err != nil {
+		return false, fmt.Errorf("requesting the version of the API server: %w", err)
+	}
+	parsed, err := version.ParseGeneric(served.GitVersion)
+	if err != nil {
+		return false, fmt.Errorf("parsing the version of the API server: %w", err)
+	}
+	return parsed.AtLeast(version.MustParseGeneric(wanted)), nil
 }
 
 // AddUser creates a user with a client certificate and returns its configuration. Only RBAC

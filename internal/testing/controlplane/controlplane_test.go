@@ -106,6 +106,13 @@ func TestStart_ControllerManager(t *testing.T) {
 			t.Errorf("a user without any role lists Secrets: want Forbidden, got %v", err)
 		}
 	})
+	t.Run("the version is known", func(t *testing.T) {
+		for wanted, want := range map[string]bool{"1.29": true, "1.99": false} {
+			if got, err := plane.IsAtLeast(wanted); err != nil || got != want {
+				t.Errorf("it is at least %s: %t, want %t (%v)", wanted, got, want, err)
+			}
+		}
+	})
 	t.Run("kubectl works with the kubeconfig", func(t *testing.T) {
 		cmd := exec.CommandContext(ctx, plane.KubectlPath(), "--kubeconfig", plane.KubeconfigPath(), "version")
 		out, err := cmd.CombinedOutput()
@@ -155,6 +162,13 @@ func TestStart_MissingBinaries(t *testing.T) {
 	t.Chdir(root)
 	_, err := controlplane.Start(t.Context(), controlplane.Options{})
 	if err == nil || !strings.Contains(err.Error(), "run `make control-plane`") {
+		t.Errorf("want an error that says what to do, got %v", err)
+	}
+
+	oldest := filepath.Join(root, "bin", "controlplane-oldest")
+	t.Setenv(controlplane.BinaryDirVariable, oldest)
+	_, err = controlplane.Start(t.Context(), controlplane.Options{})
+	if err == nil || !strings.Contains(err.Error(), oldest+"): run `make control-plane-oldest`") {
 		t.Errorf("want an error that says what to do, got %v", err)
 	}
 }

@@ -7,7 +7,8 @@
 // [Start] runs etcd and kube-apiserver through controller-runtime's envtest and, if
 // requested in [Options], kube-controller-manager: only then are namespaces deleted, owned
 // objects garbage-collected, and ReplicaSets created for Deployments. `make control-plane`
-// builds the programs into bin/controlplane; nothing is downloaded.
+// builds the programs into bin/controlplane; nothing is downloaded. [BinaryDirVariable] names those
+// of another version.
 //
 // A suite starts one control plane in TestMain and gives each test a namespace:
 //

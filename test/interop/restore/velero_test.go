@@ -165,11 +165,11 @@ func lastLines(path string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// veleroBacksUp backs a namespace up.
-func veleroBacksUp(t *testing.T, name, app string) {
+// veleroBacksUp backs a namespace up to a location.
+func veleroBacksUp(t *testing.T, name, app, location string) {
 	t.Helper()
 	b := &velerov1.Backup{ObjectMeta: veleroObject(name)}
-	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, "bucket"
+	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, location
 	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
 		return b.Status.CompletionTimestamp != nil || len(b.Status.ValidationErrors) > 0
 	})

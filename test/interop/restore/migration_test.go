@@ -1,0 +1,186 @@
+// Copyright The Grapnel Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	velerov1 "github.com/vmware-tanzu/velero/pkg/apis/velero/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/grapnel-dev/grapnel/api/v1alpha1"
+	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/testing/env"
+	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/program"
+)
+
+// TestMigration moves a cluster from a Velero server that runs to Grapnel, with the commands of
+// docs/guides/from-velero.md, and restores a backup that Velero made.
+func TestMigration(t *testing.T) {
+	app, backup := unique("shop"), unique("by-velero")
+	newApp(t, app)
+	world.SharedOperator(t)
+	credentials := configureVelero(t, app)
+	startVelero(t)
+	before := snapshot(t, app)
+	veleroBacksUp(t, backup, app, "default")
+
+	w := newWalk(t)
+	w.run(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt")
+	w.run(t, "velero schedule pause --all")
+	schedule := &velerov1.Schedule{ObjectMeta: veleroObject("nightly")}
+	if err := world.Client.Get(t.Context(), client.ObjectKeyFromObject(schedule), schedule); err != nil || !schedule.Spec.Paused {
+		t.Fatalf("Velero's Schedule is not paused: %v", err)
+	}
+	w.createCredentials(t, credentials)
+	w.run(t, "kubectl apply -f converted/backupstoragelocation-default.yaml")
+	imported := env.WaitFor(t, world.Client, &v1alpha1.Backup{ObjectMeta: grapnelObject(backup)}, "it is imported", func(*v1alpha1.Backup) bool { return true })
+	if imported.Spec.ImportedFrom == nil {
+		t.Error("the Backup is not an imported one")
+	}
+	if said := w.run(t, "kubectl grapnel location get"); !regexp.MustCompile(`default +Available`).MatchString(said) {
+		t.Error(said)
+	}
+	if said := w.run(t, "kubectl grapnel backup get"); !strings.Contains(said, backup) {
+		t.Error(said)
+	}
+	w.run(t, "kubectl apply -f converted/schedule-nightly.yaml")
+	w.runInstead(t, "kubectl grapnel plan restore BACKUP", backup)
+	for command := range w.commands {
+		t.Errorf("the test does not run %s", command)
+	}
+
+	w.shell(t, "kubectl grapnel schedule run nightly --wait")
+	var backups v1alpha1.BackupList
+	if err := world.Client.List(t.Context(), &backups, client.InNamespace(operator.Namespace), client.MatchingLabels{"grapnel.dev/schedule-name": "nightly"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(backups.Items) != 1 || backups.Items[0].Status.Phase != v1alpha1.RunPhaseCompleted || !lifecycle.IsFinalized(&backups.Items[0]) {
+		t.Errorf("the converted Schedule has the Backups %+v", backups.Items)
+	}
+	remove(t, app)
+	restore := unique("by-grapnel")
+	grapnelRestores(t, restore, backup, app, app)
+	byGrapnel(backup, restore, app, app).same(t, before)
+}
+
+// configureVelero creates what a user of Velero has: a location with credentials, and a Schedule. It returns the file
+// with the credentials.
+func configureVelero(t *testing.T, app string) string {
+	t.Helper()
+	credentials := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", world.bucket.AccessKey, world.bucket.SecretKey)
+	location := &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("default")}
+	location.Spec = velerov1.BackupStorageLocationSpec{
+		Provider:    "velero.io/aws",
+		StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: world.bucket.Bucket, Prefix: "clusters/berlin"}},
+		Config:      map[string]string{"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": world.bucket.URL},
+		Credential:  &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cloud-credentials"}, Key: "cloud"},
+	}
+	schedule := &velerov1.Schedule{ObjectMeta: veleroObject("nightly")}
+	schedule.Spec = velerov1.ScheduleSpec{
+		Schedule: "0 3 * * *",
+		Template: velerov1.BackupSpec{IncludedNamespaces: []string{app}, StorageLocation: "default", TTL: metav1.Duration{Duration: 720 * time.Hour}},
+	}
+	for _, object := range []client.Object{
+		&corev1.Secret{ObjectMeta: veleroObject("cloud-credentials"), StringData: map[string]string{"cloud": credentials}}, location, schedule,
+	} {
+		env.Create(t, world.Client, object)
+	}
+	return credentials
+}
+
+// walk runs the commands of the guide, with the programs that a user has, in a directory of its own.
+type walk struct {
+	dir, path string
+	// commands are those that were not run yet.
+	commands map[string]bool
+}
+
+func newWalk(t *testing.T) *walk {
+	t.Helper()
+	root, err := program.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "guides", "from-velero.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, steps, found := strings.Cut(string(text), "\n## Three steps\n")
+	steps, _, ends := strings.Cut(steps, "\n## ")
+	if !found || !ends {
+		t.Fatal("the guide has no steps")
+	}
+	w := &walk{dir: t.TempDir(), path: t.TempDir(), commands: map[string]bool{}}
+	// The conversion of files is tested in ../migrate.
+	for _, match := range regexp.MustCompile("(?m)^    ((?:kubectl|velero) .*)$|`(kubectl grapnel plan .*?)`").FindAllStringSubmatch(steps, -1) {
+		if command := match[1] + match[2]; !strings.Contains(command, " -f locations.yaml ") {
+			w.commands[command] = true
+		}
+	}
+	if err := program.Build(t.Context(), filepath.Join(root, "cmd", "kubectl-grapnel"), filepath.Join(w.path, "kubectl-grapnel")); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"kubectl": world.ControlPlane.KubectlPath(), "velero": world.velero.server} {
+		if err := os.Symlink(target, filepath.Join(w.path, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// run runs a command of the guide, and returns what it prints.
+func (w *walk) run(t *testing.T, command string) string {
+	t.Helper()
+	return w.runInstead(t, command, "")
+}
+
+// runInstead runs a command of the guide with the name of a Backup.
+func (w *walk) runInstead(t *testing.T, command, backup string) string {
+	t.Helper()
+	if !w.commands[command] {
+		t.Fatalf("the guide does not have %s", command)
+	}
+	delete(w.commands, command)
+	return w.shell(t, strings.Replace(command, "BACKUP", backup, 1))
+}
+
+func (w *walk) shell(t *testing.T, line string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "bash", "-c", line)
+	command.Dir = w.dir
+	command.Env = append(os.Environ(), "KUBECONFIG="+world.ControlPlane.KubeconfigPath(), "PATH="+w.path+":"+os.Getenv("PATH"), "HOME="+w.dir)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
+// createCredentials creates the Secret of the location with the command of the report.
+func (w *walk) createCredentials(t *testing.T, content string) {
+	t.Helper()
+	report, err := os.ReadFile(filepath.Join(w.dir, "report.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`kubectl create secret generic \S+ -n \S+ --from-file=cloud=FILE`).FindString(string(report))
+	if command == "" {
+		t.Fatalf("the report does not say how to create the Secret:\n%s", report)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "FILE"), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.shell(t, command)
+}

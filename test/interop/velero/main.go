@@ -1,8 +1,8 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command velero is Velero as it is published, with the commands that tests need:
-// its server, its built-in plugins, and those for Schedules. The module pins it, and its plugin
+// Command velero is Velero as it is published, without the commands that are for
+// people: its server and its built-in plugins. The module pins it, and its plugin
 // for S3, with the dependencies that Velero was released with.
 package main
 
@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vmware-tanzu/velero/pkg/client"
-	"github.com/vmware-tanzu/velero/pkg/cmd/cli/schedule"
 	"github.com/vmware-tanzu/velero/pkg/cmd/server"
 	"github.com/vmware-tanzu/velero/pkg/cmd/server/plugin"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -24,7 +23,7 @@ func main() {
 	factory := client.NewFactory("velero", client.VeleroConfig{})
 	root := &cobra.Command{Use: "velero", SilenceUsage: true}
 	factory.BindFlags(root.PersistentFlags())
-	root.AddCommand(server.NewCommand(factory), plugin.NewCommand(factory), schedule.NewCommand(factory))
+	root.AddCommand(server.NewCommand(factory), plugin.NewCommand(factory))
 	if err := root.Execute(); err != nil {
 		os.Exit(1)
 	}

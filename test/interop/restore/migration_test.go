@@ -4,7 +4,6 @@
 package restore
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
+	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )
 
 // TestMigration moves a cluster from a Velero server that runs to Grapnel, with the commands of
@@ -31,17 +31,20 @@ func TestMigration(t *testing.T) {
 	app, backup := unique("shop"), unique("by-velero")
 	newApp(t, app)
 	world.SharedOperator(t)
-	credentials := configureVelero(t, app)
+	bucket := s3server.Start(t, s3server.Options{})
+	configureVelero(t, app, bucket)
 	startVelero(t)
 	before := snapshot(t, app)
 	veleroBacksUp(t, backup, app, "default")
 
 	w := newWalk(t)
-	w.run(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt")
+	// The exit code is 2 if a field is lost.
+	w.skip(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt")
+	w.shell(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt || [ $? = 2 ]")
 	// What the velero schedule pause of the guide does: its program is not built here.
 	w.skip(t, "velero schedule pause --all")
 	w.shell(t, `kubectl patch schedules.velero.io nightly -n velero --type=merge -p '{"spec":{"paused":true}}'`)
-	w.createCredentials(t, credentials)
+	w.createCredentials(t, credentialsFile(bucket))
 	w.run(t, "kubectl apply -f converted/backupstoragelocation-default.yaml")
 	imported := env.WaitFor(t, world.Client, &v1alpha1.Backup{ObjectMeta: grapnelObject(backup)}, "it is imported", func(*v1alpha1.Backup) bool { return true })
 	if imported.Spec.ImportedFrom == nil {
@@ -73,16 +76,14 @@ func TestMigration(t *testing.T) {
 	byGrapnel(backup, restore, app, app).same(t, before)
 }
 
-// configureVelero creates what a user of Velero has: a location with credentials, and a Schedule. It returns the file
-// with the credentials.
-func configureVelero(t *testing.T, app string) string {
+// configureVelero creates what a user of Velero has: a location with credentials, and a Schedule.
+func configureVelero(t *testing.T, app string, bucket *s3server.Server) {
 	t.Helper()
-	credentials := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", world.bucket.AccessKey, world.bucket.SecretKey)
 	location := &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("default")}
 	location.Spec = velerov1.BackupStorageLocationSpec{
 		Provider:    "velero.io/aws",
-		StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: world.bucket.Bucket, Prefix: "clusters/berlin"}},
-		Config:      map[string]string{"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": world.bucket.URL},
+		StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: bucket.Bucket, Prefix: "clusters/berlin"}},
+		Config:      map[string]string{"region": "us-east-1", "s3ForcePathStyle": "true", "s3Url": bucket.URL},
 		Credential:  &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "cloud-credentials"}, Key: "cloud"},
 	}
 	schedule := &velerov1.Schedule{ObjectMeta: veleroObject("nightly")}
@@ -91,11 +92,10 @@ func configureVelero(t *testing.T, app string) string {
 		Template: velerov1.BackupSpec{IncludedNamespaces: []string{app}, StorageLocation: "default", TTL: metav1.Duration{Duration: 720 * time.Hour}},
 	}
 	for _, object := range []client.Object{
-		&corev1.Secret{ObjectMeta: veleroObject("cloud-credentials"), StringData: map[string]string{"cloud": credentials}}, location, schedule,
+		&corev1.Secret{ObjectMeta: veleroObject("cloud-credentials"), StringData: map[string]string{"cloud": credentialsFile(bucket)}}, location, schedule,
 	} {
 		env.Create(t, world.Client, object)
 	}
-	return credentials
 }
 
 // walk runs the commands of the guide, with the programs that a user has, in a directory of its own.

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
+	"github.com/grapnel-dev/grapnel/internal/strictyaml"
 	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
@@ -33,7 +33,7 @@ const (
 	maxWildcards = 4
 	// maxInstructions limits the memory and the time of a regular expression.
 	maxInstructions = 4096
-	// maxPatchBytes is for all patches together, which anchors of YAML can multiply.
+	// maxPatchBytes is for all patches together.
 	maxPatchBytes = 1 << 20
 
 	maxShownErrors = 20
@@ -105,7 +105,7 @@ func (p *parser) addError(where, format string, args ...any) {
 
 func (p *parser) parseDocument(value string) {
 	var doc document
-	converted, err := yaml.YAMLToJSONStrict([]byte(value))
+	converted, err := strictyaml.ToJSON([]byte(value))
 	if err == nil {
 		err = decodeStrictly(converted, &doc)
 	}
@@ -339,7 +339,7 @@ func toJSONValue(value string) (json.RawMessage, error) {
 
 // decodePatchData decodes YAML or JSON that must be an object.
 func decodePatchData(data patchData) (map[string]any, []byte, error) {
-	raw, err := yaml.YAMLToJSONStrict([]byte(data.PatchData))
+	raw, err := strictyaml.ToJSON([]byte(data.PatchData))
 	if err != nil {
 		return nil, nil, fmt.Errorf("patchData: %w; write YAML or JSON", err)
 	}
@@ -350,9 +350,6 @@ func decodePatchData(data patchData) (map[string]any, []byte, error) {
 	fields, ok := decoded.(map[string]any)
 	if !ok || len(fields) == 0 {
 		return nil, nil, errors.New("patchData is not an object with fields; write the fields to change")
-	}
-	if len(raw) > maxPatchBytes { // anchors
-		return nil, nil, fmt.Errorf("patchData has more than %d bytes; remove some", maxPatchBytes)
 	}
 	return fields, raw, nil
 }

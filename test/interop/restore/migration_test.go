@@ -177,7 +177,7 @@ func (w *walk) createCredentials(t *testing.T, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`kubectl create secret generic \S+ -n \S+ --from-file=cloud=FILE`).FindString(string(report))
+	command := regexp.MustCompile(`kubectl create secret generic default-credentials -n \S+ --from-file=cloud=FILE`).FindString(string(report))
 	if command == "" {
 		t.Fatalf("the report does not say how to create the Secret:\n%s", report)
 	}

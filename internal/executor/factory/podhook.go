@@ -222,7 +222,8 @@ func toPodCommand(pod *corev1.Pod, hook *podhook.Hook) *podexec.PodCommand {
 		return nil
 	}
 	command := &podexec.PodCommand{
-		Container: hook.Container, Command: hook.Command, Timeout: hook.Timeout, IgnoreFailure: hook.Continue, Problem: hook.Problem,
+		Container: hook.Container, Annotation: hook.Annotation, Command: hook.Command, Timeout: hook.Timeout,
+		IgnoreFailure: hook.Continue, Problem: hook.Problem,
 	}
 	if command.Container == "" && len(pod.Spec.Containers) > 0 {
 		command.Container = pod.Spec.Containers[0].Name // and not the default of kubectl

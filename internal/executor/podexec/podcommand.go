@@ -17,6 +17,9 @@ import (
 type PodCommand struct {
 	// Container is the name of the container.
 	Container string
+	// Annotation is the name of the annotation that Command is from. Messages have it instead of the
+	// command, which may contain a password.
+	Annotation string
 	// Command is the program and its arguments.
 	Command []string
 	// Timeout is how long the command may take.

@@ -136,6 +136,47 @@ func TestExecute_PodCommandTimeout(t *testing.T) {
 	}
 }
 
+// TestExecute_PodCommandSecrets: the errors of container runtimes and of connections contain the command.
+func TestExecute_PodCommandSecrets(t *testing.T) {
+	t.Parallel()
+	const line = "mysql -uroot -pS3cret"
+	for name, tc := range map[string]struct {
+		fails error
+		kind  executor.ErrorKind
+		want  string
+	}{
+		"no such program": {
+			errors.New(`OCI runtime exec failed: exec failed: exec: "` + line + `": executable file not found in $PATH`),
+			executor.Failed, "the command of its annotation pre.hook.backup.velero.io/command cannot be started in container main",
+		},
+		"too long a name": {
+			errors.New(`OCI runtime exec failed: exec: "` + line + `": file name too long`),
+			executor.Unreachable, "the command of its annotation pre.hook.backup.velero.io/command could not be started",
+		},
+		"no connection": {
+			&podexec.NotStartedError{Err: errors.New("Get https://10.0.0.1/exec?command=mysql+-uroot+-pS3cret: EOF")},
+			executor.Unreachable, "the command of its annotation pre.hook.backup.velero.io/command could not be started",
+		},
+		"connection lost": {
+			errors.New("Get https://10.0.0.1/exec?command=mysql+-uroot+-pS3cret: EOF"), executor.Failed, "the connection was lost while the command ran",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, running("shop", "db-0"))
+			w.withCommands(map[string]*podexec.PodCommand{"db-0": podCommand(func(c *podexec.PodCommand) {
+				c.Annotation, c.Command = "pre.hook.backup.velero.io/command", []string{line}
+			})})
+			w.handle = func(context.Context, *command) error { return tc.fails }
+			_, err := w.execute(t.Context(), aCall)
+			wantError(t, err, tc.kind, tc.want)
+			if strings.Contains(err.Error()+w.logged(), "S3cret") {
+				t.Errorf("the password is in the error %v or the log %s", err, w.logged())
+			}
+		})
+	}
+}
+
 // TestExecute_PodCommandInterrupted: the end of the call is no failure that a pod may ignore.
 func TestExecute_PodCommandInterrupted(t *testing.T) {
 	t.Parallel()

@@ -183,7 +183,11 @@ func newPostBackupCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodComman
 		if !selects(pod) || hasPre && !of.before.mayContain(pod.UID) {
 			return nil
 		}
-		return toPodCommand(pod, podhook.PostBackupHook(pod.Annotations))
+		command := toPodCommand(pod, podhook.PostBackupHook(pod.Annotations))
+		if command != nil {
+			command.Undoes = hasPre
+		}
+		return command
 	}, err
 }
 

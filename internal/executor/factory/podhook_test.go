@@ -207,6 +207,40 @@ func TestPodHookExecutor_Outputs(t *testing.T) {
 	}
 }
 
+// TestPodHookExecutor_NothingToUndo: a pod that does not run keeps the clean-up owed only if a command
+// before the backup may have run in it.
+func TestPodHookExecutor_NothingToUndo(t *testing.T) {
+	t.Parallel()
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "db", UID: "set", Controller: new(true)}
+	for name, change := range map[string]func(*corev1.Pod){
+		"waits for a node": func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{Phase: corev1.PodPending} },
+		"on a lost node":   func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodUnknown },
+		"being deleted": func(pod *corev1.Pod) {
+			pod.DeletionTimestamp, pod.Finalizers, pod.OwnerReferences = &metav1.Time{Time: time.Now()}, []string{"a.io/hold"}, []metav1.OwnerReference{owner}
+		},
+	} {
+		for _, frozen := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, frozen: %v", name, frozen), func(t *testing.T) {
+				t.Parallel()
+				pod := hookedPod("shop", "db-0")
+				pod.CreationTimestamp = metav1.Now()
+				if !frozen {
+					delete(pod.Annotations, "pre.hook.backup.velero.io/command")
+				}
+				change(pod)
+				w := newWorld(t, append(namespaces("shop"), pod, hookedPod("shop", "db-1"))...)
+				// Whether the command before the backup ran is unknown.
+				_, err := w.build(veleroHooks(preBackup, postBackup), postBackup).Execute(t.Context(), callFor(executor.PointPostBackup, aBackup))
+				if frozen {
+					wantError(t, err, executor.Unreachable, "1 not reached (shop/db-0: it does not run: ")
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
 func TestPodHookExecutor_Continue(t *testing.T) {
 	t.Parallel()
 	pod := hookedPod("shop", "db-0")

@@ -24,6 +24,8 @@ type PodCommand struct {
 	Command []string
 	// Timeout is how long the command may take.
 	Timeout time.Duration
+	// Undoes reports that the pod may have an effect that the command undoes; see Undo.
+	Undoes bool
 	// IgnoreFailure makes a failure a remark in the answer.
 	IgnoreFailure bool
 	// Problem, if not empty, is why the command cannot be run, which is a failure.
@@ -69,6 +71,11 @@ func (r *invocation) newTarget(pod *corev1.Pod) target {
 	t := newTarget(pod, command.Container)
 	t.command = command
 	return t
+}
+
+// isUndoing reports whether the command of a pod undoes something.
+func (r *invocation) isUndoing(pod *corev1.Pod) bool {
+	return r.OnMissing == Undo && (r.CommandFor == nil || r.CommandFor(pod).Undoes)
 }
 
 // isWaiting reports whether a pod that does not run is a candidate, because its command waits for it.

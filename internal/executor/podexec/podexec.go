@@ -39,7 +39,8 @@ const (
 	Skip MissingPolicy = "Skip"
 	// Undo is Skip for an action that undoes another one: owed clean-up is repeated until it
 	// succeeds, and without a pod it never would. A pod that exists and will run, or is about to be
-	// replaced, is an error of kind Unreachable: the effect may be in its volume.
+	// replaced, is an error of kind Unreachable: the effect may be in its volume. Pods with commands
+	// of their own have an effect only if PodCommand.Undoes is set.
 	Undo MissingPolicy = "Undo"
 )
 

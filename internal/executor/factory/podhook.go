@@ -20,8 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
-	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/podhook"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
@@ -46,6 +47,8 @@ type podHookCall struct {
 	subject podHookSubject
 	// before has the pods in which the action before the backup started a command.
 	before podSet
+	// stampKey is the key with which Restores prove what they created.
+	stampKey []byte
 }
 
 // podHookSubject has the fields that are read from a Backup or Restore.
@@ -91,6 +94,13 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	of := podHookCall{before: parsePodSet(call.Outputs[call.Action], keyStarted)}
 	if err := json.Unmarshal(call.Subject, &of.subject); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, "decoding the Backup or Restore of the call failed", err)
+	}
+	if call.Point == executor.PointPostRestore {
+		var err error
+		if of.stampKey, err = e.builder.readStampKey(ctx); err != nil {
+			return executor.Answer{}, executor.NewError(executor.Unreachable, call,
+				"the Secret "+stamp.KeySecret+" with which Restores prove what they created could not be read", err)
+		}
 	}
 	commands, err := e.newCommands(of)
 	if err != nil {
@@ -191,12 +201,23 @@ func newPostBackupCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodComman
 	}, err
 }
 
+// readStampKey returns the key with which Restores prove what they created.
+func (b *Builder) readStampKey(ctx context.Context) ([]byte, error) {
+	secret, err := b.getSecret(ctx, stamp.KeySecret)
+	if err != nil {
+		return nil, err
+	}
+	return secretValue(secret, stamp.KeyEntry)
+}
+
 // newPostRestoreCommands returns the commands in the pods that a Restore created.
 func newPostRestoreCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error) {
 	restore := of.subject
+	stamper := stamp.Stamper{UID: string(restore.UID), Key: of.stampKey}
 	return func(pod *corev1.Pod) *podexec.PodCommand {
-		// The policy update labels pods that were there before.
-		if pod.Labels[v1alpha1.LabelRestoreName] != names.LabelValue(restore.Name) || pod.CreationTimestamp.Before(&restore.CreationTimestamp) {
+		// The label is no proof: a later Restore with the policy update labels pods that it found.
+		target := rawclient.Target{Resource: podVersion, Namespace: pod.Namespace, Name: pod.Name}
+		if outcome, own, _ := stamper.Parse(target, pod.Annotations[stamp.Annotation]); !own || outcome == "updated" {
 			return nil
 		}
 		hook := podhook.PostRestoreHook(pod.Annotations)
@@ -249,7 +270,10 @@ func newPodSelector(spec selection.Spec) (func(*corev1.Pod) bool, error) {
 	}, nil
 }
 
-var podResource = schema.GroupResource{Resource: "pods"}
+var (
+	podVersion  = corev1.SchemeGroupVersion.WithResource("pods")
+	podResource = podVersion.GroupResource()
+)
 
 // podResolver is a cluster with no other resources than pods.
 type podResolver struct{}

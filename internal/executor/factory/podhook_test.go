@@ -5,6 +5,9 @@ package factory_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -254,34 +257,79 @@ func TestPodHookExecutor_Continue(t *testing.T) {
 	}
 }
 
+// stampKey proves what Restores created.
+func stampKey() *corev1.Secret {
+	return secret(operatorNamespace, "grapnel-restore-stamp-key", map[string]string{"key": "key"})
+}
+
+// restoredPod returns a running pod with a command, which the Restore with this UID created.
+func restoredPod(name, uid string) *corev1.Pod {
+	pod := runningPod("shop", name)
+	pod.Labels[v1alpha1.LabelRestoreName] = uid
+	pod.Annotations = map[string]string{"post.hook.restore.velero.io/command": "load"}
+	stampPod(pod, uid, "key")
+	return pod
+}
+
+// stampPod adds the annotation of docs/adr/0012-restore-stamps.md.
+func stampPod(pod *corev1.Pod, uid, key string) {
+	mac := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(mac, "%q", []string{"created", uid, "", "pods", pod.Namespace, pod.Name})
+	pod.Annotations["grapnel.dev/restored"] = "created " + uid + " " + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// aRestore returns a Restore that has just completed.
+func aRestore(uid string) string {
+	return fmt.Sprintf(
+		`{"kind":"Restore","metadata":{"name":%q,"uid":%q},"spec":{"includedNamespaces":["shop"]},"status":{"completionTimestamp":%q}}`,
+		uid, uid, time.Now().UTC().Format(time.RFC3339))
+}
+
+// TestPodHookExecutor_RestoresShareAPod: a Restore with the policy update labels pods that it found. The
+// command runs for the Restore that created the pod, and for no other.
+func TestPodHookExecutor_RestoresShareAPod(t *testing.T) {
+	t.Parallel()
+	relabeled, forged, bare := restoredPod("relabeled", "r-1"), restoredPod("forged", "r-1"), restoredPod("bare", "r-1")
+	relabeled.Labels[v1alpha1.LabelRestoreName] = "r-2"
+	stampPod(forged, "r-1", "another key")
+	delete(bare.Annotations, "grapnel.dev/restored")
+	w := newWorld(t, append(namespaces("shop"), stampKey(), relabeled, forged, bare)...)
+	for uid, want := range map[string][]string{"r-1": {"shop/relabeled db load"}, "r-2": nil} {
+		if _, err := w.build(veleroHooks(postRestore), postRestore).Execute(t.Context(), callFor(executor.PointPostRestore, aRestore(uid))); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, w.ranCommands()); diff != "" {
+			t.Errorf("commands of %s (-want +got):\n%s", uid, diff)
+		}
+	}
+}
+
+// TestPodHookExecutor_RestoreWithoutKey: no command is left out in silence.
+func TestPodHookExecutor_RestoreWithoutKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(namespaces("shop"), restoredPod("db-0", "r-1"))...)
+	_, err := w.build(veleroHooks(postRestore), postRestore).Execute(t.Context(), callFor(executor.PointPostRestore, aRestore("r-1")))
+	wantError(t, err, executor.Unreachable, "the Secret grapnel-restore-stamp-key with which Restores prove what they created could not be read")
+}
+
 // TestPodHookExecutor_Restore: the commands run in the pods that the Restore created, as soon as their
 // containers run, and once in each.
 func TestPodHookExecutor_Restore(t *testing.T) {
 	t.Parallel()
-	begun := time.Date(2026, 11, 28, 20, 0, 0, 0, time.UTC)
-	restored := func(name string, created time.Time, annotations map[string]string) *corev1.Pod {
-		pod := runningPod("shop", name)
-		pod.CreationTimestamp = metav1.NewTime(created)
-		pod.Labels[v1alpha1.LabelRestoreName] = "restore-1"
-		pod.Annotations = map[string]string{"post.hook.restore.velero.io/command": "load", "post.hook.restore.velero.io/on-error": "Fail"}
+	restored := func(name string, annotations map[string]string) *corev1.Pod {
+		pod := restoredPod(name, "r-1")
+		pod.Annotations["post.hook.restore.velero.io/on-error"] = "Fail"
 		for key, value := range annotations {
 			pod.Annotations["post.hook.restore.velero.io/"+key] = value
 		}
 		return pod
 	}
-	pending := restored("pending", begun.Add(time.Second), map[string]string{"wait-timeout": "1h"})
+	pending := restored("pending", map[string]string{"wait-timeout": "1h"})
 	pending.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	other := restored("other", begun.Add(time.Second), nil)
-	other.Labels[v1alpha1.LabelRestoreName] = "restore-2"
-	objects := []client.Object{
-		restored("up", begun.Add(time.Second), nil), pending, other, restored("before", begun.Add(-time.Second), nil),
-		restored("ignored", begun.Add(time.Second), map[string]string{"on-error": "Continue"}),
-	}
+	objects := []client.Object{stampKey(), restored("up", nil), pending, restored("ignored", map[string]string{"on-error": "Continue"})}
 	w := newWorld(t, append(namespaces("shop"), objects...)...)
 	run := w.build(veleroHooks(postRestore), postRestore)
-	call := callFor(executor.PointPostRestore, fmt.Sprintf(
-		`{"kind":"Restore","metadata":{"name":"restore-1","creationTimestamp":%q},"spec":{"includedNamespaces":["shop"]},"status":{"completionTimestamp":%q}}`,
-		begun.Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339)))
+	call := callFor(executor.PointPostRestore, aRestore("r-1"))
 	w.CommandRunner = failing{"shop/ignored load": true}
 	answer, err := run.Execute(t.Context(), call)
 	if err != nil || answer.RetryAfter <= 0 || !strings.Contains(answer.Message, "shop/pending: its container db does not run yet") {

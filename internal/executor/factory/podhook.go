@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -39,7 +40,9 @@ type podHookExecutor struct {
 	builder *Builder
 	// newCommands returns the commands of the pods for one call.
 	newCommands func(podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error)
-	onMissing   podexec.MissingPolicy
+	// selector, if set, matches the pods that may have commands.
+	selector  labels.Selector
+	onMissing podexec.MissingPolicy
 }
 
 // podHookCall is what the commands of a call depend on.
@@ -78,6 +81,11 @@ func (b *Builder) newPodHookExecutor(a action) (executor.Executor, error) {
 		}
 	case v1alpha1.ActionKindPostRestore:
 		run.newCommands = newPostRestoreCommands
+		var err error
+		// The label may be that of a later Restore, which found the pod.
+		if run.selector, err = labels.Parse(v1alpha1.LabelRestoreName); err != nil {
+			return nil, fmt.Errorf("selecting restored pods: %w", err)
+		}
 	default:
 		return nil, fmt.Errorf("veleroHooks has no %s", a.Kind)
 	}
@@ -109,7 +117,7 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	progress := parsePodHookProgress(call.Progress)
 	earlier := progress.done.clone()
 	run, err := podexec.New(podexec.Options{
-		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor,
+		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor, Selector: e.selector,
 		Namespaces: e.builder.targetPodNamespaces, Target: podexec.Each, Parallel: maxParallelHooks, OnMissing: e.onMissing,
 		CommandFor: func(pod *corev1.Pod) *podexec.PodCommand {
 			if earlier.contains(pod.UID) {
@@ -225,10 +233,7 @@ func newPostRestoreCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodComma
 			return nil
 		}
 		command := toPodCommand(pod, &hook.Hook)
-		command.Wait = &podexec.ContainerWait{Ready: hook.WaitForReady, Timeout: hook.WaitTimeout}
-		if hook.WaitTimeout > 0 {
-			command.Wait.Until = restore.waitStart().Add(hook.WaitTimeout)
-		}
+		command.Wait = &podexec.ContainerWait{Ready: hook.WaitForReady, Timeout: hook.WaitTimeout, Since: restore.waitStart()}
 		return command
 	}, nil
 }

@@ -304,6 +304,39 @@ func TestPodHookExecutor_RestoresShareAPod(t *testing.T) {
 	}
 }
 
+// TestPodHookExecutor_ListsPages: a large namespace is listed in pages, and only restored pods are.
+func TestPodHookExecutor_ListsPages(t *testing.T) {
+	t.Parallel()
+	objects := append(namespaces("shop"), stampKey(), restoredPod("restored", "r-1"))
+	for i := range 600 {
+		objects = append(objects, hookedPod("shop", fmt.Sprintf("db-%03d", i)))
+	}
+	w := newWorld(t, objects...)
+	if _, err := w.build(veleroHooks(preBackup, postBackup), preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup)); err != nil {
+		t.Fatal(err)
+	}
+	if ran := w.ranCommands(); len(ran) != 600 {
+		t.Errorf("%d commands ran", len(ran))
+	}
+	for _, list := range w.podLists {
+		if list.Limit <= 0 || list.Limit > 500 {
+			t.Errorf("a page has %d pods", list.Limit)
+		}
+	}
+	w.podLists = nil
+	if _, err := w.build(veleroHooks(postRestore), postRestore).Execute(t.Context(), callFor(executor.PointPostRestore, aRestore("r-1"))); err != nil {
+		t.Fatal(err)
+	}
+	if ran := w.ranCommands(); len(ran) != 1 || len(w.podLists) == 0 {
+		t.Errorf("ran %v after %d lists", ran, len(w.podLists))
+	}
+	for _, list := range w.podLists {
+		if got := list.LabelSelector.String(); got != v1alpha1.LabelRestoreName {
+			t.Errorf("the selector is %q", got)
+		}
+	}
+}
+
 // TestPodHookExecutor_RestoreWithoutKey: no command is left out in silence.
 func TestPodHookExecutor_RestoreWithoutKey(t *testing.T) {
 	t.Parallel()

@@ -38,9 +38,9 @@ type PodCommand struct {
 type ContainerWait struct {
 	// Ready waits until the container is ready, and not only until it runs.
 	Ready bool
-	// Timeout and Until are how long to wait and when that ends; zero means no limit.
+	// Timeout is how long to wait, 0 for no limit, and Since when that began.
 	Timeout time.Duration
-	Until   time.Time
+	Since   time.Time
 }
 
 // PodOutcome is what became of a command in one pod.
@@ -51,16 +51,12 @@ type PodOutcome struct {
 	Ignored string
 }
 
-// waitInterval is how soon a call is repeated that waits for containers.
-const waitInterval = 5 * time.Second
-
-// filterPods returns the pods that have commands.
-func (r *invocation) filterPods(pods []*corev1.Pod) []*corev1.Pod {
-	if r.CommandFor == nil {
-		return pods
-	}
-	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return r.CommandFor(pod) == nil })
-}
+// A call that waits for containers is repeated after as long as it has waited, within these limits: each
+// one lists pods.
+const (
+	minWaitInterval = 5 * time.Second
+	maxWaitInterval = time.Minute
+)
 
 // newTarget inspects a candidate pod.
 func (r *invocation) newTarget(pod *corev1.Pod) target {
@@ -118,12 +114,13 @@ func (r *invocation) waitForContainer(res *podResult) {
 	if wait.Ready {
 		state = "is not ready"
 	}
-	if !wait.Until.IsZero() && !time.Now().Before(wait.Until) {
+	waited := time.Since(wait.Since)
+	if wait.Timeout > 0 && waited >= wait.Timeout {
 		res.outcome, res.text = outcomeFailed, fmt.Sprintf("its container %s %s after %s", res.container, state, wait.Timeout)
 		return
 	}
 	res.outcome, res.text = outcomeUnfinished, fmt.Sprintf("its container %s %s yet", res.container, state)
-	res.answer.retryAfter = waitInterval
+	res.answer.retryAfter = min(max(waited, minWaitInterval), maxWaitInterval)
 }
 
 // runWithTimeout runs the command of a pod within its own timeout.

@@ -66,14 +66,14 @@ func TestExecute_PodCommands(t *testing.T) {
 		},
 		"waits no longer": {
 			command: podCommand(func(c *podexec.PodCommand) {
-				c.Wait = &podexec.ContainerWait{Timeout: time.Minute, Until: time.Now().Add(-time.Second)}
+				c.Wait = &podexec.ContainerWait{Timeout: time.Minute, Since: time.Now().Add(-time.Minute)}
 			}),
 			pod:  func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{Phase: corev1.PodPending} },
 			kind: executor.Failed, text: "its container main does not run after 1m0s",
 		},
 		"is not ready": {
 			command: podCommand(func(c *podexec.PodCommand) {
-				c.Wait = &podexec.ContainerWait{Ready: true, Until: time.Now().Add(time.Hour)}
+				c.Wait = &podexec.ContainerWait{Ready: true, Timeout: time.Hour, Since: time.Now()}
 			}),
 			text: "1 not done yet (shop/db-0: its container main is not ready yet)", again: true,
 		},
@@ -111,6 +111,22 @@ func TestExecute_PodCommands(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestExecute_PodCommandBackoff: the longer a call waits for containers, the less often it lists pods.
+func TestExecute_PodCommandBackoff(t *testing.T) {
+	t.Parallel()
+	for waited, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 20 * time.Second: 20 * time.Second, time.Hour: time.Minute} {
+		pod := running("shop", "db-0")
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		w := newWorld(t, pod)
+		w.withCommands(map[string]*podexec.PodCommand{"db-0": podCommand(func(c *podexec.PodCommand) {
+			c.Wait = &podexec.ContainerWait{Since: time.Now().Add(-waited)}
+		})})
+		if answer, err := w.execute(t.Context(), aCall); err != nil || answer.RetryAfter.Truncate(5*time.Second) != want {
+			t.Errorf("after %s: %+v, %v", waited, answer, err)
+		}
 	}
 }
 

@@ -120,8 +120,8 @@ type Options struct {
 	Parallel int
 	// OnMissing is Fail (the default), Skip or Undo.
 	OnMissing MissingPolicy
-	// CommandFor, if set, returns the command of a pod; nil if none runs in it. It replaces Selector,
-	// Container, Command and RequireAnswer, and is only for Each.
+	// CommandFor, if set, returns the command of a pod; nil if none runs in it. It replaces
+	// Container, Command and RequireAnswer, makes Selector optional, and is only for Each.
 	CommandFor func(pod *corev1.Pod) *PodCommand
 	// OnOutcome, if set, is called for each command of CommandFor that was run or could not be.
 	OnOutcome func(pod *corev1.Pod, outcome PodOutcome)
@@ -154,7 +154,7 @@ func New(options Options) (*Executor, error) {
 		return nil, err
 	}
 	options.Command = slices.Clone(options.Command)
-	if options.CommandFor != nil {
+	if options.CommandFor != nil && options.Selector == nil {
 		options.Selector = labels.Everything()
 	}
 	return &Executor{options: options}, nil
@@ -164,8 +164,8 @@ func validateOptions(o Options) error { //nolint:gocyclo // A list of rules that
 	switch {
 	case o.Reader == nil || o.CommandRunner == nil || o.Namespaces == nil:
 		return errors.New("podExec needs Reader, CommandRunner and Namespaces")
-	case o.CommandFor != nil && (o.Target != Each || len(o.Command) > 0 || o.Selector != nil):
-		return errors.New("podExec has commands of pods and a command, selector or target of its own: remove one of them")
+	case o.CommandFor != nil && (o.Target != Each || len(o.Command) > 0):
+		return errors.New("podExec has commands of pods and a command or target of its own: remove one of them")
 	case o.CommandFor == nil && (o.Selector == nil || o.Selector.Empty()):
 		return errors.New("podExec has no selector: set one that matches the pods for the command")
 	case o.CommandFor == nil && (len(o.Command) == 0 || o.Command[0] == ""):

@@ -27,8 +27,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// maxParallelHooks is in how many pods commands of annotations run at once.
-const maxParallelHooks = 16
+// In how many pods commands of annotations run at once, and in how many of one namespace.
+const (
+	maxParallelHooks            = 16
+	maxParallelHooksInNamespace = 8
+)
 
 // podHookExecutor runs the commands that pods have in Velero's annotations. It is safe for concurrent
 // use.
@@ -43,6 +46,9 @@ type podHookExecutor struct {
 	// selector, if set, matches the pods that may have commands.
 	selector  labels.Selector
 	onMissing podexec.MissingPolicy
+	// maxTimeout is how long a command may take, whatever its annotations say: the action must have
+	// time for others.
+	maxTimeout time.Duration
 }
 
 // podHookCall is what the commands of a call depend on.
@@ -68,6 +74,9 @@ type podHookSubject struct {
 // newPodHookExecutor returns the executor of an action that runs the commands of Velero's annotations.
 func (b *Builder) newPodHookExecutor(a action) (executor.Executor, error) {
 	run := &podHookExecutor{builder: b, onMissing: podexec.Skip}
+	if a.Timeout != nil {
+		run.maxTimeout = a.Timeout.Duration / 2
+	}
 	switch a.Kind {
 	case v1alpha1.ActionKindPreBackup:
 		if !a.hasAction(v1alpha1.ActionKindPostBackup) {
@@ -115,15 +124,19 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.builder.Redactor.String(err.Error()), err)
 	}
 	progress := parsePodHookProgress(call.Progress)
-	earlier := progress.done.clone()
+	earlier, tried := progress.done.clone(), progress.started.clone()
 	run, err := podexec.New(podexec.Options{
 		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor, Selector: e.selector,
-		Namespaces: e.builder.targetPodNamespaces, Target: podexec.Each, Parallel: maxParallelHooks, OnMissing: e.onMissing,
+		Namespaces: e.builder.targetPodNamespaces, Target: podexec.Each, Parallel: maxParallelHooks, ParallelInNamespace: maxParallelHooksInNamespace, OnMissing: e.onMissing,
 		CommandFor: func(pod *corev1.Pod) *podexec.PodCommand {
 			if earlier.contains(pod.UID) {
 				return nil
 			}
-			return commands(pod)
+			command := commands(pod)
+			if command != nil {
+				command.MaxTimeout, command.Tried = e.maxTimeout, tried.contains(pod.UID)
+			}
+			return command
 		},
 		OnOutcome: func(pod *corev1.Pod, outcome podexec.PodOutcome) {
 			outcome.Ignored = e.builder.Redactor.String(outcome.Ignored)

@@ -210,6 +210,44 @@ func TestPodHookExecutor_Outputs(t *testing.T) {
 	}
 }
 
+// hanging are the pods, by namespace and name, whose commands hang.
+type hanging struct {
+	*world
+	pods map[string]bool
+}
+
+// Exec implements podexec.CommandRunner.
+func (h hanging) Exec(ctx context.Context, namespace, pod, container string, words []string, in io.Reader, out, errs io.Writer) error {
+	if h.pods[namespace+"/"+pod] {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.world.Exec(ctx, namespace, pod, container, words, in, out, errs)
+}
+
+// TestPodHookExecutor_HangingCommands: pods whose commands hang as long as they like do not keep the last
+// pod frozen.
+func TestPodHookExecutor_HangingCommands(t *testing.T) {
+	t.Parallel()
+	objects, hang := namespaces("shop"), map[string]bool{}
+	for i := range 17 {
+		pod := hookedPod("shop", fmt.Sprintf("db-%02d", i))
+		pod.Annotations["post.hook.backup.velero.io/timeout"] = "24h"
+		objects, hang["shop/"+pod.Name] = append(objects, pod), true
+	}
+	w := newWorld(t, append(objects, hookedPod("shop", "frozen"))...)
+	w.CommandRunner = hanging{w, hang}
+	plugin := veleroHooks(preBackup, postBackup)
+	plugin.Spec.Actions[1].Timeout = &metav1.Duration{Duration: 20 * time.Millisecond}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := w.build(plugin, postBackup).Execute(ctx, callFor(executor.PointPostBackup, aBackup))
+	wantError(t, err, executor.Failed, "18 pods: 1 ok, 17 failed (shop/db-00: the command did not end within 10ms, the most that the action allows")
+	if diff := cmp.Diff([]string{"shop/frozen db thaw"}, w.ranCommands()); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
 // TestPodHookExecutor_NothingToUndo: a pod that does not run keeps the clean-up owed only if a command
 // before the backup may have run in it.
 func TestPodHookExecutor_NothingToUndo(t *testing.T) {

@@ -4,6 +4,7 @@
 package podexec
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -39,19 +40,28 @@ func (r *invocation) runInEachPod(ctx context.Context) error {
 }
 
 // runInTargets runs the command in several pods, at most Parallel at once, and starts in their
-// order.
+// order, or in that of each namespace.
 func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 	results := make([]*podResult, len(targets))
-	var group errgroup.Group
-	group.SetLimit(r.Parallel)
-	for i, t := range targets {
-		group.Go(func() error {
-			results[i] = r.runInPod(ctx, t)
-			return nil
+	slots := make(chan struct{}, r.Parallel)
+	var groups errgroup.Group
+	for _, indexes := range r.groupTargets(targets) {
+		groups.Go(func() error {
+			var group errgroup.Group
+			group.SetLimit(cmp.Or(r.ParallelInNamespace, r.Parallel))
+			for _, i := range indexes {
+				group.Go(func() error {
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					results[i] = r.runInPod(ctx, targets[i])
+					return nil
+				})
+			}
+			return group.Wait()
 		})
 	}
 	// A failure is a result here, not an error.
-	_ = group.Wait()
+	_ = groups.Wait()
 	for _, res := range results {
 		if res == nil {
 			continue
@@ -61,6 +71,19 @@ func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 			r.OnOutcome(res.pod, res.toPodOutcome())
 		}
 	}
+}
+
+// groupTargets returns the indexes of the targets that share a limit: of all, or of each namespace.
+func (r *invocation) groupTargets(targets []target) map[string][]int {
+	groups := map[string][]int{}
+	for i, t := range targets {
+		key := ""
+		if r.ParallelInNamespace > 0 {
+			key = t.pod.Namespace
+		}
+		groups[key] = append(groups[key], i)
+	}
+	return groups
 }
 
 // hasUnfinishedCommand reports whether one of the last commands did not finish.

@@ -142,6 +142,7 @@ func (r *invocation) selectNewTargets(ctx context.Context, pods []*corev1.Pod) [
 			r.skipReasons[pod.UID] = why
 		}
 	}
+	slices.SortStableFunc(targets, compareUntriedFirst)
 	return targets
 }
 

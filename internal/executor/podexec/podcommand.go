@@ -22,8 +22,10 @@ type PodCommand struct {
 	Annotation string
 	// Command is the program and its arguments.
 	Command []string
-	// Timeout is how long the command may take.
-	Timeout time.Duration
+	// Timeout is how long the command may take, at most MaxTimeout if that is set.
+	Timeout, MaxTimeout time.Duration
+	// Tried reports that the command ran before, without success: others come first.
+	Tried bool
 	// Undoes reports that the pod may have an effect that the command undoes; see Undo.
 	Undoes bool
 	// IgnoreFailure makes a failure a remark in the answer.
@@ -57,6 +59,20 @@ const (
 	minWaitInterval = 5 * time.Second
 	maxWaitInterval = time.Minute
 )
+
+// compareUntriedFirst defines the order in which commands of pods are run: those that hang must not keep
+// others from being run in any attempt.
+func compareUntriedFirst(a, b target) int {
+	switch {
+	case a.isTried() == b.isTried():
+		return 0
+	case b.isTried():
+		return -1
+	}
+	return 1
+}
+
+func (t target) isTried() bool { return t.command != nil && t.command.Tried }
 
 // newTarget inspects a candidate pod.
 func (r *invocation) newTarget(pod *corev1.Pod) target {
@@ -125,12 +141,16 @@ func (r *invocation) waitForContainer(res *podResult) {
 
 // runWithTimeout runs the command of a pod within its own timeout.
 func (r *invocation) runWithTimeout(ctx context.Context, res *podResult) {
-	limited, cancel := context.WithTimeout(ctx, res.command.Timeout)
+	timeout, note := res.command.Timeout, ""
+	if most := res.command.MaxTimeout; most > 0 && timeout > most {
+		timeout, note = most, ", the most that the action allows"
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r.execute(limited, res, res.command.Command, nil)
 	if limited.Err() != nil && ctx.Err() == nil && res.connectionLost {
 		res.connectionLost = false
-		res.text = fmt.Sprintf("the command did not end within %s; it may still run in container %s", res.command.Timeout, res.container)
+		res.text = fmt.Sprintf("the command did not end within %s%s; it may still run in container %s", timeout, note, res.container)
 	}
 }
 

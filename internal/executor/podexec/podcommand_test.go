@@ -193,6 +193,62 @@ func TestExecute_PodCommandSecrets(t *testing.T) {
 	}
 }
 
+// TestExecute_PodCommandMaxTimeout: the owner of a pod does not decide how long an action waits for it.
+func TestExecute_PodCommandMaxTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("shop", "db-0"))
+	w.withCommands(map[string]*podexec.PodCommand{
+		"db-0": podCommand(func(c *podexec.PodCommand) { c.Timeout, c.MaxTimeout = 24*time.Hour, time.Millisecond }),
+	})
+	w.handle = func(ctx context.Context, _ *command) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err := w.execute(t.Context(), aCall)
+	wantError(t, err, executor.Failed, "the command did not end within 1ms, the most that the action allows; it may still run in container main")
+}
+
+// TestExecute_PodCommandUntriedFirst: commands that hung in an earlier attempt do not come before others.
+func TestExecute_PodCommandUntriedFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("shop", "db-0"), running("shop", "db-1"), running("shop", "db-2"))
+	w.withCommands(map[string]*podexec.PodCommand{
+		"db-0": podCommand(func(c *podexec.PodCommand) { c.Tried = true }), "db-1": podCommand(nil), "db-2": podCommand(nil),
+	})
+	if _, err := w.execute(t.Context(), aCall); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"shop/db-1", "shop/db-2", "shop/db-0"}, w.called()); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// TestExecute_ParallelInNamespace: commands that hang in one namespace do not keep those of another from
+// being run.
+func TestExecute_ParallelInNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("evil", "db-0"), running("evil", "db-1"), running("shop", "db-2"))
+	w.options.Namespaces = func(context.Context, executor.Call) ([]string, error) { return []string{"evil", "shop"}, nil }
+	w.options.Parallel, w.options.ParallelInNamespace = 2, 1
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ran := make(chan struct{})
+	w.handle = func(ctx context.Context, c *command) error {
+		if c.namespace == "shop" {
+			close(ran)
+			return nil
+		}
+		select {
+		case <-ran:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	if _, err := w.execute(ctx, aCall); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestExecute_PodCommandInterrupted: the end of the call is no failure that a pod may ignore.
 func TestExecute_PodCommandInterrupted(t *testing.T) {
 	t.Parallel()

@@ -118,6 +118,9 @@ type Options struct {
 	// Parallel is the number of pods in which the command runs at once with Each, at most
 	// MaxParallel. With 1, the default, the pods follow one another by namespace and name.
 	Parallel int
+	// ParallelInNamespace, if above 0, limits how many of these pods are in one namespace, so that its
+	// owners cannot hold up others.
+	ParallelInNamespace int
 	// OnMissing is Fail (the default), Skip or Undo.
 	OnMissing MissingPolicy
 	// CommandFor, if set, returns the command of a pod; nil if none runs in it. It replaces

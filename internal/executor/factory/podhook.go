@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,8 +55,10 @@ type podHookExecutor struct {
 // podHookCall is what the commands of a call depend on.
 type podHookCall struct {
 	subject podHookSubject
-	// before has the pods in which the action before the backup started a command.
-	before podSet
+	// before has the pods in which the action before the backup may have started a command, if that is
+	// known.
+	before      podStates
+	beforeKnown bool
 	// stampKey is the key with which Restores prove what they created.
 	stampKey []byte
 }
@@ -108,7 +111,8 @@ func (a action) hasAction(kind v1alpha1.ActionKind) bool {
 
 // Execute makes one attempt; see executor.Executor.
 func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	of := podHookCall{before: parsePodSet(call.Outputs[call.Action], keyStarted)}
+	var of podHookCall
+	of.before, of.beforeKnown = parsePodStates(call.Outputs[call.Action])
 	if err := json.Unmarshal(call.Subject, &of.subject); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, "decoding the Backup or Restore of the call failed", err)
 	}
@@ -124,17 +128,18 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.builder.Redactor.String(err.Error()), err)
 	}
 	progress := parsePodHookProgress(call.Progress)
-	earlier, tried := progress.done.clone(), progress.started.clone()
+	earlier := maps.Clone(progress.pods)
 	run, err := podexec.New(podexec.Options{
-		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor, Selector: e.selector,
-		Namespaces: e.builder.targetPodNamespaces, Target: podexec.Each, Parallel: maxParallelHooks, ParallelInNamespace: maxParallelHooksInNamespace, OnMissing: e.onMissing,
+		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor,
+		Namespaces: e.builder.targetPodNamespaces, Selector: e.selector, Target: podexec.Each, OnMissing: e.onMissing,
+		Parallel: maxParallelHooks, ParallelInNamespace: maxParallelHooksInNamespace, MaxPods: maxPods(call, earlier),
 		CommandFor: func(pod *corev1.Pod) *podexec.PodCommand {
-			if earlier.contains(pod.UID) {
+			if earlier.has(pod.UID, stateDone) {
 				return nil
 			}
 			command := commands(pod)
 			if command != nil {
-				command.MaxTimeout, command.Tried = e.maxTimeout, tried.contains(pod.UID)
+				command.MaxTimeout, command.Tried = e.maxTimeout, earlier.has(pod.UID, stateStarted)
 			}
 			return command
 		},
@@ -151,9 +156,18 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	return addProgress(call, answer, err, earlier, progress)
 }
 
+// maxPods returns in how many pods a call may run commands: in as many as are remembered. The call after a
+// backup has no limit: those before it have, and a pod must not stay frozen.
+func maxPods(call executor.Call, earlier podStates) int {
+	if call.Point == executor.PointPostBackup {
+		return 0
+	}
+	return max(1, maxRecordedPods-earlier.count(stateDone))
+}
+
 // addProgress adds what later calls need to the result of a call, and what earlier calls did.
 func addProgress(
-	call executor.Call, answer executor.Answer, err error, earlier podSet, progress *podHookProgress,
+	call executor.Call, answer executor.Answer, err error, earlier podStates, progress *podHookProgress,
 ) (executor.Answer, error) {
 	if failed := (*executor.Error)(nil); errors.As(err, &failed) {
 		failed.Progress = progress.toOutputs()
@@ -163,14 +177,14 @@ func addProgress(
 		answer.Progress = progress.toOutputs()
 		return answer, nil
 	}
-	if n := len(earlier.digests); n > 0 {
+	if n := earlier.count(stateDone); n > 0 {
 		answer.Message = executor.OneLine(fmt.Sprintf("%s (%d in earlier calls)", answer.Message, n))
 	}
 	if progress.ignored != "" && !answer.Ignored {
 		answer.Ignored, answer.Message = true, executor.OneLine(answer.Message+"; failed and ignored: "+progress.ignored)
 	}
 	if call.Point == executor.PointPreBackup {
-		answer.Outputs = map[string]string{keyStarted: progress.started.String()}
+		answer.Outputs = progress.pods.toOutputs()
 	}
 	return answer, nil
 }
@@ -211,7 +225,7 @@ func newPostBackupCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodComman
 	selects, err := newPodSelector(of.subject.Spec)
 	return func(pod *corev1.Pod) *podexec.PodCommand {
 		hasPre := podhook.PreBackupHook(pod.Annotations) != nil
-		if !selects(pod) || hasPre && !of.before.mayContain(pod.UID) {
+		if !selects(pod) || hasPre && of.beforeKnown && !of.before.has(pod.UID, stateStarted) {
 			return nil
 		}
 		command := toPodCommand(pod, podhook.PostBackupHook(pod.Annotations))

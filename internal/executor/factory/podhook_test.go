@@ -24,6 +24,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	sdkhook "github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
 // failing are commands that fail, by namespace, pod and program.
@@ -178,25 +179,54 @@ func TestPodHookExecutor_Pair(t *testing.T) {
 	}
 }
 
-// TestPodHookExecutor_Outputs: the action before a backup passes the pods on to the one after it.
+// TestPodHookExecutor_Outputs: the action before a backup passes the pods on to the one after it, which
+// remembers where it succeeded.
 func TestPodHookExecutor_Outputs(t *testing.T) {
 	t.Parallel()
 	objects := namespaces("shop")
-	for i := range 402 {
-		objects = append(objects, hookedPod("shop", fmt.Sprintf("db-%03d", i)))
+	for i := range 1000 {
+		pod := hookedPod("shop", fmt.Sprintf("db-%03d", i))
+		pod.Annotations["pre.hook.backup.velero.io/on-error"] = "Continue"
+		objects = append(objects, pod)
 	}
 	w := newWorld(t, objects...)
 	plugin := veleroHooks(preBackup, postBackup)
 	answer, err := w.build(plugin, preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup))
-	if err != nil || len(answer.Outputs["started"]) > 4096 || !strings.HasSuffix(answer.Outputs["started"], ",more") {
-		t.Fatalf("got %+v, %v", answer, err)
+	if err = errors.Join(err, sdkhook.ValidateOutputs(answer.Outputs)); err != nil {
+		t.Fatal(err)
 	}
-	// More pods than the outputs hold are thawed nevertheless.
 	w.ranCommands()
+	w.addPod(hookedPod("shop", "late"))
 	after := callFor(executor.PointPostBackup, aBackup)
 	after.Outputs = map[string]map[string]string{"freeze": answer.Outputs}
-	if answer, err = w.build(plugin, postBackup).Execute(t.Context(), after); err != nil || len(w.ranCommands()) != 402 {
-		t.Errorf("got %+v, %v", answer, err)
+	w.CommandRunner = failing{"shop/db-007 thaw": true}
+	_, err = w.build(plugin, postBackup).Execute(t.Context(), after)
+	wantError(t, err, executor.Failed, "1000 pods: 999 ok, 1 failed (shop/db-007: exit code 1")
+	failed := (*executor.Error)(nil)
+	if !errors.As(err, &failed) || sdkhook.ValidateOutputs(failed.Progress) != nil {
+		t.Fatalf("progress %v", failed)
+	}
+	w.CommandRunner, after.Attempt, after.Progress = w, 2, failed.Progress
+	if _, err = w.build(plugin, postBackup).Execute(t.Context(), after); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"shop/db-007 db thaw"}, w.ranCommands()); diff != "" {
+		t.Errorf("commands of the second attempt (-want +got):\n%s", diff)
+	}
+	// With more pods than can be remembered, none is frozen, and none is thawed.
+	_, err = w.build(plugin, preBackup).Execute(t.Context(), callFor(executor.PointPreBackup, aBackup))
+	wantError(t, err, executor.Invalid, "1001 pods have commands, and at most 1000 can be remembered: include fewer")
+	if !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	after.Progress, after.Outputs["freeze"] = nil, failed.Progress
+	if _, err = w.build(plugin, postBackup).Execute(t.Context(), after); err != nil || len(w.ranCommands()) > 0 {
+		t.Error(err)
+	}
+	// What an operator that crashed did is unknown: no pod stays frozen.
+	after.Outputs = nil
+	if _, err = w.build(plugin, postBackup).Execute(t.Context(), after); err != nil || len(w.ranCommands()) != 1001 {
+		t.Error(err)
 	}
 	// Without pods that have commands before it, none is thawed.
 	none := newWorld(t, namespaces("shop")...)
@@ -204,7 +234,7 @@ func TestPodHookExecutor_Outputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	none.addPod(hookedPod("shop", "late"))
-	after.Outputs["freeze"] = answer.Outputs
+	after.Outputs = map[string]map[string]string{"freeze": answer.Outputs}
 	if answer, err = none.build(plugin, postBackup).Execute(t.Context(), after); err != nil || len(none.ranCommands()) > 0 {
 		t.Errorf("got %+v, %v", answer, err)
 	}

@@ -6,6 +6,7 @@ package podexec
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,10 @@ func (r *invocation) runInEachPod(ctx context.Context) error {
 		pods, err := r.listPods(ctx)
 		if err != nil {
 			return err
+		}
+		if r.MaxPods > 0 && len(pods) > r.MaxPods {
+			return executor.NewError(executor.Invalid, r.call,
+				fmt.Sprintf("%d pods have commands, and at most %d can be remembered: include fewer", len(pods), r.MaxPods), nil)
 		}
 		if r.initialPods == nil {
 			r.initialPods = pods

@@ -126,6 +126,8 @@ type Options struct {
 	// CommandFor, if set, returns the command of a pod; nil if none runs in it. It replaces
 	// Container, Command and RequireAnswer, makes Selector optional, and is only for Each.
 	CommandFor func(pod *corev1.Pod) *PodCommand
+	// MaxPods, if above 0, is in how many pods commands of CommandFor may run: with more, none is run.
+	MaxPods int
 	// OnOutcome, if set, is called for each command of CommandFor that was run or could not be.
 	OnOutcome func(pod *corev1.Pod, outcome PodOutcome)
 	// RequireAnswer makes exit code 0 without an answer a failure; the package comment explains

@@ -127,24 +127,24 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	if err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.builder.Redactor.String(err.Error()), err)
 	}
-	progress := parsePodHookProgress(call.Progress)
-	earlier := maps.Clone(progress.pods)
+	progress := parsePodHookProgress(call)
+	earlier := podHookProgress{pods: maps.Clone(progress.pods), failed: progress.failed}
 	run, err := podexec.New(podexec.Options{
 		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor,
 		Namespaces: e.builder.targetPodNamespaces, Selector: e.selector, Target: podexec.Each, OnMissing: e.onMissing,
-		Parallel: maxParallelHooks, ParallelInNamespace: maxParallelHooksInNamespace, MaxPods: maxPods(call, earlier),
+		Parallel: maxParallelHooks, ParallelInNamespace: maxParallelHooksInNamespace, MaxPods: maxPods(call, earlier.pods),
 		CommandFor: func(pod *corev1.Pod) *podexec.PodCommand {
-			if earlier.has(pod.UID, stateDone) {
+			if earlier.pods.has(pod.UID, stateDone|stateFailed) {
 				return nil
 			}
 			command := commands(pod)
 			if command != nil {
-				command.MaxTimeout, command.Tried = e.maxTimeout, earlier.has(pod.UID, stateStarted)
+				command.MaxTimeout, command.Tried = e.maxTimeout, earlier.pods.has(pod.UID, stateStarted)
 			}
 			return command
 		},
 		OnOutcome: func(pod *corev1.Pod, outcome podexec.PodOutcome) {
-			outcome.Ignored = e.builder.Redactor.String(outcome.Ignored)
+			outcome.Failed, outcome.Ignored = e.builder.Redactor.String(outcome.Failed), e.builder.Redactor.String(outcome.Ignored)
 			progress.record(pod, outcome)
 			logIgnoredAnnotations(ctx, call.Point, pod)
 		},
@@ -162,22 +162,35 @@ func maxPods(call executor.Call, earlier podStates) int {
 	if call.Point == executor.PointPostBackup {
 		return 0
 	}
-	return max(1, maxRecordedPods-earlier.count(stateDone))
+	return max(1, maxRecordedPods-earlier.count(stateDone|stateFailed))
 }
 
 // addProgress adds what later calls need to the result of a call, and what earlier calls did.
 func addProgress(
-	call executor.Call, answer executor.Answer, err error, earlier podStates, progress *podHookProgress,
+	call executor.Call, answer executor.Answer, err error, earlier podHookProgress, progress *podHookProgress,
 ) (executor.Answer, error) {
-	if failed := (*executor.Error)(nil); errors.As(err, &failed) {
-		failed.Progress = progress.toOutputs()
-		return executor.Answer{}, failed
+	note := ""
+	if earlier.failed != "" {
+		note = "; failed earlier: " + earlier.failed
 	}
 	if answer.RetryAfter > 0 {
-		answer.Progress = progress.toOutputs()
+		answer.Message = executor.OneLine(answer.Message + note)
+		answer.Progress = progress.toOutputs(call.Attempt)
 		return answer, nil
 	}
-	if n := earlier.count(stateDone); n > 0 {
+	failed := (*executor.Error)(nil)
+	switch {
+	case errors.As(err, &failed):
+		failed = executor.NewError(failed.Kind, call, failed.Text+note, failed.Err)
+	case earlier.failed != "":
+		failed = executor.NewError(executor.Failed, call, answer.Message+note, nil)
+	}
+	if failed != nil {
+		progress.endAttempt()
+		failed.Progress = progress.toOutputs(call.Attempt)
+		return executor.Answer{}, failed
+	}
+	if n := earlier.pods.count(stateDone); n > 0 {
 		answer.Message = executor.OneLine(fmt.Sprintf("%s (%d in earlier calls)", answer.Message, n))
 	}
 	if progress.ignored != "" && !answer.Ignored {

@@ -451,6 +451,55 @@ func TestPodHookExecutor_Restore(t *testing.T) {
 	}
 }
 
+// TestPodHookExecutor_FailureWhileOthersWait: a command that fails in one restored pod does not keep that of
+// another from being run. It runs once in an attempt, which fails at the end.
+func TestPodHookExecutor_FailureWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	broken, pending := restoredPod("broken", "r-1"), restoredPod("pending", "r-1")
+	broken.Annotations["post.hook.restore.velero.io/on-error"] = "Fail"
+	pending.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	w := newWorld(t, append(namespaces("shop"), stampKey(), broken, pending)...)
+	run := w.build(veleroHooks(postRestore), postRestore)
+	call := callFor(executor.PointPostRestore, aRestore("r-1"))
+	w.CommandRunner = failing{"shop/broken load": true}
+	answer, err := run.Execute(t.Context(), call)
+	if err = errors.Join(err, sdkhook.ValidateOutputs(answer.Progress)); err != nil || answer.RetryAfter <= 0 {
+		t.Fatalf("got %+v, %v", answer, err)
+	}
+
+	w.CommandRunner, call.Progress = w, answer.Progress
+	answer, err = run.Execute(t.Context(), call)
+	if err != nil || answer.RetryAfter <= 0 || !strings.Contains(answer.Message, "; failed earlier: shop/broken: exit code 1") {
+		t.Fatalf("got %+v, %v", answer, err)
+	}
+	if ran := w.ranCommands(); len(ran) > 0 {
+		t.Errorf("ran %v", ran)
+	}
+
+	pending.Status = runningPod("shop", "pending").Status
+	if err := w.client.Status().Update(t.Context(), pending); err != nil {
+		t.Fatal(err)
+	}
+	call.Progress = answer.Progress
+	_, err = run.Execute(t.Context(), call)
+	wantError(t, err, executor.Failed, "1 pod: 1 ok; failed earlier: shop/broken: exit code 1")
+	if diff := cmp.Diff([]string{"shop/pending db load"}, w.ranCommands()); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+
+	failed := (*executor.Error)(nil)
+	if !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	call.Attempt, call.Progress = 2, failed.Progress
+	if answer, err = run.Execute(t.Context(), call); err != nil || answer.Message != "1 pod: 1 ok (1 in earlier calls)" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	if diff := cmp.Diff([]string{"shop/broken db load"}, w.ranCommands()); diff != "" {
+		t.Errorf("commands of the second attempt (-want +got):\n%s", diff)
+	}
+}
+
 func TestPodHookExecutor_InvalidSubject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, namespaces("shop")...)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 	"github.com/grapnel-dev/grapnel/internal/text"
 	"github.com/grapnel-dev/grapnel/sdk/hook"
@@ -23,13 +24,15 @@ import (
 const (
 	keyPods    = "pods"
 	keyIgnored = "ignored"
+	keyFailed  = "failed"
+	keyAttempt = "attempt"
 )
 
 // The limits of the progress. All later actions of the run get it, so it is within those of package
 // sdk/hook.
 const (
 	maxRecordedPods = 1000
-	maxIgnoredBytes = 500
+	maxFailureBytes = 500
 )
 
 // podState is what is known of the command in a pod.
@@ -40,6 +43,8 @@ const (
 	stateStarted podState = 1 << iota
 	// stateDone: it need not run again.
 	stateDone
+	// stateFailed: it need not run again in this attempt, which waits for other pods.
+	stateFailed
 )
 
 // podStates are the states of pods by the digests of their UIDs.
@@ -78,10 +83,10 @@ func parsePodStates(outputs map[string]string) (states podStates, known bool) {
 // has reports whether a pod has one of some states.
 func (s podStates) has(uid types.UID, wanted podState) bool { return s[podDigest(uid)]&wanted != 0 }
 
-// count returns how many pods have a state.
-func (s podStates) count(state podState) (n int) {
-	for _, of := range s {
-		if of&state != 0 {
+// count returns how many pods have one of some states.
+func (s podStates) count(wanted podState) (n int) {
+	for _, state := range s {
+		if state&wanted != 0 {
 			n++
 		}
 	}
@@ -107,13 +112,28 @@ func (s podStates) toOutputs() map[string]string {
 // podHookProgress is what calls of an action have done.
 type podHookProgress struct {
 	pods podStates
-	// ignored describes failures that do not matter to the run.
-	ignored string
+	// ignored describes failures that do not matter to the run, and failed those of this attempt.
+	ignored, failed string
 }
 
-func parsePodHookProgress(outputs map[string]string) *podHookProgress {
-	pods, _ := parsePodStates(outputs)
-	return &podHookProgress{pods: pods, ignored: outputs[keyIgnored]}
+// parsePodHookProgress returns the progress for a call. What failed in an earlier attempt is repeated.
+func parsePodHookProgress(call executor.Call) *podHookProgress {
+	pods, _ := parsePodStates(call.Progress)
+	progress := &podHookProgress{pods: pods, ignored: call.Progress[keyIgnored], failed: call.Progress[keyFailed]}
+	if call.Progress[keyAttempt] != strconv.Itoa(int(call.Attempt)) {
+		progress.endAttempt()
+	}
+	return progress
+}
+
+// endAttempt forgets what failed.
+func (p *podHookProgress) endAttempt() {
+	p.failed = ""
+	for digest := range p.pods {
+		if p.pods[digest] &^= stateFailed; p.pods[digest] == 0 {
+			delete(p.pods, digest)
+		}
+	}
 }
 
 // record records the outcome of a command. After a backup, there may be more pods than are remembered:
@@ -126,10 +146,14 @@ func (p *podHookProgress) record(pod *corev1.Pod, outcome podexec.PodOutcome) {
 	if outcome.Done {
 		state |= stateDone
 	}
+	if outcome.Failed != "" {
+		state |= stateFailed
+	}
 	if state != 0 && (p.pods[digest] != 0 || len(p.pods) < maxRecordedPods) {
 		p.pods[digest] |= state
 	}
 	p.ignored = appendFailure(p.ignored, pod, outcome.Ignored)
+	p.failed = appendFailure(p.failed, pod, outcome.Failed)
 }
 
 // appendFailure adds what failed in a pod to a list of failures.
@@ -140,12 +164,15 @@ func appendFailure(list string, pod *corev1.Pod, failure string) string {
 	if list != "" {
 		list += "; "
 	}
-	return text.Truncate(list+pod.Namespace+"/"+pod.Name+": "+failure, maxIgnoredBytes)
+	return text.Truncate(list+pod.Namespace+"/"+pod.Name+": "+failure, maxFailureBytes)
 }
 
 // toOutputs returns the progress in the form that the status of a HookRun has.
-func (p *podHookProgress) toOutputs() map[string]string {
+func (p *podHookProgress) toOutputs(attempt int32) map[string]string {
 	outputs := p.pods.toOutputs()
+	if p.failed != "" {
+		outputs[keyFailed], outputs[keyAttempt] = p.failed, strconv.Itoa(int(attempt))
+	}
 	if p.ignored != "" {
 		outputs[keyIgnored] = p.ignored
 	}

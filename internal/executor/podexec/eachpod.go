@@ -68,12 +68,8 @@ func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 	// A failure is a result here, not an error.
 	_ = groups.Wait()
 	for _, res := range results {
-		if res == nil {
-			continue
-		}
-		r.results = append(r.results, res)
-		if r.OnOutcome != nil {
-			r.OnOutcome(res.pod, res.toPodOutcome())
+		if res != nil {
+			r.results = append(r.results, res)
 		}
 	}
 }

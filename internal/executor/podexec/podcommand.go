@@ -49,8 +49,9 @@ type ContainerWait struct {
 type PodOutcome struct {
 	// Started reports that the command may have run, and Done that it need not run again in this pod.
 	Started, Done bool
-	// Ignored describes a failure that is ignored; "" if there is none.
-	Ignored string
+	// Failed describes a failure other than that the command was not reached, and Ignored one that is
+	// ignored; "" if there is none.
+	Failed, Ignored string
 }
 
 // A call that waits for containers is repeated after as long as it has waited, within these limits: each
@@ -154,10 +155,23 @@ func (r *invocation) runWithTimeout(ctx context.Context, res *podResult) {
 	}
 }
 
+// reportOutcomes passes on what became of the commands.
+func (r *invocation) reportOutcomes() {
+	if r.OnOutcome == nil {
+		return
+	}
+	for _, res := range r.results {
+		r.OnOutcome(res.pod, res.toPodOutcome())
+	}
+}
+
 // toPodOutcome returns what an action needs to know about a result.
 func (res *podResult) toPodOutcome() PodOutcome {
 	outcome := PodOutcome{Started: res.started, Done: res.outcome == outcomeSucceeded || res.outcome == outcomeIgnored}
-	if res.outcome == outcomeIgnored {
+	switch res.outcome {
+	case outcomeFailed:
+		outcome.Failed = res.text
+	case outcomeIgnored:
 		outcome.Ignored = res.text
 	}
 	return outcome

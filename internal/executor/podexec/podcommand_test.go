@@ -47,11 +47,11 @@ func TestExecute_PodCommands(t *testing.T) {
 		again   bool
 	}{
 		"succeeds":               {command: podCommand(nil), text: "1 pod: 1 ok", outcome: podexec.PodOutcome{Started: true, Done: true}},
-		"fails":                  {command: podCommand(nil), fails: exitCode(3), kind: executor.Failed, text: "1 failed (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true}},
+		"fails":                  {command: podCommand(nil), fails: exitCode(3), kind: executor.Failed, text: "1 failed (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true, Failed: "exit code 3"}},
 		"fails, ignored":         {command: podCommand(func(c *podexec.PodCommand) { c.IgnoreFailure = true }), fails: exitCode(3), text: "1 failed and ignored (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true, Done: true, Ignored: "exit code 3"}},
-		"cannot be run":          {command: podCommand(func(c *podexec.PodCommand) { c.Problem = "no program" }), kind: executor.Failed, text: "shop/db-0: no program"},
+		"cannot be run":          {command: podCommand(func(c *podexec.PodCommand) { c.Problem = "no program" }), kind: executor.Failed, text: "shop/db-0: no program", outcome: podexec.PodOutcome{Failed: "no program"}},
 		"cannot be run, ignored": {command: podCommand(func(c *podexec.PodCommand) { c.Problem, c.IgnoreFailure = "no program", true }), text: "shop/db-0: no program", outcome: podexec.PodOutcome{Done: true, Ignored: "no program"}},
-		"no such container":      {command: podCommand(func(c *podexec.PodCommand) { c.Container = "other" }), kind: executor.Failed, text: `has no container "other"`},
+		"no such container":      {command: podCommand(func(c *podexec.PodCommand) { c.Container = "other" }), kind: executor.Failed, text: `has no container "other"`, outcome: podexec.PodOutcome{Failed: `has no container "other"`}},
 		"container crashes": {
 			command: podCommand(nil), kind: executor.Unreachable, text: "its container main does not run: CrashLoopBackOff",
 			pod: func(pod *corev1.Pod) {
@@ -70,6 +70,7 @@ func TestExecute_PodCommands(t *testing.T) {
 			}),
 			pod:  func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{Phase: corev1.PodPending} },
 			kind: executor.Failed, text: "its container main does not run after 1m0s",
+			outcome: podexec.PodOutcome{Failed: "its container main does not run after 1m0s"},
 		},
 		"is not ready": {
 			command: podCommand(func(c *podexec.PodCommand) {
@@ -261,7 +262,7 @@ func TestExecute_PodCommandInterrupted(t *testing.T) {
 	}
 	_, err := w.execute(ctx, aCall)
 	wantError(t, err, executor.Interrupted, "may still run in pod shop/db-0")
-	if want := (podexec.PodOutcome{Started: true}); outcomes["db-0"] != want {
+	if got := outcomes["db-0"]; !got.Started || got.Done || got.Ignored != "" {
 		t.Errorf("outcome is %+v", outcomes["db-0"])
 	}
 }

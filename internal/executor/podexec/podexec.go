@@ -128,7 +128,9 @@ type Options struct {
 	CommandFor func(pod *corev1.Pod) *PodCommand
 	// MaxPods, if above 0, is in how many pods commands of CommandFor may run: with more, none is run.
 	MaxPods int
-	// OnOutcome, if set, is called for each command of CommandFor that was run or could not be.
+	// OnOutcome, if set, is called at the end of a call for each command of CommandFor that was run or could
+	// not be. While one waits for its container, the call does not fail, and the caller must remember which
+	// others failed.
 	OnOutcome func(pod *corev1.Pod, outcome PodOutcome)
 	// RequireAnswer makes exit code 0 without an answer a failure; the package comment explains
 	// why.
@@ -191,7 +193,9 @@ func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.An
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.options.Redactor.String(err.Error()), err)
 	}
 	r := &invocation{Options: e.options, call: call, skipReasons: map[types.UID]string{}}
-	if err := r.runInPods(ctx); err != nil {
+	err := r.runInPods(ctx)
+	r.reportOutcomes()
+	if err != nil {
 		return executor.Answer{}, err
 	}
 	return r.combineResults()

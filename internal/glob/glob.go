@@ -69,11 +69,10 @@ func translate(pattern []rune, any string) (string, error) {
 				return "", errUnexpectedEnd
 			}
 			expression.WriteString(regexp.QuoteMeta(string(pattern[i])))
-		case character == '*' && i+1 < len(pattern) && pattern[i+1] == '*':
-			i++
-			expression.WriteString(".*")
 		case character == '*':
-			expression.WriteString(any + "*")
+			stars, length := translateStars(pattern[i:], any)
+			expression.WriteString(stars)
+			i += length - 1
 		case character == '?':
 			expression.WriteString(any)
 		case character == '[':
@@ -99,6 +98,14 @@ func translate(pattern []rune, any string) (string, error) {
 		return "", errUnexpectedEnd
 	}
 	return expression.String() + `\z`, nil
+}
+
+// translateStars returns an expression for the one or two * at the beginning of a pattern, and how many these are.
+func translateStars(pattern []rune, any string) (expression string, length int) {
+	if len(pattern) > 1 && pattern[1] == '*' {
+		return ".*", 2
+	}
+	return any + "*", 1
 }
 
 // translateClass returns an expression for what follows [ in a pattern, and how much that is.

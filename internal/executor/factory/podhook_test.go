@@ -342,7 +342,7 @@ func restoredPod(name, uid string) *corev1.Pod {
 // stampPod adds the annotation of docs/adr/0012-restore-stamps.md.
 func stampPod(pod *corev1.Pod, uid, key string) {
 	mac := hmac.New(sha256.New, []byte(key))
-	fmt.Fprintf(mac, "%q", []string{"created", uid, "", "pods", pod.Namespace, pod.Name})
+	mac.Write(fmt.Appendf(nil, "%q", []string{"created", uid, "", "pods", pod.Namespace, pod.Name}))
 	pod.Annotations["grapnel.dev/restored"] = "created " + uid + " " + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

@@ -168,10 +168,10 @@ func (r *invocation) reportOutcomes() {
 // toPodOutcome returns what an action needs to know about a result.
 func (res *podResult) toPodOutcome() PodOutcome {
 	outcome := PodOutcome{Started: res.started, Done: res.outcome == outcomeSucceeded || res.outcome == outcomeIgnored}
-	switch res.outcome {
-	case outcomeFailed:
+	if res.outcome == outcomeFailed {
 		outcome.Failed = res.text
-	case outcomeIgnored:
+	}
+	if res.outcome == outcomeIgnored {
 		outcome.Ignored = res.text
 	}
 	return outcome

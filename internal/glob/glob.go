@@ -94,10 +94,8 @@ func translate(pattern []rune, any string) (string, error) {
 			expression.WriteString(regexp.QuoteMeta(string(character)))
 		}
 	}
-	if depth > 0 {
-		return "", errUnexpectedEnd
-	}
-	return expression.String() + `\z`, nil
+	// As in that library, a brace may lack its end.
+	return expression.String() + strings.Repeat(")", depth) + `\z`, nil
 }
 
 // translateStars returns an expression for the one or two * at the beginning of a pattern, and how many these are.

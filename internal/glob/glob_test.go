@@ -30,7 +30,7 @@ func TestCompile(t *testing.T) {
 		"":                                    "it has 0 bytes",
 		strings.Repeat("a", 254):              "it has 254 bytes",
 		"a[":                                  "unexpected end of input",
-		"{a":                                  "unexpected end of input",
+		"{a":                                  "a",
 		`a\`:                                  "unexpected end of input",
 		"[]":                                  "no characters",
 		"[z-a]":                               "not a range",

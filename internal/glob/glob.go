@@ -57,7 +57,7 @@ func newCharacterClass(negation string, characters []rune) string {
 }
 
 // translate returns a regular expression for a pattern.
-func translate(pattern []rune, any string) (string, error) {
+func translate(pattern []rune, anyCharacter string) (string, error) {
 	var expression strings.Builder
 	expression.WriteString(`(?s)\A`)
 	depth := 0
@@ -70,11 +70,11 @@ func translate(pattern []rune, any string) (string, error) {
 			}
 			expression.WriteString(regexp.QuoteMeta(string(pattern[i])))
 		case character == '*':
-			stars, length := translateStars(pattern[i:], any)
+			stars, length := translateStars(pattern[i:], anyCharacter)
 			expression.WriteString(stars)
 			i += length - 1
 		case character == '?':
-			expression.WriteString(any)
+			expression.WriteString(anyCharacter)
 		case character == '[':
 			class, length, err := translateClass(pattern[i+1:])
 			if err != nil {
@@ -99,11 +99,11 @@ func translate(pattern []rune, any string) (string, error) {
 }
 
 // translateStars returns an expression for the one or two * at the beginning of a pattern, and how many these are.
-func translateStars(pattern []rune, any string) (expression string, length int) {
+func translateStars(pattern []rune, anyCharacter string) (expression string, length int) {
 	if len(pattern) > 1 && pattern[1] == '*' {
 		return ".*", 2
 	}
-	return any + "*", 1
+	return anyCharacter + "*", 1
 }
 
 // translateClass returns an expression for what follows [ in a pattern, and how much that is.

@@ -39,10 +39,10 @@ func TestMigration(t *testing.T) {
 
 	w := newWalk(t)
 	// The exit code is 2 if a field is lost.
-	w.skip(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt")
+	w.checkOff(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt")
 	w.shell(t, "kubectl grapnel migrate velero -n velero -o converted --report report.txt || [ $? = 2 ]")
 	// What the velero schedule pause of the guide does: its program is not built here.
-	w.skip(t, "velero schedule pause --all")
+	w.checkOff(t, "velero schedule pause --all")
 	w.shell(t, `kubectl patch schedules.velero.io nightly -n velero --type=merge -p '{"spec":{"paused":true}}'`)
 	w.createCredentials(t, credentialsFile(bucket))
 	w.run(t, "kubectl apply -f converted/backupstoragelocation-default.yaml")
@@ -57,7 +57,7 @@ func TestMigration(t *testing.T) {
 		t.Error(said)
 	}
 	w.run(t, "kubectl apply -f converted/schedule-nightly.yaml")
-	w.runInstead(t, "kubectl grapnel plan restore BACKUP", backup)
+	w.runWithBackup(t, "kubectl grapnel plan restore BACKUP", backup)
 	for command := range w.commands {
 		t.Errorf("the test does not run %s", command)
 	}
@@ -139,18 +139,18 @@ func newWalk(t *testing.T) *walk {
 // run runs a command of the guide, and returns what it prints.
 func (w *walk) run(t *testing.T, command string) string {
 	t.Helper()
-	return w.runInstead(t, command, "")
+	return w.runWithBackup(t, command, "")
 }
 
-// runInstead runs a command of the guide with the name of a Backup.
-func (w *walk) runInstead(t *testing.T, command, backup string) string {
+// runWithBackup runs a command of the guide with the name of a Backup.
+func (w *walk) runWithBackup(t *testing.T, command, backup string) string {
 	t.Helper()
-	w.skip(t, command)
+	w.checkOff(t, command)
 	return w.shell(t, strings.Replace(command, "BACKUP", backup, 1))
 }
 
-// skip notes that the test does what a command of the guide does.
-func (w *walk) skip(t *testing.T, command string) {
+// checkOff removes a command of the guide from those that the test has yet to run.
+func (w *walk) checkOff(t *testing.T, command string) {
 	t.Helper()
 	if !w.commands[command] {
 		t.Fatalf("the guide does not have %s", command)

@@ -4,6 +4,7 @@
 package restore
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 
 	velerov1 "github.com/vmware-tanzu/velero/pkg/apis/velero/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
@@ -32,6 +35,10 @@ func TestMigration(t *testing.T) {
 	newApp(t, app)
 	world.SharedOperator(t)
 	bucket := s3server.Start(t, s3server.Options{})
+	deleteAtEnd(t,
+		&v1alpha1.Schedule{ObjectMeta: grapnelObject("nightly")}, &v1alpha1.BackupStorageLocation{ObjectMeta: grapnelObject("default")},
+		&velerov1.Schedule{ObjectMeta: veleroObject("nightly")}, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("default")},
+	)
 	configureVelero(t, app, bucket)
 	startVelero(t)
 	before := snapshot(t, app)
@@ -96,6 +103,24 @@ func configureVelero(t *testing.T, app string, bucket *s3server.Server) {
 	} {
 		env.Create(t, world.Client, object)
 	}
+}
+
+// deleteAtEnd deletes objects, whose bucket is then gone, for the tests that follow.
+func deleteAtEnd(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // that of the test has ended
+		defer cancel()
+		for _, object := range objects {
+			err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+				err := world.Client.Delete(ctx, object)
+				return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+			})
+			if err != nil {
+				t.Errorf("deleting %T %s: %v", object, object.GetName(), err)
+			}
+		}
+	})
 }
 
 // walk runs the commands of the guide, with the programs that a user has, in a directory of its own.

@@ -78,8 +78,7 @@ func appendMissingFields(missing []string, t reflect.Type, schema *apiextensions
 	case t.Kind() != reflect.Struct || len(schema.Properties) == 0: // such as times, quantities and metadata
 		return missing
 	}
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" { // inline
 			missing = appendMissingFields(missing, field.Type, schema, path)

@@ -130,6 +130,8 @@ func TestManifestsAreAccepted(t *testing.T) {
 	run(t, true, plane.KubectlPath(), "create", "namespace", "shop")
 	run(t, true, plane.KubectlPath(), "label", "namespace", "grapnel-system", "pod-security.kubernetes.io/warn=restricted")
 	run(t, true, plane.KubectlPath(), "apply", "-k", "../config/manager")
+	run(t, true, plane.KubectlPath(), "apply", "-f", write(t, t.TempDir(), "velero.yaml", veleroDefinitions()))
+	run(t, true, plane.KubectlPath(), "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 	manifests := 0
 	kubectl := func(t *testing.T, args ...string) {
 		t.Helper()

@@ -62,6 +62,23 @@ var _ = Describe("The load of a Plugin", Label("plugins"), func() {
 		env.WaitForEvent(p, "Normal Loaded: The plugin runs and provides 3 actions")
 	})
 
+	It("shows what a plugin for Velero offers, and what Grapnel does not use", func() {
+		t := GinkgoTB()
+		env := cluster.NewEnv(t)
+		operator(t, env, &loader{load: func(context.Context, catalog.Spec) (catalog.Info, error) {
+			return catalog.Info{
+				Actions: []catalog.Action{{Kind: "ItemBlockAction", Version: "v1", Name: "velero.io/block"}, {Kind: "ObjectStore", Version: "v1", Name: "velero.io/aws"}},
+				Ignored: []string{"VolumeSnapshotter velero.io/aws"},
+			}, nil
+		}})
+		p := create(t, env, command("aws"))
+		await(env, p, metav1.ConditionTrue, v1alpha1.ReasonLoaded)
+		want := "The plugin runs and provides 2 actions; Grapnel does not use VolumeSnapshotter velero.io/aws"
+		if ready := conditions.Get(p, v1alpha1.ConditionReady); ready.Message != want || len(p.Status.Actions) != 2 {
+			t.Errorf("the condition Ready is %q, and the actions are %v, want %q and two", ready.Message, p.Status.Actions, want)
+		}
+	})
+
 	It("keeps the actions in its status when it cannot be loaded", func() {
 		t := GinkgoTB()
 		env := cluster.NewEnv(t)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -107,7 +108,7 @@ func loadedMessage(plugin *v1alpha1.Plugin) string {
 	case of.GRPC != nil:
 		does = "answers"
 	}
-	return fmt.Sprintf("The plugin %s and provides %d actions", does, len(plugin.Status.Actions))
+	return fmt.Sprintf("The plugin %s and provides %d actions", does, len(plugin.Status.Actions)) + ignoredMessage(plugin.Status.Ignored)
 }
 
 // postponedMessage returns the message for a changed plugin that waits for its operations.
@@ -188,6 +189,19 @@ func toProvidedActions(info catalog.Info) []v1alpha1.ProvidedAction {
 		list = append(list, v1alpha1.ProvidedAction{Name: action.Name, Kind: kind, Version: action.Version})
 	}
 	return list
+}
+
+// ignoredMessage names what a plugin provides for nothing; "" if there is nothing.
+func ignoredMessage(ignored []string) string {
+	const most = 3
+	if len(ignored) == 0 {
+		return ""
+	}
+	names := strings.Join(ignored[:min(len(ignored), most)], ", ")
+	if more := len(ignored) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return "; Grapnel does not use " + text.Truncate(names, 512)
 }
 
 // markInUse records why a deleted Plugin still exists.

@@ -14,14 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
 func TestEnsureStampKey(t *testing.T) {
 	newSecret := func(key string) *corev1.Secret {
 		return &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: stampKeySecret, UID: "u"},
-			Data:       map[string][]byte{stampKeyEntry: []byte(key)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: stamp.KeySecret, UID: "u"},
+			Data:       map[string][]byte{stamp.KeyEntry: []byte(key)},
 		}
 	}
 	const whole = "0123456789abcdef0123456789abcdef"
@@ -46,7 +47,7 @@ func TestEnsureStampKey(t *testing.T) {
 				t.Errorf("the second key is %q, not %q, error %v", again, key, err)
 			}
 			var stored corev1.Secret
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "here", Name: stampKeySecret}, &stored); err != nil {
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "here", Name: stamp.KeySecret}, &stored); err != nil {
 				t.Fatal(err)
 			}
 			if tc.want == "" && stored.Labels[selection.GrapnelExcludeLabel] != "true" {

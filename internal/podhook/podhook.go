@@ -47,6 +47,8 @@ const (
 type Hook struct {
 	// Container is the name of the container; "" is the first one.
 	Container string
+	// Annotation is the name of the annotation that Command is from.
+	Annotation string
 	// Command is the program and its arguments.
 	Command []string
 	// Timeout is how long the command may take.
@@ -168,7 +170,7 @@ func readHook(annotations map[string]string, prefix, timeout string) *Hook {
 	if command == "" {
 		return nil
 	}
-	hook := &Hook{Container: annotations[prefix+"container"], Command: parseCommand(command)}
+	hook := &Hook{Container: annotations[prefix+"container"], Annotation: prefix + "command", Command: parseCommand(command)}
 	hook.Problem = commandProblem(prefix, hook.Command)
 	hook.Timeout = hook.readDuration(annotations, prefix+timeout, DefaultTimeout)
 	switch annotations[prefix+"on-error"] {

@@ -24,8 +24,8 @@ func annotated(prefix string, pairs ...string) map[string]string {
 	return all
 }
 
-func hook(change func(*podhook.Hook)) *podhook.Hook {
-	h := &podhook.Hook{Command: []string{"freeze"}, Timeout: 30 * time.Second}
+func hook(prefix string, change func(*podhook.Hook)) *podhook.Hook {
+	h := &podhook.Hook{Annotation: prefix + "command", Command: []string{"freeze"}, Timeout: 30 * time.Second}
 	if change != nil {
 		change(h)
 	}
@@ -43,27 +43,27 @@ func TestBeforeBackup(t *testing.T) {
 		"nothing":       {nil, nil},
 		"no command":    {annotated(pre, "container", "db", "timeout", "3s"), nil},
 		"empty command": {annotated(pre, "command", ""), nil},
-		"a word":        {annotated(pre, "command", "freeze"), hook(nil)},
-		"a line is one word": {annotated(pre, "command", "/bin/sh -c sync"), hook(func(h *podhook.Hook) {
+		"a word":        {annotated(pre, "command", "freeze"), hook(pre, nil)},
+		"a line is one word": {annotated(pre, "command", "/bin/sh -c sync"), hook(pre, func(h *podhook.Hook) {
 			h.Command = []string{"/bin/sh -c sync"}
 		})},
-		"an array": {annotated(pre, "command", `["/bin/sh","-c","sync && echo \"ok\""]`), hook(func(h *podhook.Hook) {
+		"an array": {annotated(pre, "command", `["/bin/sh","-c","sync && echo \"ok\""]`), hook(pre, func(h *podhook.Hook) {
 			h.Command = []string{"/bin/sh", "-c", `sync && echo "ok"`}
 		})},
-		"not quite an array": {annotated(pre, "command", `["/bin/sh",`), hook(func(h *podhook.Hook) { h.Command = []string{`["/bin/sh",`} })},
-		"an array of numbers": {annotated(pre, "command", `["kill",-9]`), hook(func(h *podhook.Hook) {
+		"not quite an array": {annotated(pre, "command", `["/bin/sh",`), hook(pre, func(h *podhook.Hook) { h.Command = []string{`["/bin/sh",`} })},
+		"an array of numbers": {annotated(pre, "command", `["kill",-9]`), hook(pre, func(h *podhook.Hook) {
 			h.Command = []string{`["kill",-9]`}
 		})},
-		"all fields": {annotated(pre, "command", "freeze", "container", "db", "on-error", "Continue", "timeout", "1m30s"), hook(func(h *podhook.Hook) {
+		"all fields": {annotated(pre, "command", "freeze", "container", "db", "on-error", "Continue", "timeout", "1m30s"), hook(pre, func(h *podhook.Hook) {
 			h.Container, h.Continue, h.Timeout = "db", true, 90*time.Second
 		})},
-		"fail": {annotated(pre, "command", "freeze", "on-error", "Fail"), hook(nil)},
-		"zero": {annotated(pre, "command", "freeze", "timeout", "0s"), hook(nil)},
-		"invalid values": {annotated(pre, "command", "freeze", "on-error", "continue", "timeout", "300"), hook(func(h *podhook.Hook) {
+		"fail": {annotated(pre, "command", "freeze", "on-error", "Fail"), hook(pre, nil)},
+		"zero": {annotated(pre, "command", "freeze", "timeout", "0s"), hook(pre, nil)},
+		"invalid values": {annotated(pre, "command", "freeze", "on-error", "continue", "timeout", "300"), hook(pre, func(h *podhook.Hook) {
 			h.Ignored = []string{pre + "timeout", pre + "on-error"}
 		})},
-		"a negative timeout": {annotated(pre, "command", "freeze", "timeout", "-1s"), hook(func(h *podhook.Hook) { h.Ignored = []string{pre + "timeout"} })},
-		"without a phase": {annotated("hook.backup.velero.io/", "command", "freeze", "timeout", "1s"), hook(func(h *podhook.Hook) {
+		"a negative timeout": {annotated(pre, "command", "freeze", "timeout", "-1s"), hook(pre, func(h *podhook.Hook) { h.Ignored = []string{pre + "timeout"} })},
+		"without a phase": {annotated("hook.backup.velero.io/", "command", "freeze", "timeout", "1s"), hook("hook.backup.velero.io/", func(h *podhook.Hook) {
 			h.Timeout = time.Second
 		})},
 		"with and without a phase": {
@@ -71,7 +71,7 @@ func TestBeforeBackup(t *testing.T) {
 				all := annotated("hook.backup.velero.io/", "command", "old", "container", "old")
 				maps.Copy(all, annotated(pre, "command", "freeze"))
 				return all
-			}(), hook(nil),
+			}(), hook(pre, nil),
 		},
 		"after it": {annotated("post.hook.backup.velero.io/", "command", "freeze"), nil},
 	} {
@@ -90,7 +90,7 @@ func TestAfterBackup(t *testing.T) {
 		t.Errorf("without a phase it is after the backup: %+v", got)
 	}
 	got := podhook.PostBackupHook(annotated("post.hook.backup.velero.io/", "command", "freeze", "timeout", "2m"))
-	if diff := cmp.Diff(hook(func(h *podhook.Hook) { h.Timeout = 2 * time.Minute }), got); diff != "" {
+	if diff := cmp.Diff(hook("post.hook.backup.velero.io/", func(h *podhook.Hook) { h.Timeout = 2 * time.Minute }), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -126,18 +126,18 @@ func TestAfterRestore(t *testing.T) {
 		"nothing":    {annotated("post.hook.backup.velero.io/", "command", "x"), nil},
 		"no command": {annotated(post, "wait-timeout", "3s"), nil},
 		"a command": {annotated(post, "command", "freeze"), &podhook.RestoreHook{
-			Hook: *hook(func(h *podhook.Hook) { h.Continue = true }),
+			Hook: *hook(post, func(h *podhook.Hook) { h.Continue = true }),
 		}},
 		"all fields": {
 			annotated(post, "command", `["freeze"]`, "container", "db", "on-error", "Fail", "exec-timeout", "3m", "wait-timeout", "4m", "wait-for-ready", "true"),
 			&podhook.RestoreHook{
-				Hook:        *hook(func(h *podhook.Hook) { h.Container, h.Timeout = "db", 3*time.Minute }),
+				Hook:        *hook(post, func(h *podhook.Hook) { h.Container, h.Timeout = "db", 3*time.Minute }),
 				WaitTimeout: 4 * time.Minute, WaitForReady: true,
 			},
 		},
 		"invalid values": {
 			annotated(post, "command", "freeze", "on-error", "Retry", "exec-timeout", "x", "wait-timeout", "-1s", "wait-for-ready", "yes"),
-			&podhook.RestoreHook{Hook: *hook(func(h *podhook.Hook) {
+			&podhook.RestoreHook{Hook: *hook(post, func(h *podhook.Hook) {
 				h.Continue = true
 				h.Ignored = []string{post + "exec-timeout", post + "on-error", post + "wait-timeout", post + "wait-for-ready"}
 			})},

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 )
 
 // maxReportedFields is how many fields a warning names.
@@ -158,8 +159,8 @@ func (r *enginePass) patchExisting(ctx context.Context, it *item, existing *unst
 	metadata["resourceVersion"] = existing.GetResourceVersion()
 	setMetadataEntry(metadata, "labels", action.LabelBackupName, names.LabelValue(r.req.BackupName))
 	setMetadataEntry(metadata, "labels", action.LabelRestoreName, names.LabelValue(r.req.RestoreName))
-	if stamps := r.newStamper(); stamps.isEnabled() {
-		setMetadataEntry(metadata, "annotations", RestoredAnnotation, stamps.annotationValue(it.target, Updated))
+	if stamps := r.newStamper(); stamps.IsEnabled() {
+		setMetadataEntry(metadata, "annotations", stamp.Annotation, stamps.Value(it.target, string(Updated)))
 	}
 	body, err := stdjson.Marshal(patch)
 	if err != nil {
@@ -199,7 +200,7 @@ func (r *enginePass) handleWriteResult(ctx context.Context, it *item, err error)
 func (r *enginePass) mergeServiceAccount(ctx context.Context, it *item, existing *unstructured.Unstructured) itemResult {
 	wanted := it.object.DeepCopy()
 	action.RemoveKeys(wanted.Object, []string{"metadata", "labels"}, action.LabelBackupName, action.LabelRestoreName)
-	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
+	action.RemoveKeys(wanted.Object, []string{"metadata", "annotations"}, stamp.Annotation)
 	merged, changed := action.MergeAccount(existing, wanted)
 	if !changed {
 		return newItemResult(Unchanged, r.labelUnchanged(ctx, it, existing))

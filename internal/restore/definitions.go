@@ -124,7 +124,7 @@ func (p *planner) selectNeededCRDs(ctx context.Context, k *kind) error {
 // restore.
 func (p *planner) listStampedCRDs(ctx context.Context, k *kind) (map[string]bool, error) {
 	own := map[string]bool{}
-	if !p.newStamper().isEnabled() || p.req.DryRun || !k.isServed {
+	if !p.newStamper().IsEnabled() || p.req.DryRun || !k.isServed {
 		return own, nil
 	}
 	_, err := p.cluster.List(ctx, rawclient.ListRequest{

@@ -34,7 +34,7 @@
 // released PersistentVolume with the data of a restored claim is reserved for the claim.
 //
 // Every object that a restore writes has the annotation grapnel.dev/restored with the
-// outcome, the UID of the restore and a MAC (stamp.go). A restore that was interrupted and
+// outcome, the UID of the restore and a MAC (package stamp). A restore that was interrupted and
 // starts again, or that did not get the reply to a request, recognizes its own objects by
 // this annotation and reports their outcomes without changing them. An annotation without a
 // valid MAC proves nothing.

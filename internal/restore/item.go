@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/rawclient"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -251,7 +252,7 @@ func (r *enginePass) readArchivedObject(it *item) error {
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
+	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, stamp.Annotation)
 	return nil
 }
 

@@ -12,17 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 )
-
-// RestoredAnnotation is the annotation by which a restore recognizes what it did to an
-// object before it was interrupted.
-const RestoredAnnotation = "grapnel.dev/restored"
 
 // ignoredMetadata are labels and annotations about the origin of an object, not its state.
 var ignoredMetadata = map[string]bool{
 	action.LabelBackupName:  true,
 	action.LabelRestoreName: true,
-	RestoredAnnotation:      true,
+	stamp.Annotation:        true,
 	// The API server sets it.
 	"kubernetes.io/metadata.name": true,
 	"velero.io/backup-name":       true,

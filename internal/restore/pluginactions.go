@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/itemaction"
 	"github.com/grapnel-dev/grapnel/internal/restore/action"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 	"github.com/grapnel-dev/grapnel/internal/results"
 )
 
@@ -147,7 +148,7 @@ func (r *enginePass) isLeftUnchanged(it *item) bool {
 	if err := json.Unmarshal(it.existing.JSON, &existing); err != nil {
 		return true
 	}
-	if _, own, _ := r.newStamper().parseAnnotation(it.target, existing.Metadata.Annotations[RestoredAnnotation]); own {
+	if _, own, _ := r.newStamper().Parse(it.target, existing.Metadata.Annotations[stamp.Annotation]); own {
 		return true
 	}
 	return r.req.Policy == ExistingNone && it.resource != schema.GroupResource{Resource: "serviceaccounts"}
@@ -231,7 +232,7 @@ func (r *enginePass) sanitizeReturnedObject(it *item) error {
 	if it.target.Namespace != "" {
 		it.object.SetNamespace(it.target.Namespace)
 	}
-	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, RestoredAnnotation)
+	action.RemoveKeys(it.object.Object, []string{"metadata", "annotations"}, stamp.Annotation)
 	return r.retargetItem(it)
 }
 

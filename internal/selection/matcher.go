@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gobwas/glob"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 )
 
 // matchAll is the entry that matches all names.

@@ -9,11 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gobwas/glob"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/grapnel-dev/grapnel/internal/glob"
 )
 
 // FieldError is an error in one field of a Spec.

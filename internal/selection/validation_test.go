@@ -25,9 +25,9 @@ func TestValidate(t *testing.T) {
 	}{
 		"nothing": {},
 		"everything that is allowed": {spec: Spec{
-			IncludedNamespaces: []string{"app-*", "team-?", "[ab]x", "kube-system", ""},
+			IncludedNamespaces: []string{"app-*", "team-?", "[ab]x", "a-*-b-*-c", "pr-[0-9][0-9][0-9]-??", "a-*-b-*-c-*-d-*-e-*-f", "kube-system", ""},
 			ExcludedNamespaces: []string{"app-old", "*-tmp"},
-			IncludedResources:  []string{"po", "Deployment", "*.apps", "{secrets,configmaps}"},
+			IncludedResources:  []string{"po", "Deployment", "*.apps", "{secrets,configmaps}", "*.{apps,batch}", "*.*.example.org"},
 			LabelSelector:      &metav1.LabelSelector{},
 			OrderedResources:   map[string]string{"pods": "a/b, a/c", "clusterroles": "system:node", "secrets": ""},
 		}},

@@ -12,10 +12,12 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/grapnel-dev/grapnel/internal/executor"
+	"github.com/grapnel-dev/grapnel/internal/strictyaml"
 )
 
 const (
@@ -53,8 +55,12 @@ func ReadFile(name string, file io.Reader) ([]Input, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", source, err)
 		}
+		converted, err := strictyaml.ToJSON(document)
 		var object map[string]any
-		if err := yaml.UnmarshalStrict(document, &object); err != nil {
+		if err == nil {
+			err = utiljson.Unmarshal(converted, &object)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s is not an object: %s", source, executor.OneLine(err.Error()))
 		}
 		if len(object) == 0 {

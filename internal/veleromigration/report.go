@@ -181,7 +181,7 @@ func (r *reportWriter) writeNextSteps(conversions []Conversion) {
 	if kinds[kindBackup]+kinds[kindRestore] > 0 {
 		steps = append(steps, fmt.Sprintf("Applying a Backup or Restore starts it: there are %d Backups and %d Restores.", kinds[kindBackup], kinds[kindRestore]))
 	}
-	steps = append(steps, "Hooks in annotations of pods (pre.hook.backup.velero.io/command and others) do not run; "+hooksNote+".")
+	steps = append(steps, "Hooks in annotations of pods (pre.hook.backup.velero.io/command and others) run only with the component velero-hooks: docs/guides/hooks.md.")
 	r.printf("What to do: docs/guides/from-velero.md\n")
 	for _, step := range steps {
 		r.printf("  %s\n", step)

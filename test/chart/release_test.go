@@ -105,6 +105,12 @@ func (c *cluster) followDocuments(t *testing.T) {
 	claimID := c.uid(t, claim)
 	run("uninstall grapnel")
 	c.wantKept(t, false)
+	for _, flag := range []string{"--wait", "--set"} {
+		run("install grapnel grapnel-0.1.0.tgz -n grapnel-system --create-namespace " + flag)
+		if err := c.helm(t, "uninstall grapnel -n grapnel-system"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	run("install grapnel charts/grapnel -n grapnel-system --create-namespace")
 	c.wantImage(t, "registry.example.com/grapnel:v0.1.0")
 	accountID := c.uid(t, account)
@@ -159,6 +165,8 @@ func readHelmCommands(t *testing.T) map[string]bool {
 // helm runs Helm itself in the working directory.
 func (c *cluster) helm(t *testing.T, line string) error {
 	t.Helper()
+	// A release packs the directory of the chart.
+	line = strings.Replace(line, "grapnel-0.1.0.tgz", "charts/grapnel", 1)
 	args := append(strings.Fields(line), "--kubeconfig="+c.KubeconfigPath())
 	if strings.HasPrefix(line, "package ") {
 		args = append(args, "--destination="+t.TempDir())

@@ -20,7 +20,7 @@ func TestCrash(t *testing.T) {
 			t.Parallel()
 			l := s.newTestOperator(t, scene)
 			want, recorded := scene.record(t, l)
-			for n, sw := range scene.sweeps {
+			for n, sw := range scene.chosenSweeps() {
 				t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, n, want, recorded) })
 			}
 			if scene.calls {

@@ -37,10 +37,11 @@
 // Not every write is hit. Writes of one method to one resource, or to one sort of file,
 // are a class. Each sweep hits one write of each class, which differs between the sweeps of a
 // scenario. In scenarios that are not sampled, the operator is killed after the first write of each
-// class, after the last one, and after one between them. The choice depends only on
+// class, after the last one, and after one between them. Where it is killed after a write, it is
+// not also killed before one of the same kind. The choice depends only on
 // what a run writes, and each sweep fails if it never hit a class.
 //
-// With LONG=1, every write of every scenario is hit, which takes several times as long:
+// With LONG=1, every write of every scenario is hit, before and after, which takes several times as long:
 //
 //	LONG=1 go test -timeout 2h ./test/crash
 //

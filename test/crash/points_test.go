@@ -75,12 +75,24 @@ func (sw sweep) points(recorded disturbance) []point {
 	return list
 }
 
+// chosenSweeps returns the sweeps of a scenario. To be killed before a write is, but for the first one, to be killed after
+// the write before: only a long test has both.
+func (s scenario) chosenSweeps() []sweep {
+	if os.Getenv(long) != "" {
+		return s.sweeps
+	}
+	return slices.DeleteFunc(slices.Clone(s.sweeps), func(sw sweep) bool {
+		return sw.how == killed && sw.when == before && slices.ContainsFunc(s.sweeps, func(other sweep) bool {
+			return other.how == killed && other.when == after && other.target == sw.target && other.only == sw.only
+		})
+	})
+}
+
 // choose returns what the n-th sweep of a scenario hits of a list.
 func (sw sweep) choose(list []point, s scenario, n int) []point {
 	if os.Getenv(long) != "" {
 		return list
 	}
-	// Killed before a write is, but for that one, killed after the write before.
 	return some(list, n, s.sampled || sw.how != killed || sw.when == before)
 }
 

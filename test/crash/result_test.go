@@ -104,6 +104,9 @@ var stamped = regexp.MustCompile(`(grapnel\.dev/restored\\*":\\*"[a-z]+) UID [A-
 // seconds is how long a run worked on the objects of a resource, in JSON within JSON.
 var seconds = regexp.MustCompile(`(seconds\\*":)[0-9.e-]+`)
 
+// expires is when a Backup without a ttl expires.
+var expires = regexp.MustCompile(`expires at [0-9TZ:-]+`)
+
 // anonymous replaces the name and the UID of the run, what depends on them, and how long its parts took.
 func anonymous(t *testing.T, r result, o lifecycle.Object) result {
 	t.Helper()
@@ -115,6 +118,7 @@ func anonymous(t *testing.T, r result, o lifecycle.Object) result {
 	data = bytes.ReplaceAll(data, []byte(o.GetUID()), []byte("UID"))
 	data = stamped.ReplaceAll(data, []byte("$1 UID"))
 	data = seconds.ReplaceAll(data, []byte("${1}0"))
+	data = expires.ReplaceAll(data, []byte("expires at TIME"))
 	var out result
 	if err := json.Unmarshal(data, &out); err != nil {
 		t.Fatal(err)

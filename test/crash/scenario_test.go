@@ -155,7 +155,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "destroyed", work: deletions{}, pre: "none", phase: v1alpha1.RunPhaseCompleted,
-			prepare: nothing, calls: true, sweeps: append(kills(), sweep{how: asked, when: after, target: api}),
+			prepare: nothing, calls: true, sampled: true, sweeps: append(kills(), sweep{how: asked, when: after, target: api}),
 		},
 		{
 			// Its action is called three times, with pauses.

@@ -40,7 +40,7 @@ func TestVolumes(t *testing.T) {
 			t.Run(scene.name, func(t *testing.T) {
 				l := s.newTestOperator(t, scene)
 				want, recorded := scene.record(t, l)
-				for n, sw := range scene.sweeps {
+				for n, sw := range scene.chosenSweeps() {
 					t.Run(fmt.Sprint(sw), func(t *testing.T) { sw.run(t, l, scene, n, want, recorded) })
 				}
 			})

@@ -76,13 +76,14 @@ func TestRestoring_Figures(t *testing.T) {
 		objects: 100, created: []float64{3, 9, 2}, none: []float64{1, 2, 3}, update: []float64{4, 4, 5},
 		growth: []float64{mebibyte, 3 * mebibyte, 2 * mebibyte}, growthMany: []float64{2*mebibyte + 180_000},
 		posts: []raw.SendTimes{{Seconds: 2, Growth: mebibyte}}, gets: []raw.SendTimes{{Seconds: 10}, {Seconds: 6}, {Seconds: 8}},
+		patches: []raw.SendTimes{{Seconds: 20}, {Seconds: 5}, {Seconds: 10}},
 	}
 	type line struct{ Value, Limit, Target float64 }
 	var got []line
 	for _, f := range r.figures(mix{objects: 980, namespaces: 20}) {
 		got = append(got, line{f.Value, f.Limit, f.Target})
 	}
-	want := []line{{3, 2, 2.6}, {2, 8, 4}, {4, 8, 4}, {3, 1, 100}, {200, mix{objects: 980, namespaces: 20}.nameBytes(), 300}}
+	want := []line{{3, 2, 2.6}, {2, 8, 4}, {4, 10, 13}, {3, 1, 100}, {200, mix{objects: 980, namespaces: 20}.nameBytes(), 300}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}

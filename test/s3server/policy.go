@@ -74,7 +74,7 @@ type checksummer struct {
 	required string
 
 	mu sync.Mutex
-	// uploads maps the path of each upload that announced an algorithm to the checksums of its parts.
+	// uploads maps the ID of each upload to the checksums of its parts.
 	uploads map[string]map[int]string
 }
 
@@ -172,7 +172,8 @@ func (c *checksummer) recordPart(r *http.Request, number int, value string) {
 	c.uploads[id][number] = value
 }
 
-// checkCompletion compares the checksums of parts with those that were uploaded.
+// checkCompletion compares the checksums of parts with those that were uploaded. A completion without any is
+// accepted, as by Amazon for an upload that did not announce an algorithm, unless the policy requires one.
 func (c *checksummer) checkCompletion(r *http.Request) error {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -192,7 +193,8 @@ func (c *checksummer) checkCompletion(r *http.Request) error {
 	defer c.mu.Unlock()
 	stored := c.uploads[r.URL.Query().Get("uploadId")]
 	for _, part := range completion.Part {
-		if part.ChecksumCRC32+part.ChecksumCRC32C+part.ChecksumSHA1+part.ChecksumSHA256 != stored[part.PartNumber] {
+		checksum := part.ChecksumCRC32 + part.ChecksumCRC32C + part.ChecksumSHA1 + part.ChecksumSHA256
+		if checksum != stored[part.PartNumber] && (checksum != "" || c.required != "") {
 			return fmt.Errorf("InvalidPart: The checksum of part %d is not that of the part", part.PartNumber)
 		}
 	}

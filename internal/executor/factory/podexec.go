@@ -62,11 +62,21 @@ func (a action) isCleanupAction() bool {
 	})
 }
 
+// podPageSize is how many pods one request lists.
+const podPageSize = 500
+
 // listPods lists pods without a cache.
 func (b *Builder) listPods(ctx context.Context, namespace string, selector labels.Selector) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
+	var pods []corev1.Pod
+	options := &client.ListOptions{Namespace: namespace, LabelSelector: selector, Limit: podPageSize}
+	for {
+		var page corev1.PodList
+		if err := b.Client.List(ctx, &page, options); err != nil {
+			return nil, fmt.Errorf("listing pods: %w", err)
+		}
+		pods = append(pods, page.Items...)
+		if options.Continue = page.Continue; options.Continue == "" {
+			return pods, nil
+		}
 	}
-	return list.Items, nil
 }

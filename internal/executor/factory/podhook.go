@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,18 +16,23 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/grapnel-dev/grapnel/api/v1alpha1"
 	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
-	"github.com/grapnel-dev/grapnel/internal/names"
 	"github.com/grapnel-dev/grapnel/internal/podhook"
+	"github.com/grapnel-dev/grapnel/internal/rawclient"
+	"github.com/grapnel-dev/grapnel/internal/restore/stamp"
 	"github.com/grapnel-dev/grapnel/internal/selection"
 )
 
-// maxParallelHooks is in how many pods commands of annotations run at once.
-const maxParallelHooks = 16
+// In how many pods commands of annotations run at once, and in how many of one namespace.
+const (
+	maxParallelHooks            = 16
+	maxParallelHooksInNamespace = 8
+)
 
 // podHookExecutor runs the commands that pods have in Velero's annotations. It is safe for concurrent
 // use.
@@ -38,14 +44,23 @@ type podHookExecutor struct {
 	builder *Builder
 	// newCommands returns the commands of the pods for one call.
 	newCommands func(podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error)
-	onMissing   podexec.MissingPolicy
+	// selector, if set, matches the pods that may have commands.
+	selector  labels.Selector
+	onMissing podexec.MissingPolicy
+	// maxTimeout is how long a command may take, whatever its annotations say: the action must have
+	// time for others.
+	maxTimeout time.Duration
 }
 
 // podHookCall is what the commands of a call depend on.
 type podHookCall struct {
 	subject podHookSubject
-	// before has the pods in which the action before the backup started a command.
-	before podSet
+	// before has the pods in which the action before the backup may have started a command, if that is
+	// known.
+	before      podStates
+	beforeKnown bool
+	// stampKey is the key with which Restores prove what they created.
+	stampKey []byte
 }
 
 // podHookSubject has the fields that are read from a Backup or Restore.
@@ -62,6 +77,9 @@ type podHookSubject struct {
 // newPodHookExecutor returns the executor of an action that runs the commands of Velero's annotations.
 func (b *Builder) newPodHookExecutor(a action) (executor.Executor, error) {
 	run := &podHookExecutor{builder: b, onMissing: podexec.Skip}
+	if a.Timeout != nil {
+		run.maxTimeout = a.Timeout.Duration / 2
+	}
 	switch a.Kind {
 	case v1alpha1.ActionKindPreBackup:
 		if !a.hasAction(v1alpha1.ActionKindPostBackup) {
@@ -75,6 +93,11 @@ func (b *Builder) newPodHookExecutor(a action) (executor.Executor, error) {
 		}
 	case v1alpha1.ActionKindPostRestore:
 		run.newCommands = newPostRestoreCommands
+		var err error
+		// The label may be that of a later Restore, which found the pod.
+		if run.selector, err = labels.Parse(v1alpha1.LabelRestoreName); err != nil {
+			return nil, fmt.Errorf("selecting restored pods: %w", err)
+		}
 	default:
 		return nil, fmt.Errorf("veleroHooks has no %s", a.Kind)
 	}
@@ -88,27 +111,40 @@ func (a action) hasAction(kind v1alpha1.ActionKind) bool {
 
 // Execute makes one attempt; see executor.Executor.
 func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (executor.Answer, error) {
-	of := podHookCall{before: parsePodSet(call.Outputs[call.Action], keyStarted)}
+	var of podHookCall
+	of.before, of.beforeKnown = parsePodStates(call.Outputs[call.Action])
 	if err := json.Unmarshal(call.Subject, &of.subject); err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, "decoding the Backup or Restore of the call failed", err)
+	}
+	if call.Point == executor.PointPostRestore {
+		var err error
+		if of.stampKey, err = e.builder.readStampKey(ctx); err != nil {
+			return executor.Answer{}, executor.NewError(executor.Unreachable, call,
+				"the Secret "+stamp.KeySecret+" with which Restores prove what they created could not be read", err)
+		}
 	}
 	commands, err := e.newCommands(of)
 	if err != nil {
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.builder.Redactor.String(err.Error()), err)
 	}
-	progress := parsePodHookProgress(call.Progress)
-	earlier := progress.done.clone()
+	progress := parsePodHookProgress(call)
+	earlier := podHookProgress{pods: maps.Clone(progress.pods), failed: progress.failed}
 	run, err := podexec.New(podexec.Options{
 		Reader: podexec.ReaderFunc(e.builder.listPods), CommandRunner: e.builder.CommandRunner, Redactor: e.builder.Redactor,
-		Namespaces: e.builder.targetPodNamespaces, Target: podexec.Each, Parallel: maxParallelHooks, OnMissing: e.onMissing,
+		Namespaces: e.builder.targetPodNamespaces, Selector: e.selector, Target: podexec.Each, OnMissing: e.onMissing,
+		Parallel: maxParallelHooks, ParallelInNamespace: maxParallelHooksInNamespace, MaxPods: maxPods(call, earlier.pods),
 		CommandFor: func(pod *corev1.Pod) *podexec.PodCommand {
-			if earlier.contains(pod.UID) {
+			if earlier.pods.has(pod.UID, stateDone|stateFailed) {
 				return nil
 			}
-			return commands(pod)
+			command := commands(pod)
+			if command != nil {
+				command.MaxTimeout, command.Tried = e.maxTimeout, earlier.pods.has(pod.UID, stateStarted)
+			}
+			return command
 		},
 		OnOutcome: func(pod *corev1.Pod, outcome podexec.PodOutcome) {
-			outcome.Ignored = e.builder.Redactor.String(outcome.Ignored)
+			outcome.Failed, outcome.Ignored = e.builder.Redactor.String(outcome.Failed), e.builder.Redactor.String(outcome.Ignored)
 			progress.record(pod, outcome)
 			logIgnoredAnnotations(ctx, call.Point, pod)
 		},
@@ -120,26 +156,48 @@ func (e *podHookExecutor) Execute(ctx context.Context, call executor.Call) (exec
 	return addProgress(call, answer, err, earlier, progress)
 }
 
+// maxPods returns in how many pods a call may run commands: in as many as are remembered. The call after a
+// backup has no limit: those before it have, and a pod must not stay frozen.
+func maxPods(call executor.Call, earlier podStates) int {
+	if call.Point == executor.PointPostBackup {
+		return 0
+	}
+	return max(1, maxRecordedPods-earlier.count(stateDone|stateFailed))
+}
+
 // addProgress adds what later calls need to the result of a call, and what earlier calls did.
 func addProgress(
-	call executor.Call, answer executor.Answer, err error, earlier podSet, progress *podHookProgress,
+	call executor.Call, answer executor.Answer, err error, earlier podHookProgress, progress *podHookProgress,
 ) (executor.Answer, error) {
-	if failed := (*executor.Error)(nil); errors.As(err, &failed) {
-		failed.Progress = progress.toOutputs()
-		return executor.Answer{}, failed
+	note := ""
+	if earlier.failed != "" {
+		note = "; failed earlier: " + earlier.failed
 	}
 	if answer.RetryAfter > 0 {
-		answer.Progress = progress.toOutputs()
+		answer.Message = executor.OneLine(answer.Message + note)
+		answer.Progress = progress.toOutputs(call.Attempt)
 		return answer, nil
 	}
-	if n := len(earlier.digests); n > 0 {
+	failed := (*executor.Error)(nil)
+	switch {
+	case errors.As(err, &failed):
+		failed = executor.NewError(failed.Kind, call, failed.Text+note, failed.Err)
+	case earlier.failed != "":
+		failed = executor.NewError(executor.Failed, call, answer.Message+note, nil)
+	}
+	if failed != nil {
+		progress.endAttempt()
+		failed.Progress = progress.toOutputs(call.Attempt)
+		return executor.Answer{}, failed
+	}
+	if n := earlier.pods.count(stateDone); n > 0 {
 		answer.Message = executor.OneLine(fmt.Sprintf("%s (%d in earlier calls)", answer.Message, n))
 	}
 	if progress.ignored != "" && !answer.Ignored {
 		answer.Ignored, answer.Message = true, executor.OneLine(answer.Message+"; failed and ignored: "+progress.ignored)
 	}
 	if call.Point == executor.PointPreBackup {
-		answer.Outputs = map[string]string{keyStarted: progress.started.String()}
+		answer.Outputs = progress.pods.toOutputs()
 	}
 	return answer, nil
 }
@@ -180,19 +238,34 @@ func newPostBackupCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodComman
 	selects, err := newPodSelector(of.subject.Spec)
 	return func(pod *corev1.Pod) *podexec.PodCommand {
 		hasPre := podhook.PreBackupHook(pod.Annotations) != nil
-		if !selects(pod) || hasPre && !of.before.mayContain(pod.UID) {
+		if !selects(pod) || hasPre && of.beforeKnown && !of.before.has(pod.UID, stateStarted) {
 			return nil
 		}
-		return toPodCommand(pod, podhook.PostBackupHook(pod.Annotations))
+		command := toPodCommand(pod, podhook.PostBackupHook(pod.Annotations))
+		if command != nil {
+			command.Undoes = hasPre
+		}
+		return command
 	}, err
+}
+
+// readStampKey returns the key with which Restores prove what they created.
+func (b *Builder) readStampKey(ctx context.Context) ([]byte, error) {
+	secret, err := b.getSecret(ctx, stamp.KeySecret)
+	if err != nil {
+		return nil, err
+	}
+	return secretValue(secret, stamp.KeyEntry)
 }
 
 // newPostRestoreCommands returns the commands in the pods that a Restore created.
 func newPostRestoreCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodCommand, error) {
 	restore := of.subject
+	stamper := stamp.Stamper{UID: string(restore.UID), Key: of.stampKey}
 	return func(pod *corev1.Pod) *podexec.PodCommand {
-		// The policy update labels pods that were there before.
-		if pod.Labels[v1alpha1.LabelRestoreName] != names.LabelValue(restore.Name) || pod.CreationTimestamp.Before(&restore.CreationTimestamp) {
+		// The label is no proof: a later Restore with the policy update labels pods that it found.
+		target := rawclient.Target{Resource: podVersion, Namespace: pod.Namespace, Name: pod.Name}
+		if outcome, own, _ := stamper.Parse(target, pod.Annotations[stamp.Annotation]); !own || outcome == "updated" {
 			return nil
 		}
 		hook := podhook.PostRestoreHook(pod.Annotations)
@@ -200,10 +273,7 @@ func newPostRestoreCommands(of podHookCall) (func(*corev1.Pod) *podexec.PodComma
 			return nil
 		}
 		command := toPodCommand(pod, &hook.Hook)
-		command.Wait = &podexec.ContainerWait{Ready: hook.WaitForReady, Timeout: hook.WaitTimeout}
-		if hook.WaitTimeout > 0 {
-			command.Wait.Until = restore.waitStart().Add(hook.WaitTimeout)
-		}
+		command.Wait = &podexec.ContainerWait{Ready: hook.WaitForReady, Timeout: hook.WaitTimeout, Since: restore.waitStart()}
 		return command
 	}, nil
 }
@@ -222,7 +292,8 @@ func toPodCommand(pod *corev1.Pod, hook *podhook.Hook) *podexec.PodCommand {
 		return nil
 	}
 	command := &podexec.PodCommand{
-		Container: hook.Container, Command: hook.Command, Timeout: hook.Timeout, IgnoreFailure: hook.Continue, Problem: hook.Problem,
+		Container: hook.Container, Annotation: hook.Annotation, Command: hook.Command, Timeout: hook.Timeout,
+		IgnoreFailure: hook.Continue, Problem: hook.Problem,
 	}
 	if command.Container == "" && len(pod.Spec.Containers) > 0 {
 		command.Container = pod.Spec.Containers[0].Name // and not the default of kubectl
@@ -244,7 +315,10 @@ func newPodSelector(spec selection.Spec) (func(*corev1.Pod) bool, error) {
 	}, nil
 }
 
-var podResource = schema.GroupResource{Resource: "pods"}
+var (
+	podVersion  = corev1.SchemeGroupVersion.WithResource("pods")
+	podResource = podVersion.GroupResource()
+)
 
 // podResolver is a cluster with no other resources than pods.
 type podResolver struct{}

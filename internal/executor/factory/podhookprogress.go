@@ -5,116 +5,174 @@ package factory
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/grapnel-dev/grapnel/internal/executor"
 	"github.com/grapnel-dev/grapnel/internal/executor/podexec"
 	"github.com/grapnel-dev/grapnel/internal/text"
+	"github.com/grapnel-dev/grapnel/sdk/hook"
 )
 
-// The keys of the progress of commands in pods.
+// The keys of the progress of commands in pods. A number follows the first one, from 1.
 const (
-	keyStarted = "started"
-	keyDone    = "done"
+	keyPods    = "pods"
 	keyIgnored = "ignored"
+	keyFailed  = "failed"
+	keyAttempt = "attempt"
 )
 
-// The limits of the progress, within those of package sdk/hook. More pods than that are not
-// remembered: their commands may be repeated.
+// The limits of the progress. All later actions of the run get it, so it is within those of package
+// sdk/hook.
 const (
-	maxRecordedPods = 400
-	maxIgnoredBytes = 700
+	maxRecordedPods = 1000
+	maxFailureBytes = 500
 )
 
-// moreEntry is the entry of a set that does not have all pods.
-const moreEntry = "more"
+// podState is what is known of the command in a pod.
+type podState byte
 
-// podSet is a set of pods in the form that outputs of actions have.
-type podSet struct {
-	// digests are those of the UIDs.
-	digests map[string]bool
-	// incomplete means that other pods may be in the set, too.
-	incomplete bool
-}
+const (
+	// stateStarted: the command may have run.
+	stateStarted podState = 1 << iota
+	// stateDone: it need not run again.
+	stateDone
+	// stateFailed: it need not run again in this attempt, which waits for other pods.
+	stateFailed
+)
 
-// parsePodSet returns the set in some outputs. One that is missing may contain any pod.
-func parsePodSet(outputs map[string]string, key string) podSet {
-	value, known := outputs[key]
-	set := podSet{digests: map[string]bool{}, incomplete: !known}
-	for entry := range strings.SplitSeq(value, ",") {
-		switch entry {
-		case "":
-		case moreEntry:
-			set.incomplete = true
-		default:
-			set.digests[entry] = true
-		}
-	}
-	return set
-}
+// podStates are the states of pods by the digests of their UIDs.
+type podStates map[string]podState
+
+// The lengths of a digest and of its entry in an output.
+const (
+	digestLength = 6
+	entryLength  = digestLength + 1
+)
 
 // podDigest is short, because there may be hundreds of them. If two pods have the same digest, a
-// command may be missing in one; with 400 pods, that happens once in 50,000 runs.
+// command may be missing in one; with 1000 pods, that happens once in 100,000 runs.
 func podDigest(uid types.UID) string {
 	sum := sha256.Sum256([]byte(uid))
-	return hex.EncodeToString(sum[:4])
+	return base64.RawURLEncoding.EncodeToString(sum[:])[:digestLength]
 }
 
-func (s podSet) contains(uid types.UID) bool   { return s.digests[podDigest(uid)] }
-func (s podSet) mayContain(uid types.UID) bool { return s.incomplete || s.contains(uid) }
-
-func (s podSet) clone() podSet { return podSet{maps.Clone(s.digests), s.incomplete} }
-
-// String returns the set as an output.
-func (s podSet) String() string {
-	entries := slices.Sorted(maps.Keys(s.digests))
-	if s.incomplete || len(entries) > maxRecordedPods {
-		entries = append(entries[:min(len(entries), maxRecordedPods)], moreEntry)
+// parsePodStates returns the states in some outputs, and whether there are any.
+func parsePodStates(outputs map[string]string) (states podStates, known bool) {
+	states = podStates{}
+	for n := 1; ; n++ {
+		entries, more := outputs[keyPods+strconv.Itoa(n)]
+		if !more {
+			return states, known
+		}
+		known = true
+		for entry := range slices.Chunk([]byte(entries), entryLength) {
+			if len(entry) == entryLength {
+				states[string(entry[:digestLength])] = podState(entry[digestLength] - '0')
+			}
+		}
 	}
-	return strings.Join(entries, ",")
+}
+
+// has reports whether a pod has one of some states.
+func (s podStates) has(uid types.UID, wanted podState) bool { return s[podDigest(uid)]&wanted != 0 }
+
+// count returns how many pods have one of some states.
+func (s podStates) count(wanted podState) (n int) {
+	for _, state := range s {
+		if state&wanted != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// toOutputs returns the states as outputs, at least one.
+func (s podStates) toOutputs() map[string]string {
+	outputs := map[string]string{keyPods + "1": ""}
+	n := 1
+	for digests := range slices.Chunk(slices.Sorted(maps.Keys(s)), hook.MaxOutputValueBytes/entryLength) {
+		var entries strings.Builder
+		for _, digest := range digests {
+			entries.WriteString(digest)
+			entries.WriteByte('0' + byte(s[digest]))
+		}
+		outputs[keyPods+strconv.Itoa(n)] = entries.String()
+		n++
+	}
+	return outputs
 }
 
 // podHookProgress is what calls of an action have done.
 type podHookProgress struct {
-	// started are the pods in which a command may have run, and done those in which it need not run
-	// again.
-	started, done podSet
-	// ignored describes failures that do not matter to the run.
-	ignored string
+	pods podStates
+	// ignored describes failures that do not matter to the run, and failed those of this attempt.
+	ignored, failed string
 }
 
-func parsePodHookProgress(outputs map[string]string) *podHookProgress {
-	if outputs == nil {
-		outputs = map[string]string{keyStarted: "", keyDone: ""}
+// parsePodHookProgress returns the progress for a call. What failed in an earlier attempt is repeated.
+func parsePodHookProgress(call executor.Call) *podHookProgress {
+	pods, _ := parsePodStates(call.Progress)
+	progress := &podHookProgress{pods: pods, ignored: call.Progress[keyIgnored], failed: call.Progress[keyFailed]}
+	if call.Progress[keyAttempt] != strconv.Itoa(int(call.Attempt)) {
+		progress.endAttempt()
 	}
-	return &podHookProgress{started: parsePodSet(outputs, keyStarted), done: parsePodSet(outputs, keyDone), ignored: outputs[keyIgnored]}
+	return progress
 }
 
-// record records the outcome of a command.
+// endAttempt forgets what failed.
+func (p *podHookProgress) endAttempt() {
+	p.failed = ""
+	for digest := range p.pods {
+		if p.pods[digest] &^= stateFailed; p.pods[digest] == 0 {
+			delete(p.pods, digest)
+		}
+	}
+}
+
+// record records the outcome of a command. After a backup, there may be more pods than are remembered:
+// a pod that stays frozen is worse than a command that is repeated.
 func (p *podHookProgress) record(pod *corev1.Pod, outcome podexec.PodOutcome) {
+	digest, state := podDigest(pod.UID), podState(0)
 	if outcome.Started {
-		p.started.digests[podDigest(pod.UID)] = true
+		state |= stateStarted
 	}
 	if outcome.Done {
-		p.done.digests[podDigest(pod.UID)] = true
+		state |= stateDone
 	}
-	if outcome.Ignored == "" {
-		return
+	if outcome.Failed != "" {
+		state |= stateFailed
 	}
-	if p.ignored != "" {
-		p.ignored += "; "
+	if state != 0 && (p.pods[digest] != 0 || len(p.pods) < maxRecordedPods) {
+		p.pods[digest] |= state
 	}
-	p.ignored = text.Truncate(p.ignored+pod.Namespace+"/"+pod.Name+": "+outcome.Ignored, maxIgnoredBytes)
+	p.ignored = appendFailure(p.ignored, pod, outcome.Ignored)
+	p.failed = appendFailure(p.failed, pod, outcome.Failed)
+}
+
+// appendFailure adds what failed in a pod to a list of failures.
+func appendFailure(list string, pod *corev1.Pod, failure string) string {
+	if failure == "" {
+		return list
+	}
+	if list != "" {
+		list += "; "
+	}
+	return text.Truncate(list+pod.Namespace+"/"+pod.Name+": "+failure, maxFailureBytes)
 }
 
 // toOutputs returns the progress in the form that the status of a HookRun has.
-func (p *podHookProgress) toOutputs() map[string]string {
-	outputs := map[string]string{keyStarted: p.started.String(), keyDone: p.done.String()}
+func (p *podHookProgress) toOutputs(attempt int32) map[string]string {
+	outputs := p.pods.toOutputs()
+	if p.failed != "" {
+		outputs[keyFailed], outputs[keyAttempt] = p.failed, strconv.Itoa(int(attempt))
+	}
 	if p.ignored != "" {
 		outputs[keyIgnored] = p.ignored
 	}

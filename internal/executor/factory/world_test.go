@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,8 @@ type world struct {
 	onCreate func(client.Object) error
 	onGet    func(client.Object) error
 	onList   func(client.ObjectList) error
+	// podLists are the options of the lists of pods.
+	podLists []client.ListOptions
 	// commands are the commands that ran in pods.
 	commands []command
 	events   *events.FakeRecorder
@@ -87,7 +90,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 					return err
 				}
 			}
-			return c.List(ctx, l, opts...)
+			if err := c.List(ctx, l, opts...); err != nil {
+				return err
+			}
+			return w.paginate(l, opts)
 		},
 	})
 	redactor := redact.New()
@@ -98,6 +104,30 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Quiescer: quiesce.New(w.client, quiesce.Options{OperatorNamespace: operatorNamespace, Redactor: redactor}),
 	}
 	return w
+}
+
+// paginate cuts a list of pods into the pages that its client requests.
+func (w *world) paginate(l client.ObjectList, opts []client.ListOption) error {
+	pods, ok := l.(*corev1.PodList)
+	if !ok {
+		return nil
+	}
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	w.mu.Lock()
+	w.podLists = append(w.podLists, *options)
+	w.mu.Unlock()
+	limit, from := int(options.Limit), 0
+	if options.Continue != "" {
+		var err error
+		if from, err = strconv.Atoi(options.Continue); err != nil {
+			return err
+		}
+	}
+	pods.Items = pods.Items[from:]
+	if limit > 0 && len(pods.Items) > limit {
+		pods.Items, pods.Continue = pods.Items[:limit], strconv.Itoa(from+limit)
+	}
+	return nil
 }
 
 // PodLogs implements job.Logs.

@@ -5,6 +5,7 @@ package podexec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +83,17 @@ func (r *invocation) execute(ctx context.Context, res *podResult, command []stri
 	res.err = r.CommandRunner.Exec(ctx, res.pod.Namespace, res.pod.Name, res.container, slices.Clone(command),
 		bytes.NewReader(input), out.stdout, out.stderr)
 	out.close()
-	r.setOutcome(res, out, command[0])
-	if res.err != nil {
+	program := command[0]
+	if res.command != nil {
+		program = "the command of its annotation " + res.command.Annotation
+	}
+	r.setOutcome(res, out, program)
+	switch {
+	case res.err == nil:
+	case res.command != nil:
+		// The details may contain the command, and that a password.
+		log.Info("The command failed", "error", res.text)
+	default:
 		// The details are only logged: they contain addresses and differ from time to time.
 		log.Info("The command failed", "error", r.Redactor.String(res.err.Error()))
 	}
@@ -110,6 +120,10 @@ func (r *invocation) setOutcome(res *podResult, out *commandOutput, program stri
 	case errors.As(res.err, &notStarted) || isStartRefused(res.err.Error()):
 		res.started = false
 		res.text = notStartedReason(res.err, res.container)
+		if res.text == "" && res.command != nil {
+			res.text = program + " could not be started"
+		}
+		res.text = cmp.Or(res.text, "the command could not be started; see the log")
 	default:
 		res.connectionLost = true
 		res.outcome, res.text = outcomeFailed, "the connection was lost while the command ran; whether it ended is unknown"
@@ -176,7 +190,7 @@ func isNodeUnreachable(err error) bool {
 		strings.Contains(err.Error(), "error sending request") && !errors.As(err, new(*NotStartedError))
 }
 
-// notStartedReason returns why a command was not started, in a stable wording.
+// notStartedReason returns why a command was not started, in a stable wording; "" if that is unknown.
 func notStartedReason(err error, container string) string {
 	text := err.Error()
 	switch {
@@ -192,5 +206,5 @@ func notStartedReason(err error, container string) string {
 	case isNodeUnreachable(err):
 		return "the API server cannot reach the node that it runs on"
 	}
-	return "the command could not be started; see the log"
+	return ""
 }

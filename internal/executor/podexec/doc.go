@@ -83,7 +83,8 @@
 // With [Options].CommandFor, each pod has a command of its own: Velero's annotations are such. Such a
 // command gets no input and has no answer, has a timeout of its own, may say that its failure is to be
 // ignored, and may wait for its container: the call is then to be repeated. The caller remembers from
-// OnOutcome in which pods a command need not run again, because commands of others are not idempotent.
+// OnOutcome in which pods a command need not run again, because commands of others are not idempotent,
+// and in which it failed while others wait.
 //
 // # Errors
 //

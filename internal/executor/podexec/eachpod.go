@@ -4,7 +4,9 @@
 package podexec
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +21,10 @@ func (r *invocation) runInEachPod(ctx context.Context) error {
 		pods, err := r.listPods(ctx)
 		if err != nil {
 			return err
+		}
+		if r.MaxPods > 0 && len(pods) > r.MaxPods {
+			return executor.NewError(executor.Invalid, r.call,
+				fmt.Sprintf("%d pods have commands, and at most %d can be remembered: include fewer", len(pods), r.MaxPods), nil)
 		}
 		if r.initialPods == nil {
 			r.initialPods = pods
@@ -39,28 +45,46 @@ func (r *invocation) runInEachPod(ctx context.Context) error {
 }
 
 // runInTargets runs the command in several pods, at most Parallel at once, and starts in their
-// order.
+// order, or in that of each namespace.
 func (r *invocation) runInTargets(ctx context.Context, targets []target) {
 	results := make([]*podResult, len(targets))
-	var group errgroup.Group
-	group.SetLimit(r.Parallel)
-	for i, t := range targets {
-		group.Go(func() error {
-			results[i] = r.runInPod(ctx, t)
-			return nil
+	slots := make(chan struct{}, r.Parallel)
+	var groups errgroup.Group
+	for _, indexes := range r.groupTargets(targets) {
+		groups.Go(func() error {
+			var group errgroup.Group
+			group.SetLimit(cmp.Or(r.ParallelInNamespace, r.Parallel))
+			for _, i := range indexes {
+				group.Go(func() error {
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					results[i] = r.runInPod(ctx, targets[i])
+					return nil
+				})
+			}
+			return group.Wait()
 		})
 	}
 	// A failure is a result here, not an error.
-	_ = group.Wait()
+	_ = groups.Wait()
 	for _, res := range results {
-		if res == nil {
-			continue
-		}
-		r.results = append(r.results, res)
-		if r.OnOutcome != nil {
-			r.OnOutcome(res.pod, res.toPodOutcome())
+		if res != nil {
+			r.results = append(r.results, res)
 		}
 	}
+}
+
+// groupTargets returns the indexes of the targets that share a limit: of all, or of each namespace.
+func (r *invocation) groupTargets(targets []target) map[string][]int {
+	groups := map[string][]int{}
+	for i, t := range targets {
+		key := ""
+		if r.ParallelInNamespace > 0 {
+			key = t.pod.Namespace
+		}
+		groups[key] = append(groups[key], i)
+	}
+	return groups
 }
 
 // hasUnfinishedCommand reports whether one of the last commands did not finish.

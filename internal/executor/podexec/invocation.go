@@ -66,7 +66,7 @@ func (r *invocation) resolveNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// listPods returns the pods that match the selector, sorted by namespace and name.
+// listPods returns the pods that match the selector and have a command, sorted by namespace and name.
 func (r *invocation) listPods(ctx context.Context) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	for _, namespace := range r.namespaces {
@@ -75,13 +75,13 @@ func (r *invocation) listPods(ctx context.Context) ([]*corev1.Pod, error) {
 			return nil, r.newReadError(ctx, fmt.Sprintf("the pods of namespace %s could not be listed", namespace), err)
 		}
 		for i := range found {
-			if found[i].Namespace == namespace {
-				pods = append(pods, &found[i])
+			if pod := found[i]; pod.Namespace == namespace && (r.CommandFor == nil || r.CommandFor(&pod) != nil) {
+				pods = append(pods, &pod) // and not a reference to all
 			}
 		}
 	}
 	slices.SortStableFunc(pods, comparePodsByName)
-	return r.filterPods(pods), nil
+	return pods, nil
 }
 
 // listPodsWithRetry lists the pods of one namespace. A short outage of the API server must not turn
@@ -142,6 +142,7 @@ func (r *invocation) selectNewTargets(ctx context.Context, pods []*corev1.Pod) [
 			r.skipReasons[pod.UID] = why
 		}
 	}
+	slices.SortStableFunc(targets, compareUntriedFirst)
 	return targets
 }
 

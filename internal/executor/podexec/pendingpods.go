@@ -18,15 +18,13 @@ import (
 // not run yet: a pod that replaces a deleted one and, for an action that undoes another, every pod
 // that will run.
 func (r *invocation) recordPendingPods(pods []*corev1.Pod) {
-	if r.OnMissing == Undo {
-		r.markAwaitingSuccessors(pods)
-	}
+	r.markAwaitingSuccessors(pods)
 	for _, pod := range pods {
 		if r.resultForPod(pod.UID) != nil {
 			continue
 		}
 		switch {
-		case r.OnMissing == Undo && r.isExpectedToRun(pod):
+		case r.isUndoing(pod) && r.isExpectedToRun(pod):
 			r.recordUnreachable(pod, "it does not run: "+skipReason(pod))
 		case r.Target == Each && !isTerminatingOrTerminal(pod) && r.isSuccessor(pod):
 			r.recordUnreachable(pod, "it replaces a deleted pod and does not run yet")
@@ -65,11 +63,11 @@ func parentCreationTime(call executor.Call) time.Time {
 	return subject.Metadata.CreationTimestamp.Time
 }
 
-// markAwaitingSuccessors marks deleted pods as unreachable while their controllers have not created
-// the replacements.
+// markAwaitingSuccessors marks deleted pods with something to undo as unreachable while their
+// controllers have not created the replacements.
 func (r *invocation) markAwaitingSuccessors(pods []*corev1.Pod) {
 	for _, former := range r.results {
-		if former.outcome != outcomePodGone || metav1.GetControllerOfNoCopy(former.pod) == nil {
+		if former.outcome != outcomePodGone || !r.isUndoing(former.pod) || metav1.GetControllerOfNoCopy(former.pod) == nil {
 			continue
 		}
 		if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return r.isNewPod(pod) && isReplacement(pod, former.pod) }) {

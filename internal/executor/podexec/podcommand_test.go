@@ -47,11 +47,11 @@ func TestExecute_PodCommands(t *testing.T) {
 		again   bool
 	}{
 		"succeeds":               {command: podCommand(nil), text: "1 pod: 1 ok", outcome: podexec.PodOutcome{Started: true, Done: true}},
-		"fails":                  {command: podCommand(nil), fails: exitCode(3), kind: executor.Failed, text: "1 failed (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true}},
+		"fails":                  {command: podCommand(nil), fails: exitCode(3), kind: executor.Failed, text: "1 failed (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true, Failed: "exit code 3"}},
 		"fails, ignored":         {command: podCommand(func(c *podexec.PodCommand) { c.IgnoreFailure = true }), fails: exitCode(3), text: "1 failed and ignored (shop/db-0: exit code 3", outcome: podexec.PodOutcome{Started: true, Done: true, Ignored: "exit code 3"}},
-		"cannot be run":          {command: podCommand(func(c *podexec.PodCommand) { c.Problem = "no program" }), kind: executor.Failed, text: "shop/db-0: no program"},
+		"cannot be run":          {command: podCommand(func(c *podexec.PodCommand) { c.Problem = "no program" }), kind: executor.Failed, text: "shop/db-0: no program", outcome: podexec.PodOutcome{Failed: "no program"}},
 		"cannot be run, ignored": {command: podCommand(func(c *podexec.PodCommand) { c.Problem, c.IgnoreFailure = "no program", true }), text: "shop/db-0: no program", outcome: podexec.PodOutcome{Done: true, Ignored: "no program"}},
-		"no such container":      {command: podCommand(func(c *podexec.PodCommand) { c.Container = "other" }), kind: executor.Failed, text: `has no container "other"`},
+		"no such container":      {command: podCommand(func(c *podexec.PodCommand) { c.Container = "other" }), kind: executor.Failed, text: `has no container "other"`, outcome: podexec.PodOutcome{Failed: `has no container "other"`}},
 		"container crashes": {
 			command: podCommand(nil), kind: executor.Unreachable, text: "its container main does not run: CrashLoopBackOff",
 			pod: func(pod *corev1.Pod) {
@@ -66,14 +66,15 @@ func TestExecute_PodCommands(t *testing.T) {
 		},
 		"waits no longer": {
 			command: podCommand(func(c *podexec.PodCommand) {
-				c.Wait = &podexec.ContainerWait{Timeout: time.Minute, Until: time.Now().Add(-time.Second)}
+				c.Wait = &podexec.ContainerWait{Timeout: time.Minute, Since: time.Now().Add(-time.Minute)}
 			}),
 			pod:  func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{Phase: corev1.PodPending} },
 			kind: executor.Failed, text: "its container main does not run after 1m0s",
+			outcome: podexec.PodOutcome{Failed: "its container main does not run after 1m0s"},
 		},
 		"is not ready": {
 			command: podCommand(func(c *podexec.PodCommand) {
-				c.Wait = &podexec.ContainerWait{Ready: true, Until: time.Now().Add(time.Hour)}
+				c.Wait = &podexec.ContainerWait{Ready: true, Timeout: time.Hour, Since: time.Now()}
 			}),
 			text: "1 not done yet (shop/db-0: its container main is not ready yet)", again: true,
 		},
@@ -114,6 +115,22 @@ func TestExecute_PodCommands(t *testing.T) {
 	}
 }
 
+// TestExecute_PodCommandBackoff: the longer a call waits for containers, the less often it lists pods.
+func TestExecute_PodCommandBackoff(t *testing.T) {
+	t.Parallel()
+	for waited, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 20 * time.Second: 20 * time.Second, time.Hour: time.Minute} {
+		pod := running("shop", "db-0")
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		w := newWorld(t, pod)
+		w.withCommands(map[string]*podexec.PodCommand{"db-0": podCommand(func(c *podexec.PodCommand) {
+			c.Wait = &podexec.ContainerWait{Since: time.Now().Add(-waited)}
+		})})
+		if answer, err := w.execute(t.Context(), aCall); err != nil || answer.RetryAfter.Truncate(5*time.Second) != want {
+			t.Errorf("after %s: %+v, %v", waited, answer, err)
+		}
+	}
+}
+
 // TestExecute_PodCommandTimeout: a command that hangs does not hold the others, and is not taken for
 // a lost connection.
 func TestExecute_PodCommandTimeout(t *testing.T) {
@@ -136,6 +153,103 @@ func TestExecute_PodCommandTimeout(t *testing.T) {
 	}
 }
 
+// TestExecute_PodCommandSecrets: the errors of container runtimes and of connections contain the command.
+func TestExecute_PodCommandSecrets(t *testing.T) {
+	t.Parallel()
+	const line = "mysql -uroot -pS3cret"
+	for name, tc := range map[string]struct {
+		fails error
+		kind  executor.ErrorKind
+		want  string
+	}{
+		"no such program": {
+			errors.New(`OCI runtime exec failed: exec failed: exec: "` + line + `": executable file not found in $PATH`),
+			executor.Failed, "the command of its annotation pre.hook.backup.velero.io/command cannot be started in container main",
+		},
+		"too long a name": {
+			errors.New(`OCI runtime exec failed: exec: "` + line + `": file name too long`),
+			executor.Unreachable, "the command of its annotation pre.hook.backup.velero.io/command could not be started",
+		},
+		"no connection": {
+			&podexec.NotStartedError{Err: errors.New("Get https://10.0.0.1/exec?command=mysql+-uroot+-pS3cret: EOF")},
+			executor.Unreachable, "the command of its annotation pre.hook.backup.velero.io/command could not be started",
+		},
+		"connection lost": {
+			errors.New("Get https://10.0.0.1/exec?command=mysql+-uroot+-pS3cret: EOF"), executor.Failed, "the connection was lost while the command ran",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, running("shop", "db-0"))
+			w.withCommands(map[string]*podexec.PodCommand{"db-0": podCommand(func(c *podexec.PodCommand) {
+				c.Annotation, c.Command = "pre.hook.backup.velero.io/command", []string{line}
+			})})
+			w.handle = func(context.Context, *command) error { return tc.fails }
+			_, err := w.execute(t.Context(), aCall)
+			wantError(t, err, tc.kind, tc.want)
+			if strings.Contains(err.Error()+w.logged(), "S3cret") {
+				t.Errorf("the password is in the error %v or the log %s", err, w.logged())
+			}
+		})
+	}
+}
+
+// TestExecute_PodCommandMaxTimeout: the owner of a pod does not decide how long an action waits for it.
+func TestExecute_PodCommandMaxTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("shop", "db-0"))
+	w.withCommands(map[string]*podexec.PodCommand{
+		"db-0": podCommand(func(c *podexec.PodCommand) { c.Timeout, c.MaxTimeout = 24*time.Hour, time.Millisecond }),
+	})
+	w.handle = func(ctx context.Context, _ *command) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err := w.execute(t.Context(), aCall)
+	wantError(t, err, executor.Failed, "the command did not end within 1ms, the most that the action allows; it may still run in container main")
+}
+
+// TestExecute_PodCommandUntriedFirst: commands that hung in an earlier attempt do not come before others.
+func TestExecute_PodCommandUntriedFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("shop", "db-0"), running("shop", "db-1"), running("shop", "db-2"))
+	w.withCommands(map[string]*podexec.PodCommand{
+		"db-0": podCommand(func(c *podexec.PodCommand) { c.Tried = true }), "db-1": podCommand(nil), "db-2": podCommand(nil),
+	})
+	if _, err := w.execute(t.Context(), aCall); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"shop/db-1", "shop/db-2", "shop/db-0"}, w.called()); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// TestExecute_ParallelInNamespace: commands that hang in one namespace do not keep those of another from
+// being run.
+func TestExecute_ParallelInNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, running("evil", "db-0"), running("evil", "db-1"), running("shop", "db-2"))
+	w.options.Namespaces = func(context.Context, executor.Call) ([]string, error) { return []string{"evil", "shop"}, nil }
+	w.options.Parallel, w.options.ParallelInNamespace = 2, 1
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ran := make(chan struct{})
+	w.handle = func(ctx context.Context, c *command) error {
+		if c.namespace == "shop" {
+			close(ran)
+			return nil
+		}
+		select {
+		case <-ran:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	if _, err := w.execute(ctx, aCall); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestExecute_PodCommandInterrupted: the end of the call is no failure that a pod may ignore.
 func TestExecute_PodCommandInterrupted(t *testing.T) {
 	t.Parallel()
@@ -148,7 +262,7 @@ func TestExecute_PodCommandInterrupted(t *testing.T) {
 	}
 	_, err := w.execute(ctx, aCall)
 	wantError(t, err, executor.Interrupted, "may still run in pod shop/db-0")
-	if want := (podexec.PodOutcome{Started: true}); outcomes["db-0"] != want {
+	if got := outcomes["db-0"]; !got.Started || got.Done || got.Ignored != "" {
 		t.Errorf("outcome is %+v", outcomes["db-0"])
 	}
 }

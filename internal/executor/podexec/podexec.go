@@ -39,7 +39,8 @@ const (
 	Skip MissingPolicy = "Skip"
 	// Undo is Skip for an action that undoes another one: owed clean-up is repeated until it
 	// succeeds, and without a pod it never would. A pod that exists and will run, or is about to be
-	// replaced, is an error of kind Unreachable: the effect may be in its volume.
+	// replaced, is an error of kind Unreachable: the effect may be in its volume. Pods with commands
+	// of their own have an effect only if PodCommand.Undoes is set.
 	Undo MissingPolicy = "Undo"
 )
 
@@ -117,12 +118,19 @@ type Options struct {
 	// Parallel is the number of pods in which the command runs at once with Each, at most
 	// MaxParallel. With 1, the default, the pods follow one another by namespace and name.
 	Parallel int
+	// ParallelInNamespace, if above 0, limits how many of these pods are in one namespace, so that its
+	// owners cannot hold up others.
+	ParallelInNamespace int
 	// OnMissing is Fail (the default), Skip or Undo.
 	OnMissing MissingPolicy
-	// CommandFor, if set, returns the command of a pod; nil if none runs in it. It replaces Selector,
-	// Container, Command and RequireAnswer, and is only for Each.
+	// CommandFor, if set, returns the command of a pod; nil if none runs in it. It replaces
+	// Container, Command and RequireAnswer, makes Selector optional, and is only for Each.
 	CommandFor func(pod *corev1.Pod) *PodCommand
-	// OnOutcome, if set, is called for each command of CommandFor that was run or could not be.
+	// MaxPods, if above 0, is in how many pods commands of CommandFor may run: with more, none is run.
+	MaxPods int
+	// OnOutcome, if set, is called at the end of a call for each command of CommandFor that was run or could
+	// not be. While one waits for its container, the call does not fail, and the caller must remember which
+	// others failed.
 	OnOutcome func(pod *corev1.Pod, outcome PodOutcome)
 	// RequireAnswer makes exit code 0 without an answer a failure; the package comment explains
 	// why.
@@ -153,7 +161,7 @@ func New(options Options) (*Executor, error) {
 		return nil, err
 	}
 	options.Command = slices.Clone(options.Command)
-	if options.CommandFor != nil {
+	if options.CommandFor != nil && options.Selector == nil {
 		options.Selector = labels.Everything()
 	}
 	return &Executor{options: options}, nil
@@ -163,8 +171,8 @@ func validateOptions(o Options) error { //nolint:gocyclo // A list of rules that
 	switch {
 	case o.Reader == nil || o.CommandRunner == nil || o.Namespaces == nil:
 		return errors.New("podExec needs Reader, CommandRunner and Namespaces")
-	case o.CommandFor != nil && (o.Target != Each || len(o.Command) > 0 || o.Selector != nil):
-		return errors.New("podExec has commands of pods and a command, selector or target of its own: remove one of them")
+	case o.CommandFor != nil && (o.Target != Each || len(o.Command) > 0):
+		return errors.New("podExec has commands of pods and a command or target of its own: remove one of them")
 	case o.CommandFor == nil && (o.Selector == nil || o.Selector.Empty()):
 		return errors.New("podExec has no selector: set one that matches the pods for the command")
 	case o.CommandFor == nil && (len(o.Command) == 0 || o.Command[0] == ""):
@@ -185,7 +193,9 @@ func (e *Executor) Execute(ctx context.Context, call executor.Call) (executor.An
 		return executor.Answer{}, executor.NewError(executor.Invalid, call, e.options.Redactor.String(err.Error()), err)
 	}
 	r := &invocation{Options: e.options, call: call, skipReasons: map[types.UID]string{}}
-	if err := r.runInPods(ctx); err != nil {
+	err := r.runInPods(ctx)
+	r.reportOutcomes()
+	if err != nil {
 		return executor.Answer{}, err
 	}
 	return r.combineResults()

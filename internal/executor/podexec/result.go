@@ -25,6 +25,7 @@ func (r *invocation) combineResults() (executor.Answer, error) {
 	}
 	text := r.summarizeResults()
 	switch {
+	case r.CommandFor != nil && r.countOutcome(outcomeUnfinished) > 0: // failures must not end the wait of others
 	case r.countOutcome(outcomePodGone) == len(r.results) && r.OnMissing == Fail:
 		return executor.Answer{}, r.newError(executor.Unreachable, "the command did not complete in any pod: "+text)
 	case r.countOutcome(outcomeFailed) > 0:

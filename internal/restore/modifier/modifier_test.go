@@ -5,7 +5,6 @@ package modifier_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -234,10 +233,6 @@ func TestParse_Errors(t *testing.T) {
 	withMerge := func(data string) string {
 		return head + good + "- conditions: {groupResource: pods}\n  mergePatches: [{patchData: " + data + "}]\n"
 	}
-	bomb := "x: &a [lol,lol,lol,lol,lol,lol,lol,lol,lol,lol]\n"
-	for i := range 9 {
-		bomb += fmt.Sprintf("x%d: &%c [*%[3]c,*%[3]c,*%[3]c,*%[3]c,*%[3]c,*%[3]c,*%[3]c,*%[3]c,*%[3]c,*%[3]c]\n", i, 'b'+i, 'a'+i)
-	}
 	for name, tc := range map[string]struct{ document, want string }{
 		"nothing":                       {"", `version: "" is not supported; write v1`},
 		"no YAML":                       {"\t{", "the document: "},
@@ -246,7 +241,6 @@ func TestParse_Errors(t *testing.T) {
 		"no rules":                      {"version: v1", "resourceModifierRules: there are no rules"},
 		"an unknown field":              {"version: v1\nrules: []", `the document: json: unknown field "rules"`},
 		"a duplicate field":             {head + good + "version: v1\n", "the document: "},
-		"an expansion":                  {bomb, "the document: "},
 		"too many rules":                {head + strings.Repeat(good, 129), "resourceModifierRules: there are 129 rules"},
 		"an unknown field of a rule":    {head + good + "- conditions: {groupKind: pods}\n", `rule 2: json: unknown field "groupKind"`},
 		"a rule that is a text":         {head + good + "- text\n", "rule 2: "},
@@ -254,12 +248,11 @@ func TestParse_Errors(t *testing.T) {
 		"a rule with two types":         {head + "- conditions: {groupResource: pods}\n  mergePatches: [{patchData: 'a: b'}]\n  strategicPatches: [{patchData: 'a: b'}]\n", "rule 1: it needs exactly one of patches, mergePatches and strategicPatches, and has 2"},
 		"no resource":                   {head + "- conditions: {}\n  mergePatches: [{patchData: 'a: b'}]\n", "rule 1, conditions.groupResource: it is missing"},
 		"an invalid resource":           {head + "- conditions: {groupResource: 'a[b'}\n  mergePatches: [{patchData: 'a: b'}]\n", `rule 1, conditions.groupResource: "a[b" is not a valid pattern`},
-		"an exponential pattern":        {head + "- conditions: {groupResource: '*a*a*a*a*a*a*b'}\n  mergePatches: [{patchData: 'a: b'}]\n", "more than 4 wildcards"},
 		"an invalid expression":         {withConditions(`resourceNameRegex: "(("`), "rule 2, conditions.resourceNameRegex: error parsing regexp: "},
 		"an expression that looks back": {withConditions(`resourceNameRegex: "(?<=a)b"`), "rule 2, conditions.resourceNameRegex: error parsing regexp: "},
 		"an expression with counts":     {withConditions(`resourceNameRegex: "` + strings.Repeat("a{1000}", 30) + `"`), "rule 2, conditions.resourceNameRegex: it repeats too much"},
 		"a long expression":             {withConditions(`resourceNameRegex: "` + strings.Repeat("a", 254) + `"`), "rule 2, conditions.resourceNameRegex: it has 254 bytes"},
-		"an empty namespace":            {withConditions(`namespaces: [a, ""]`), "rule 2, conditions.namespaces[1]: it has 0 bytes"},
+		"an empty namespace":            {withConditions(`namespaces: [a, ""]`), `rule 2, conditions.namespaces[1]: "" is not a valid pattern: it has 0 bytes`},
 		"an invalid selector":           {withConditions(`labelSelector: {matchExpressions: [{key: a, operator: Maybe}]}`), "rule 2, conditions.labelSelector: "},
 		"a condition without a path":    {withConditions(`matches: [{value: b}]`), `rule 2, conditions.matches[0]: path is ""; it must begin with a slash`},
 		"an unknown operation":          {withPatch("{operation: merge, path: /a}"), `rule 2, patches[0]: operation is "merge"`},
@@ -274,10 +267,10 @@ func TestParse_Errors(t *testing.T) {
 		"a merge patch of a text":       {withMerge("text"), "rule 2, mergePatches[0]: patchData is not an object"},
 		"an empty merge patch":          {withMerge(`""`), "rule 2, mergePatches[0]: patchData is not an object"},
 		"an invalid merge patch":        {withMerge(`"{"`), "rule 2, mergePatches[0]: patchData: "},
-		"patches that expand": {"x: &a '" + strings.Repeat("x", 1<<16) + "'\n" + head + "- conditions: {groupResource: pods}\n  patches: [" +
-			strings.Repeat("{operation: add, path: /a, value: *a},", 17) + "]\n", "the document: "},
-		"large patches": {head + "- conditions: {groupResource: pods}\n  patches:\n  - &a {operation: add, path: /a, value: '" + strings.Repeat("x", 1<<16) + "'}\n" +
-			strings.Repeat("  - *a\n", 17), "rule 1, patches[16]: the patches up to this one have more than 1048576 bytes"},
+		"a long text in many aliases":   {"x: &a '" + strings.Repeat("x", 1<<16) + "'\ny: [" + strings.Repeat("*a,", 1000) + "]\n", "the document: yaml: line 2: the alias *a"},
+		"a patch with an alias":         {withMerge(`"a: &b c\nd: *b"`), "rule 2, mergePatches[0]: patchData: yaml: line 2: the alias *b"},
+		"large patches": {head + "- conditions: {groupResource: pods}\n  patches:\n" +
+			strings.Repeat("  - {operation: add, path: /a, value: '"+strings.Repeat("x", 1<<16)+"'}\n", 17), "rule 1, patches[16]: the patches up to this one have more than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

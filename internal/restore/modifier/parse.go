@@ -14,30 +14,29 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/gobwas/glob"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
+	"github.com/grapnel-dev/grapnel/internal/glob"
+	"github.com/grapnel-dev/grapnel/internal/strictyaml"
 	"github.com/grapnel-dev/grapnel/internal/text"
 )
 
 // The limits of a ConfigMap.
 const (
-	maxRules       = 128
-	maxPatches     = 256
-	maxNamespaces  = 1024
-	maxPatternSize = 253
-	// maxWildcards limits the time that a glob takes, which grows exponentially with them.
-	maxWildcards = 4
+	maxRules          = 128
+	maxPatches        = 256
+	maxNamespaces     = 1024
+	maxExpressionSize = 253
 	// maxInstructions limits the memory and the time of a regular expression.
 	maxInstructions = 4096
-	// maxPatchBytes is for all patches together, which anchors of YAML can multiply.
+	// maxPatchBytes is for all patches together.
 	maxPatchBytes = 1 << 20
 
-	maxShownErrors = 20
-	maxShownBytes  = 200
+	maxShownErrors  = 20
+	maxShownBytes   = 200
+	maxShownPattern = 60
 )
 
 // The types of the ConfigMap's document.
@@ -105,7 +104,7 @@ func (p *parser) addError(where, format string, args ...any) {
 
 func (p *parser) parseDocument(value string) {
 	var doc document
-	converted, err := yaml.YAMLToJSONStrict([]byte(value))
+	converted, err := strictyaml.ToJSON([]byte(value))
 	if err == nil {
 		err = decodeStrictly(converted, &doc)
 	}
@@ -228,15 +227,9 @@ func (p *parser) parseConditions(where string, doc *conditionsDocument) conditio
 }
 
 func compileGlob(pattern string, separators ...rune) (glob.Glob, error) {
-	switch {
-	case pattern == "" || len(pattern) > maxPatternSize:
-		return nil, fmt.Errorf("it has %d bytes; a pattern has 1 to %d", len(pattern), maxPatternSize)
-	case strings.Count(pattern, "*") > maxWildcards:
-		return nil, fmt.Errorf("it has more than %d wildcards *; use several rules", maxWildcards)
-	}
 	compiled, err := glob.Compile(pattern, separators...)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a valid pattern: %w; fix it", text.Truncate(pattern, maxShownBytes), err)
+		return glob.Glob{}, fmt.Errorf("%q is not a valid pattern: %w", text.Truncate(pattern, maxShownPattern), err)
 	}
 	return compiled, nil
 }
@@ -246,8 +239,8 @@ func compileExpression(expression string) (*regexp.Regexp, error) {
 	if expression == "" {
 		return nil, nil
 	}
-	if len(expression) > maxPatternSize {
-		return nil, fmt.Errorf("it has %d bytes, and at most %d are allowed; use several rules", len(expression), maxPatternSize)
+	if len(expression) > maxExpressionSize {
+		return nil, fmt.Errorf("it has %d bytes, and at most %d are allowed; use several rules", len(expression), maxExpressionSize)
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -339,7 +332,7 @@ func toJSONValue(value string) (json.RawMessage, error) {
 
 // decodePatchData decodes YAML or JSON that must be an object.
 func decodePatchData(data patchData) (map[string]any, []byte, error) {
-	raw, err := yaml.YAMLToJSONStrict([]byte(data.PatchData))
+	raw, err := strictyaml.ToJSON([]byte(data.PatchData))
 	if err != nil {
 		return nil, nil, fmt.Errorf("patchData: %w; write YAML or JSON", err)
 	}
@@ -350,9 +343,6 @@ func decodePatchData(data patchData) (map[string]any, []byte, error) {
 	fields, ok := decoded.(map[string]any)
 	if !ok || len(fields) == 0 {
 		return nil, nil, errors.New("patchData is not an object with fields; write the fields to change")
-	}
-	if len(raw) > maxPatchBytes { // anchors
-		return nil, nil, fmt.Errorf("patchData has more than %d bytes; remove some", maxPatchBytes)
 	}
 	return fields, raw, nil
 }

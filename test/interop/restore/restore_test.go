@@ -36,7 +36,7 @@ func TestGrapnelRestore_VeleroBackup(t *testing.T) {
 	newApp(t, app)
 	startVelero(t) // It knows the kinds that were there when it started.
 	before := snapshot(t, app)
-	veleroBacksUp(t, backup, app)
+	veleroBacksUp(t, backup, app, "bucket")
 	remove(t, app)
 	for _, to := range []string{other, app} {
 		restore := unique("by-grapnel")

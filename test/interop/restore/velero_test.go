@@ -22,6 +22,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/testing/env"
 	"github.com/grapnel-dev/grapnel/internal/testing/program"
+	"github.com/grapnel-dev/grapnel/internal/testing/s3server"
 )
 
 // veleroPrograms is what was built of Velero.
@@ -107,12 +108,17 @@ func veleroObject(name string) metav1.ObjectMeta {
 const stopTimeout = 30 * time.Second
 
 // startVelero starts a server until stop is called or the test ends, and waits until
-// it can use the bucket.
+// it can use its locations.
 func startVelero(t *testing.T) (stop func()) {
 	t.Helper()
 	path := filepath.Join(world.Dir, "velero.log")
 	log, err := os.Create(path)
 	if err != nil {
+		t.Fatal(err)
+	}
+	// As a file: variables with keys would also count for locations that have credentials of their own.
+	credentials := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(credentials, []byte(credentialsFile(world.bucket)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(world.velero.server, "server",
@@ -122,8 +128,7 @@ func startVelero(t *testing.T) (stop func()) {
 		"--backup-sync-period=1s", "--store-validation-frequency=1s",
 	)
 	cmd.Env = append(os.Environ(),
-		"AWS_ACCESS_KEY_ID="+world.bucket.AccessKey, "AWS_SECRET_ACCESS_KEY="+world.bucket.SecretKey,
-		"AWS_EC2_METADATA_DISABLED=true", "TMPDIR="+world.Dir, "VELERO_NAMESPACE="+velerov1.DefaultNamespace)
+		"AWS_SHARED_CREDENTIALS_FILE="+credentials, "AWS_EC2_METADATA_DISABLED=true", "TMPDIR="+world.Dir, "VELERO_NAMESPACE="+velerov1.DefaultNamespace)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = world.Dir, log, log
 	// Its plugins hold its output open if they end after it.
 	cmd.WaitDelay = 5 * time.Second
@@ -143,8 +148,12 @@ func startVelero(t *testing.T) (stop func()) {
 		stop()
 		_ = log.Close() // Velero wrote to it, nothing here did.
 	})
-	env.WaitFor(t, world.Client, &velerov1.BackupStorageLocation{ObjectMeta: veleroObject("bucket")}, "it is available",
-		func(l *velerov1.BackupStorageLocation) bool {
+	var locations velerov1.BackupStorageLocationList
+	if err := world.Client.List(t.Context(), &locations); err != nil {
+		t.Fatal(err)
+	}
+	for i := range locations.Items {
+		env.WaitFor(t, world.Client, &locations.Items[i], "it is available", func(l *velerov1.BackupStorageLocation) bool {
 			select {
 			case <-process.Done():
 				t.Fatalf("Velero has ended: %v", process.Err())
@@ -152,7 +161,13 @@ func startVelero(t *testing.T) (stop func()) {
 			}
 			return l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable
 		})
+	}
 	return stop
+}
+
+// credentialsFile returns the file by which tools of AWS know the keys of a bucket.
+func credentialsFile(bucket *s3server.Server) string {
+	return fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", bucket.AccessKey, bucket.SecretKey)
 }
 
 // lastLines returns the end of a log, or why it cannot be read.
@@ -165,11 +180,11 @@ func lastLines(path string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// veleroBacksUp backs a namespace up.
-func veleroBacksUp(t *testing.T, name, app string) {
+// veleroBacksUp backs a namespace up to a location.
+func veleroBacksUp(t *testing.T, name, app, location string) {
 	t.Helper()
 	b := &velerov1.Backup{ObjectMeta: veleroObject(name)}
-	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, "bucket"
+	b.Spec.IncludedNamespaces, b.Spec.StorageLocation = []string{app}, location
 	b = env.WaitFor(t, world.Client, env.Create(t, world.Client, b), "it has ended", func(b *velerov1.Backup) bool {
 		return b.Status.CompletionTimestamp != nil || len(b.Status.ValidationErrors) > 0
 	})

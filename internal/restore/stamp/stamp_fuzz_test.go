@@ -1,7 +1,7 @@
 // Copyright The Grapnel Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package restore
+package stamp
 
 import (
 	"testing"
@@ -15,13 +15,13 @@ import (
 // both trusted and foreign.
 func FuzzReadStamp(f *testing.F) {
 	target := rawclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: "ns", Name: "web"}
-	theirs := stamper{uid: "u", key: []byte("another key")}
-	ours := stamper{uid: "u", key: []byte("key")}
-	for _, value := range []string{"", " ", "boom u", " u", "created u", "created u ", theirs.annotationValue(target, Created), "created u \xff", "u u u"} {
+	theirs := Stamper{UID: "u", Key: []byte("another key")}
+	ours := Stamper{UID: "u", Key: []byte("key")}
+	for _, value := range []string{"", " ", "boom u", " u", "created u", "created u ", theirs.Value(target, "created"), "created u \xff", "u u u"} {
 		f.Add(value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		outcome, own, foreign := ours.parseAnnotation(target, value)
+		outcome, own, foreign := ours.Parse(target, value)
 		if own || outcome != "" {
 			t.Errorf("%q is believed: %s, foreign %t", value, outcome, foreign)
 		}

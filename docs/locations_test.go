@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestLocationsHaveDirectorysOfTheirOwn checks the locations on a volume that users copy: one in
+// TestLocationsHaveTheirOwnDirectories checks the locations on a volume that users copy: one in
 // the directory of another would make that one Unavailable.
-func TestLocationsHaveDirectorysOfTheirOwn(t *testing.T) {
+func TestLocationsHaveTheirOwnDirectories(t *testing.T) {
 	manifests := map[string][]string{}
 	for path, text := range documents(t) {
 		manifests[path] = blocks(text, "yaml")

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/lifecycle"
 	"github.com/grapnel-dev/grapnel/internal/storage/objectstore"
 	"github.com/grapnel-dev/grapnel/internal/testing/operator"
+	"github.com/grapnel-dev/grapnel/internal/testing/suite"
 )
 
 // testOperator is an operator with a namespace, a storage location and a plugin of its own.
@@ -120,6 +121,7 @@ func (l *testOperator) plugin(faults string, more map[string]string) v1alpha1.Pl
 			{Name: "FAULT_CALL", Value: faults},
 			{Name: "FAULT_CALL_LOG", Value: l.calls},
 			{Name: "FAULT_CLEANED", Value: l.cleaned()},
+			{Name: "FAULT_STARTED", Value: l.calls + "-"},
 			{Name: "FAULT_OPERATIONS", Value: filepath.Join(l.dir, "operations")},
 		},
 	}}}
@@ -247,7 +249,8 @@ func (l *testOperator) keys(ctx context.Context, name string) ([]string, error) 
 	return keys, nil
 }
 
-// replug gives the plugin another environment.
+// replug gives the plugin another environment, and waits until the operator of the lane starts it: it may see a run
+// before that, and would call the process that it has.
 func (l *testOperator) replug(t *testing.T, faults string, more map[string]string) {
 	t.Helper()
 	var p v1alpha1.Plugin
@@ -259,4 +262,11 @@ func (l *testOperator) replug(t *testing.T, faults string, more map[string]strin
 	if err := l.client.Patch(t.Context(), &p, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
+	started := fmt.Sprintf("%s-%d", l.calls, l.op().PID())
+	suite.Eventually(t, func() string {
+		if _, err := os.Stat(started); err != nil {
+			return "the operator does not start the plugin: " + err.Error()
+		}
+		return ""
+	})
 }

@@ -11,6 +11,8 @@
 //	                       AsyncBackupItemAction and AsyncRestoreItemAction
 //	                       (operation.go), and DeleteAction (deleteaction.go); by default a pre
 //	                       and a post action of a backup, both named fault.example.io/fault
+//	FAULT_STARTED          the beginning of the name of an empty file that each process creates when it
+//	                       starts; the PID of its parent follows
 //	FAULT_SELECTOR         the response of a DeleteAction to AppliesTo, see deleteaction.go; the
 //	                       parameter "selector" of a call takes precedence
 //	FAULT_OPERATIONS       the directory where operations are stored, so that they outlive the
@@ -36,6 +38,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -62,6 +65,12 @@ func main() {
 	if err := commitStartFault(os.Getenv("FAULT_START")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if path := os.Getenv("FAULT_STARTED"); path != "" {
+		if err := os.WriteFile(path+strconv.Itoa(os.Getppid()), nil, 0o600); err != nil { //nolint:gosec // named by the test
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	if list := os.Getenv("FAULT_VELERO"); list != "" {
 		serveVeleroPlugin(list)

@@ -233,12 +233,13 @@ func (m mix) readRequests() raw.SendRequest {
 	return raw.SendRequest{Workers: restore.DefaultWorkers, Steps: [][]raw.Message{messages}}
 }
 
-// labelRequests are those that label, one by one, what readRequests reads.
+// labelRequests are those that label, one by one, what readRequests reads, as a restore does: it ignores this label
+// when it compares objects.
 func (m mix) labelRequests(round int) raw.SendRequest {
 	requests := m.readRequests()
 	for i := range requests.Steps[0] {
 		requests.Steps[0][i].Patch = true
-		requests.Steps[0][i].Body = fmt.Appendf(nil, `{"metadata":{"labels":{"example.org/round":"%d"}}}`, round)
+		requests.Steps[0][i].Body = fmt.Appendf(nil, `{"metadata":{"labels":{%q:"limit-%d"}}}`, v1alpha1.LabelRestoreName, round)
 	}
 	return requests
 }

@@ -98,6 +98,10 @@ func (c *checksummer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPut:
 		err = c.checkContent(r)
+		// Amazon answers with the checksum, and clients state those of parts in the completion.
+		if algorithm, value := requestChecksum(r.Header); err == nil && algorithm != "" && algorithm != "MD5" {
+			w.Header().Set(headerChecksum+algorithm, value)
+		}
 	case r.Method == http.MethodPost && q.Has("uploads"):
 		err = c.checkUpload(r)
 	case r.Method == http.MethodPost && q.Has("uploadId"):
@@ -172,8 +176,7 @@ func (c *checksummer) recordPart(r *http.Request, number int, value string) {
 	c.uploads[id][number] = value
 }
 
-// checkCompletion compares the checksums of parts with those that were uploaded. A completion without any is
-// accepted, as by Amazon for an upload that did not announce an algorithm, unless the policy requires one.
+// checkCompletion compares the checksums of parts with those that were uploaded.
 func (c *checksummer) checkCompletion(r *http.Request) error {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -193,8 +196,7 @@ func (c *checksummer) checkCompletion(r *http.Request) error {
 	defer c.mu.Unlock()
 	stored := c.uploads[r.URL.Query().Get("uploadId")]
 	for _, part := range completion.Part {
-		checksum := part.ChecksumCRC32 + part.ChecksumCRC32C + part.ChecksumSHA1 + part.ChecksumSHA256
-		if checksum != stored[part.PartNumber] && (checksum != "" || c.required != "") {
+		if part.ChecksumCRC32+part.ChecksumCRC32C+part.ChecksumSHA1+part.ChecksumSHA256 != stored[part.PartNumber] {
 			return fmt.Errorf("InvalidPart: The checksum of part %d is not that of the part", part.PartNumber)
 		}
 	}
